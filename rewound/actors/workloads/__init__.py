@@ -1,5 +1,5 @@
-"""The controllers of workloads, as kube-controller-manager v1.25 has them: they make a cluster of stored objects.
+"""The workload controllers of kube-controller-manager v1.25.
 
-Begin with `controller`, the base of all of them: `cache` has the decoded objects that they read, `recorder` writes
-Events, `pods` knows what all controllers of pods share. `built_in` names the controllers that --controllers chooses.
+Begin with `controller`, their base class: `cache` has the decoded objects that they read, `recorder` writes Events,
+`pods` is shared by all controllers of pods. `built_in` lists the controllers that --controllers can select.
 """

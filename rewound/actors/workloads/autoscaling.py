@@ -1,8 +1,8 @@
 """The horizontalpodautoscaling controller: sets the replicas of a scale target by metrics, as v1.25 does.
 
-Every autoscaler is looked at once per period: metrics change without a write. `Limits` has what one autoscaler
-remembers between two looks, and turns what the metrics ask for into what may happen now. It is lost with the process,
-as in v1.25: a restart begins with the current replicas as the only recommendation.
+Every autoscaler is evaluated once per period, because metrics change without a write. `Limits` has an autoscaler's
+state between two evaluations, and turns the recommendation of the metrics into what is allowed now. It is lost with the
+process, as in v1.25: after a restart the current replicas are the only recommendation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 _SECOND: Final = 1_000_000
 _MOST: Final = 2**31 - 1
-_UP_FACTOR, _UP_AT_LEAST = 2, 4  # how far an autoscaler without behavior goes at once
+_UP_FACTOR, _UP_AT_LEAST = 2, 4  # the limits of one step up without behavior
 
 _STABLE: Final = ("ReadyForNewScale", "recommended size matches current size")
 _WITHIN: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
@@ -78,10 +78,10 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Limits:
-    """What one autoscaler remembers: pairs of a time in microseconds and a number."""
+    """The history of one autoscaler: pairs of a time in microseconds and a number."""
 
     recommendations: list[tuple[int, int]] = field(default_factory=list)
-    added: list[tuple[int, int]] = field(default_factory=list)  # replicas, by its behavior
+    added: list[tuple[int, int]] = field(default_factory=list)  # replicas, only with behavior
     removed: list[tuple[int, int]] = field(default_factory=list)
 
     def begin(self, replicas: int, now: int) -> None:
@@ -89,7 +89,7 @@ class Limits:
             self.recommendations.append((now, replicas))
 
     def decide(self, spec: Object, current: int, wanted: int, window: float, now: int) -> Decision:
-        """`window`: how long the highest recommendation holds where the behavior does not say."""
+        """`window`: the stabilization window if the behavior has none."""
         lowest, highest = spec.get("minReplicas", 1), spec["maxReplicas"]
         behavior = spec.get("behavior")
         if behavior is None:
@@ -139,7 +139,7 @@ class Limits:
         return wanted, _WITHIN
 
     def _most(self, rules: Object, current: int, now: int) -> int:
-        """How many replicas the policies allow."""
+        """The most replicas that the policies allow."""
         if rules["selectPolicy"] == "Disabled":
             return current
         allowed = []
@@ -186,7 +186,7 @@ def _without_behavior(current: int, wanted: int, lowest: int, highest: int) -> t
 
 
 class _Failed(Exception):
-    """A metric cannot be computed: `reason` and `why` of its condition and Event; the text is for the sum of all."""
+    """A metric cannot be computed: `reason` and `why` of its condition and Event; the text is for their summary."""
 
     def __init__(self, reason: str, why: str, text: str) -> None:
         self.reason, self.why = reason, why
@@ -195,7 +195,7 @@ class _Failed(Exception):
 
 class _Metric(NamedTuple):
     replicas: int
-    name: str  # what Events call it
+    name: str  # as in Events
     status: Object
 
 
@@ -243,13 +243,13 @@ class HorizontalPodAutoscalers(WorkloadController):
             self._limits.pop(key, None)
             return
         try:
-            await _Look(self, copied(stored), self._limits.setdefault(key, Limits())).run()
+            await _Evaluation(self, copied(stored), self._limits.setdefault(key, Limits())).run()
         except RequestError as error:
-            logger.info("%s looks at %s again in %g s: %s", self.name, key, self._period, error)
+            logger.info("%s evaluates %s again in %g s: %s", self.name, key, self._period, error)
         self.queue.add_after(key, self._period)
 
     def scale_of(self, namespace: str, reference: Object) -> _Scale:
-        """The scale of a target. _NoScale."""
+        """The scale of a target. Raises _NoScale if it has none."""
         definition = self._target(reference)
         name = reference["name"]
         subresource = definition.subresource("scale")
@@ -314,8 +314,8 @@ class _NoScale(Exception):
     """The target has no scale; the text says why."""
 
 
-class _Look:
-    """One look at an autoscaler, which is our own copy."""
+class _Evaluation:
+    """One evaluation of an autoscaler, which is our own copy."""
 
     def __init__(self, controller: HorizontalPodAutoscalers, autoscaler: Object, limits: Limits) -> None:
         self._controller = controller
@@ -356,7 +356,7 @@ class _Look:
         await self._write()
 
     async def _wanted(self, scale: _Scale) -> tuple[int | None, str, list[Object]]:
-        """The new number of replicas, or None to leave it; why; and the status of the metrics. NoReplicaCount."""
+        """The new number of replicas (None: unchanged), the reason, and the metrics' status. Raises NoReplicaCount."""
         current, spec = scale.replicas, self._spec
         lowest, highest = spec.get("minReplicas", 1), spec["maxReplicas"]
         if not current and lowest:
@@ -397,7 +397,7 @@ class _Look:
         return True
 
     async def _by_metrics(self, scale: _Scale) -> tuple[int, str, list[Object]]:
-        """What the metric that asks for most replicas asks for, its name, and the status of all. NoReplicaCount."""
+        """The highest recommendation, the name of its metric, and the status of all. Raises NoReplicaCount."""
         selector = self._selector(scale)
         metrics = self._spec.get("metrics", ())
         statuses: list[Object] = []
@@ -475,7 +475,7 @@ class _Look:
     async def _usage(
         self, scale: _Scale, selector: LabelSelector, source: Object, container: str
     ) -> tuple[Count, str, Object]:
-        """By the usage of a resource, the name of the metric, and its current value."""
+        """By the usage of a resource: the count, the name of the metric, and its current value."""
         controller, resource, target = self._controller, source["name"], source["target"]
         try:
             metrics = await controller.metrics.resource(self._namespace, selector, resource, container)
@@ -623,20 +623,20 @@ class _Look:
         controller.recorder.event(controller.definition, self._autoscaler, event_type, reason, message)
 
     async def _write(self) -> None:
-        if _without_nothing(self._status) == _without_nothing(self._before):
+        if _without_empty(self._status) == _without_empty(self._before):
             return
         controller, definition = self._controller, self._controller.definition
         written = definition.schema.decode_object({**self._autoscaler, "status": self._status}).object
         try:
             await controller.client.replace(definition, written, "status")
         except (Conflict, NotFound):
-            return  # it has changed since: the next look is about the new one
+            return  # it has changed: the next evaluation uses the new one
         except RequestError as error:
             self._event("Warning", "FailedUpdateStatus", str(error))
             raise
 
 
-def _without_nothing(status: Object) -> Object:
+def _without_empty(status: Object) -> Object:
     return {part: value for part, value in status.items() if value}
 
 
@@ -645,7 +645,7 @@ def _quantity(thousandths: int) -> str:
 
 
 def _go_text(metric: Object) -> str:
-    """The label selector of a metric as Go prints it."""
+    """The label selector of a metric, formatted as in Go."""
     selector = metric.get("selector")
     if selector is None:
         return "nil"

@@ -48,7 +48,7 @@ BY_NAME: Final[dict[str, Build]] = {
 
 
 class Workloads:
-    """The loops of the chosen controllers, and the tasks that they need: all run under the supervisor."""
+    """The loops of the selected controllers, and the tasks that they need: all run under the supervisor."""
 
     def __init__(self, context: ControllerContext, more: Iterable[tuple[str, Build]] = ()) -> None:
         """`more` are controllers of other folders that share the cache."""

@@ -1,10 +1,10 @@
-"""The objects that workload controllers read: decoded once for all of them, and never older than what they wrote.
+"""The objects that workload controllers read: decoded once for all of them, and never older than their own writes.
 
-`Cache` follows the feed, which calls it for every committed batch before the writer of that batch gets its reply. So
-whoever has awaited a write finds it in the cache, and a decision that is made without an `await` in between is made
-about one state. Controllers need no record of what they expect to see.
+`Cache` follows the feed, which calls it for every committed batch before the writer of that batch gets its reply. So a
+controller that has awaited a write finds it in the cache, and a decision without an `await` in between sees one
+consistent state. Controllers need no expectations.
 
-Objects are in the form in which they are stored, without managedFields. They are shared: nobody changes one.
+Objects are in their stored form, without managedFields. They are shared and must not be changed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def controller_of(stored: Object) -> Object | None:
 
 
 class Index:
-    """The objects of a collection by keys that a function finds in each."""
+    """The objects of a collection, indexed by the keys that a function returns for each."""
 
     def __init__(self, keys_of: Callable[[Object], Iterable[Hashable]]) -> None:
         self._keys_of = keys_of
@@ -92,7 +92,7 @@ class CachedType:
         return len(self._objects)
 
     async def visit(self, take: Callable[[Object], object]) -> None:
-        """Call `take` with every object, in turns on the event loop. Listeners get what changes meanwhile."""
+        """Call `take` with every object, in turns on the event loop. Listeners get concurrent changes."""
         turn = Turn()
         for position in tuple(self._objects):
             stored = self._objects.get(position)
@@ -118,7 +118,7 @@ class CachedType:
         self._listeners.append(listener)
 
     def index(self, keys_of: Callable[[Object], Iterable[Hashable]]) -> Index:
-        """The index by a function, which finds the keys of an object, each once; all who pass it share one."""
+        """The index by a function that returns the distinct keys of an object; one index per function."""
         found = self._by_function.get(keys_of)
         if found is None:
             found = self._by_function[keys_of] = Index(keys_of)
@@ -128,10 +128,10 @@ class CachedType:
         return found
 
     def take(self, event: Event) -> None:
-        """Take over a committed change, and tell the listeners."""
+        """Apply a committed change, and notify the listeners."""
         old = self._objects.get((event.namespace, event.name))
         if old is not None and int(old["metadata"]["resourceVersion"]) >= event.offset:
-            return  # read from the journal already, or passed a second time
+            return  # already read from the journal, or passed a second time
         new = None if event.removed else _decoded(event.body)
         if old is None and new is None:
             return
@@ -144,7 +144,7 @@ class CachedType:
                 logger.exception("a controller broke on a change of %s %s", self.definition.plural, where)
 
     def put(self, position: Key, body: bytes) -> None:
-        """Take over what the journal has."""
+        """Add an object read from the journal."""
         self._put(position, self._objects.get(position), _decoded(body))
 
     def clear(self) -> None:
@@ -170,7 +170,7 @@ class Cache:
         self._loaded = trio.Event()
 
     def collection(self, type_name: str) -> CachedType:
-        """The objects of a type, such as `pods` or `deployments.apps`; called before `run`."""
+        """The objects of a type, such as `pods` or `deployments.apps`; call it before `run`."""
         found = self._types.get(type_name)
         if found is None:
             definition = self._catalog.storage(type_name)
@@ -179,11 +179,11 @@ class Cache:
         return found
 
     async def loaded(self) -> None:
-        """Wait until everything that is stored is here."""
+        """Wait until all stored objects are loaded."""
         await self._loaded.wait()
 
     async def run(self) -> None:
-        """Run for ever: read what is stored, and follow what changes."""
+        """Load the stored objects, then follow changes, forever."""
         self._feed.follow(self._observe, frozenset(self._by_id))
         try:
             for one in self._types.values():
@@ -192,7 +192,7 @@ class Cache:
             await trio.sleep_forever()
         finally:
             self._feed.unfollow(self._observe)
-            if self._loaded.is_set():  # else controllers wait for this one
+            if self._loaded.is_set():  # otherwise controllers still wait for the load
                 self._loaded = trio.Event()
             for one in self._types.values():
                 one.clear()

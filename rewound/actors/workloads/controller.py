@@ -10,8 +10,8 @@
 
         async def reconcile(self, key: Key) -> None: ...
 
-A controller reads the cache only. It decides without an `await` between what it reads and what it then writes; after a
-write it reads again. Whatever a version check refuses (`Conflict`) is retried by the loop.
+A controller reads only the cache. It decides without an `await` between what it reads and what it then writes; after a
+write it reads again. The loop retries a key whose write fails the version check (`Conflict`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from rewound.journal.records import Event
 
 MANY: Final = 200  # pods
 SECONDS_FOR_EACH: Final = 0.00002
-CHANGED: Final = "/changed"  # what stands in keys for the name of an object, and cannot be one
+CHANGED: Final = "/changed"  # takes the place of a name in keys; no object can have this name
 _FEW_OWNERS: Final = 20
 _FEW_REQUIREMENTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What all workload controllers of a server share."""
+    """Shared by all workload controllers of a server."""
 
     context: ControllerContext
     cache: Cache
@@ -61,28 +61,28 @@ class Parts:
 
 
 class Pace:
-    """How often a pass looks at all pods of a key where they are many: each change of one asks for a pass.
+    """Limits how often a pass reads all pods of a key if they are many: each change of one triggers a pass.
 
-    A pass takes a few microseconds of processor time for each pod, so passes of one key take a quarter of a processor
-    at most, however many pods a user has.
+    A pass takes a few microseconds of CPU time per pod, so passes of one key take a quarter of a CPU at most, however
+    many pods a user has.
     """
 
     def __init__(self, queue: WorkQueue[Key], at_least: float = 0.0) -> None:
         """`at_least`: seconds between two passes over `MANY` pods."""
         self._queue = queue
         self._at_least = at_least
-        self._passed: dict[Key, float] = {}  # when, by trio's clock
+        self._passed: dict[Key, float] = {}  # the last pass, by trio's clock
 
-    def is_too_soon(self, key: Key, count: int, beside: int = 1) -> bool:
+    def is_too_soon(self, key: Key, count: int, sharing: int = 1) -> bool:
         """Whether a pass over so many pods comes too soon after the last one; then the key is due later.
 
-        `beside`: how many keys look at the same pods, and share what there is.
+        `sharing`: how many keys read the same pods, and share the allowed time.
         """
-        if count < MANY and count * beside < 10 * MANY:
+        if count < MANY and count * sharing < 10 * MANY:
             self._passed.pop(key, None)
             return False
         now = trio.current_time()
-        due = self._passed.get(key, -math.inf) + max(self._at_least, count * beside * SECONDS_FOR_EACH)
+        due = self._passed.get(key, -math.inf) + max(self._at_least, count * sharing * SECONDS_FOR_EACH)
         if now < due:
             self._queue.add_after(key, due - now)
             return True
@@ -93,11 +93,11 @@ class Pace:
         self._passed.pop(key, None)
 
 
-class Concerned:
+class OwnerFinder:
     """Finds the objects of a namespace that select a changed pod.
 
-    Listeners are called for every change of every pod, so where there are more than a few such objects they only note
-    the change: a key of the queue stands for what is noted of a namespace, and its pass takes turns.
+    Listeners are called for every change of every pod. So if there are more than a few such objects, they only record
+    the change under a special key of the namespace, whose pass takes turns.
     """
 
     def __init__(
@@ -107,33 +107,33 @@ class Concerned:
         selecting: Callable[[Object], Callable[[Object], bool]],
         take: Callable[[Object, Sequence[Object]], None],
     ) -> None:
-        """`selecting` makes of an object what says whether it selects a pod; `take` gets the pod and those that do."""
+        """`selecting` returns a predicate for pods; `take` gets the pod and the objects that select it."""
         self._queue, self._owners, self._selecting, self._take = queue, owners, selecting, take
         # The pods of each namespace by name and labels, by which they are selected.
-        self._noted: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
+        self._deferred: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
 
     def changed(self, old: Object | None, new: Object | None) -> None:
         for pod in (old, new):
             if pod is not None:
-                self._look_or_note(pod)
+                self._find_or_defer(pod)
 
-    def _look_or_note(self, pod: Object) -> None:
+    def _find_or_defer(self, pod: Object) -> None:
         namespace, name = key_of(pod)
         owners = self._owners.in_namespace(namespace)
         if len(owners) <= _FEW_OWNERS and not any(is_long(one["spec"].get("selector")) for one in owners):
             self._take(pod, [one for one in owners if self._selecting(one)(pod)])
             return
         labels = frozenset((pod["metadata"].get("labels") or {}).items())
-        self._noted.setdefault(namespace, {})[name, labels] = pod
+        self._deferred.setdefault(namespace, {})[name, labels] = pod
         self._queue.add((namespace, CHANGED))
 
-    async def look(self, namespace: str) -> None:
-        """Handle what was noted; called for the key CHANGED of a namespace."""
-        pods = self._noted.pop(namespace, {}).values()
+    async def find_deferred(self, namespace: str) -> None:
+        """Handle the recorded changes; called for the key CHANGED of a namespace."""
+        pods = self._deferred.pop(namespace, {}).values()
         await in_turns(self._find(self._owners.in_namespace(namespace), [(pod, []) for pod in pods]))
 
     def _find(self, owners: Iterable[Object], found: list[tuple[Object, list[Object]]]) -> Steps[None]:
-        """`found`: the pods, and those that select each, which are none yet."""
+        """`found`: the pods, each with an empty list for the objects that select it."""
         for owner in tuple(owners):
             selects = self._selecting(owner)
             for part in parts_of(found):
@@ -148,7 +148,7 @@ class Concerned:
 
 
 def is_long(selector: Object | None) -> bool:
-    """Whether it takes long to match a label selector; that of a Service has labels only."""
+    """Whether matching a label selector takes long; that of a Service has only labels."""
     return len((selector or {}).get("matchExpressions", ())) > _FEW_REQUIREMENTS
 
 
@@ -158,10 +158,10 @@ def may_match(selector: Object, labels: Mapping[str, str]) -> bool:
 
 
 class WorkloadController:
-    name: str  # as --controllers and v1.25 name it
+    name: str  # as in --controllers and v1.25
     account: str  # the service account that it writes as
     component: str = ""  # the source of its Events; "": the account
-    observed_types: frozenset[int] = frozenset()  # the cache reports changes
+    observed_types: frozenset[int] = frozenset()  # none: the cache reports changes
 
     def __init__(self, parts: Parts) -> None:
         context = parts.context
@@ -180,7 +180,7 @@ class WorkloadController:
         self.recorder = Recorder(parts.events, self.client, self.component or self.account)
         self.queue: WorkQueue[Key] = WorkQueue()
         self._keyed: list[CachedType] = []
-        self._adopting: list[Concerned] = []
+        self._adopting: list[OwnerFinder] = []
 
     def keyed_by(self, type_name: str) -> CachedType:
         """The objects whose keys are reconciled: every change of one adds its key, and so does the start."""
@@ -190,31 +190,31 @@ class WorkloadController:
         return collection
 
     def dependents(self, type_name: str, owners: CachedType) -> CachedType:
-        """The objects that those of `owners` control: a change of one adds the key of its owner.
+        """The objects that `owners` control: a change of one adds the key of its owner.
 
-        That of an object without a controller adds the keys of those that may adopt it. Where these are many, a key
-        with the name CHANGED stands for them, for which `reconcile` calls `look_for_owners`.
+        A change of an object without a controller adds the keys of those that may adopt it. If these are many, it adds
+        a key with the name CHANGED instead, for which `reconcile` must call `find_owners_of_changed`.
         """
         collection = self.cache.collection(type_name)
-        adopting = Concerned(self.queue, owners, _may_adopt, partial(_add_keys, self.queue))
+        adopting = OwnerFinder(self.queue, owners, _may_adopt, partial(_add_keys, self.queue))
         self._adopting.append(adopting)
         collection.listen(partial(_add_owners, self.queue, owners, adopting))
         return collection
 
-    async def look_for_owners(self, namespace: str) -> None:
+    async def find_owners_of_changed(self, namespace: str) -> None:
         for one in self._adopting:
-            await one.look(namespace)
+            await one.find_deferred(namespace)
 
     def now(self) -> int:
         """The time in microseconds since 1970."""
         return self._clock.now()
 
     def now_text(self) -> str:
-        """The time as it stands in objects, in seconds."""
+        """The current time as text, in seconds, as in objects."""
         return seconds_text(self._clock.now())
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Nothing: see `observed_types`."""
+        """Do nothing: see `observed_types`."""
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
@@ -244,7 +244,7 @@ def _add_keys(queue: WorkQueue[Key], _: Object, owners: Sequence[Object]) -> Non
 def _add_owners(
     queue: WorkQueue[Key],
     owners: CachedType,
-    adopting: Concerned,
+    adopting: OwnerFinder,
     old: Object | None,
     new: Object | None,
 ) -> None:

@@ -1,12 +1,12 @@
 """CronJobs: start a Job whenever a schedule is due, and delete old ones.
 
-The name of a job has the minute for which it was started. So no minute is started twice, whatever was lost between the
-job and `status.lastScheduleTime`. Of the moments that were missed since the last start, only the latest is made up for,
+The name of a job contains the minute for which it was started. So no minute is started twice, whatever was lost between
+the job and `status.lastScheduleTime`. Of the start times missed since the last start, only the latest is made up for,
 and only within `startingDeadlineSeconds`.
 
-v1.25 estimates the number of missed moments by the distance of the first two, and looks for the latest only about as
-far back; so it does here, and "too many missed start times" are the same ones. A changed schedule is due at its next
-moment: it does not make up for moments that only the new schedule has.
+v1.25 estimates the number of missed start times by the distance of the first two, and searches the latest only about as
+far back. The same happens here, so "too many missed start times" are the same ones. A changed schedule is due at its
+next time: start times that only the new schedule has are not made up for.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.jobs import finished_condition
 from rewound.actors.workloads.pods import copied, is_namespace_terminating, is_terminating, owner_reference
 
-DELAY: Final = SECOND // 10  # after a moment, for clocks that are a little behind
+DELAY: Final = SECOND // 10  # after a start time, for clocks that are a little behind
 TOO_MANY: Final = 100
-SHORT: Final = 200  # characters of a schedule that is parsed at once, and remembered as it is
+SHORT: Final = 200  # characters of a schedule that is parsed at once, and remembered as text
 MOST_KNOWN: Final = 4096  # schedules
-# Before the name of a CronJob in a key: its schedule has changed and is to be parsed. A key of its own, because a
-# change of a job brings a pass at once, and a changed schedule does not.
+# Before the name of a CronJob in a key: its schedule has changed and must be parsed. It has its own key, because a
+# change of a job triggers a pass at once, and a changed schedule does not.
 RETIMED: Final = "/retimed/"
 
 
@@ -51,14 +51,14 @@ class NoInterval(ValueError):
 
 
 class Missed(NamedTuple):
-    """The latest moment that was missed, if any, and whether there were too many."""
+    """The latest missed start time, if any, and whether too many were missed."""
 
     latest: int | None
     is_too_many: bool = False
 
 
 def missed_since(schedule: Schedule, earliest: int, now: int) -> Missed:
-    """Raises NoInterval."""
+    """The start times missed since `earliest`. Raises NoInterval if the schedule is never due, or not twice."""
     first = schedule.next(earliest)
     if first is not None and now < first:
         return Missed(None)
@@ -73,7 +73,7 @@ def missed_since(schedule: Schedule, earliest: int, now: int) -> Missed:
 
 
 def next_due(schedule: Schedule, earliest: int, now: int) -> int | None:
-    """When the schedule is to be looked at next; None if it is never due."""
+    """When to check the schedule next; None if it is never due."""
     try:
         latest = missed_since(schedule, earliest, now).latest
     except NoInterval:
@@ -85,28 +85,28 @@ def next_due(schedule: Schedule, earliest: int, now: int) -> int | None:
 
 
 def earliest_of(cron: Object) -> int:
-    """The last start, or the creation."""
+    """The time of the last start, or of the creation."""
     return micros_of(cron["status"].get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
 
 
 class Schedules:
-    """The parsed schedules, by their texts: a CronJob is looked at again and again, and a text may be half a megabyte.
+    """The parsed schedules, by their texts: a CronJob is checked repeatedly, and a text may be half a megabyte.
 
-    A long text is known by its digest, so that nothing keeps it in memory.
+    A long text is known by its digest, so that it is not kept in memory.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str | bytes, str], Schedule] = OrderedDict()
 
     def known(self, cron: Object) -> Schedule | None:
-        """Also one that is short enough to be parsed at once. InvalidSchedule."""
+        """A known schedule, or one that is short enough to parse at once. Raises InvalidSchedule."""
         found = self._known.get(_text_key(cron))
         if found is None and len(cron["spec"]["schedule"]) <= SHORT:
             return self._remember(cron, parse_schedule(*_timing_texts(cron)))
         return found
 
     async def of(self, cron: Object) -> Schedule:
-        """In turns, if it is parsed for the first time. InvalidSchedule."""
+        """The schedule; parses it in turns the first time. Raises InvalidSchedule if it cannot be parsed."""
         found = self.known(cron)
         if found is not None:
             return found
@@ -163,7 +163,7 @@ class CronJobs(WorkloadController):
             self._wait_for(schedule, new)
 
     def _wait_for(self, schedule: Schedule, cron: Object) -> None:
-        """A changed schedule is looked at when it is due."""
+        """Check a changed schedule when it is due."""
         due = next_due(schedule, earliest_of(cron), self.now())
         self.queue.add_after(key_of(cron), 0 if due is None else (due - self.now()) / SECOND)
 
@@ -176,7 +176,7 @@ class CronJobs(WorkloadController):
             self._wait_for(schedule, cron)
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
-        """Of jobs it counts that they are there, whose they are, and how they ended."""
+        """Of jobs, only their existence, owner and outcome matter."""
         if old is not None and new is not None and _facts(old) == _facts(new):
             return
         for job in (old, new):
@@ -216,7 +216,7 @@ class CronJobs(WorkloadController):
             return
 
     async def _clean_up(self, cron: Object, jobs: list[Object]) -> None:
-        """Delete the oldest of those that ended, beyond the limits of the history."""
+        """Delete the oldest finished jobs, beyond the limits of the history."""
         limits = {"Complete": "successfulJobsHistoryLimit", "Failed": "failedJobsHistoryLimit"}
         for end, field in limits.items():
             limit = cron["spec"].get(field)
@@ -262,7 +262,7 @@ class CronJobs(WorkloadController):
                 self.queue.add_after(key, (due - now) / SECOND)
 
     def _note_jobs(self, cron: Object, jobs: list[Object]) -> None:
-        """Bring the status up to date with the jobs that there were, some of which may just have been deleted."""
+        """Update the status from the jobs seen before, some of which may just have been deleted."""
         status = cron["status"]
         known = {one["uid"]: one["name"] for one in status.get("active") or ()}
         for job in jobs:
@@ -303,12 +303,12 @@ class CronJobs(WorkloadController):
             return None
 
     async def _start(self, cron: Object, moment: int, now: int) -> bool:
-        """Start the job of this moment, unless something speaks against it; False: wait for a change of the jobs."""
+        """Start the job of this time, unless something prevents it; False: wait for a change of the jobs."""
         spec, status = cron["spec"], cron["status"]
         name = f"{cron['metadata']['name']}-{moment // SECOND // 60}"
         active = list(status.get("active") or ())
         if "startingDeadlineSeconds" in spec and moment + spec["startingDeadlineSeconds"] * SECOND < now:
-            text = f"Missed scheduled time to start a job: {_mail_time(moment)}"
+            text = f"Missed scheduled time to start a job: {_rfc1123_time(moment)}"
             self._report(cron, "Warning", "MissSchedule", text)
             return True
         if any(one["name"] == name for one in active) or status.get("lastScheduleTime") == seconds_text(
@@ -342,10 +342,10 @@ class CronJobs(WorkloadController):
         except AlreadyExists:
             there = self._jobs.get(namespace, name)
             if there is None:
-                raise  # it has gone meanwhile
+                raise  # it is gone
             reference = controller_of(there)
             if reference is None or reference["uid"] != cron["metadata"]["uid"]:
-                return True  # somebody else's: the next moment has another name
+                return True  # not ours: the next start time has another name
             job = there  # created before a crash
         except RequestError as error:
             if not is_namespace_terminating(error):
@@ -398,7 +398,7 @@ def _end_of(job: Object) -> str:
 
 
 def _by_start(job: Object) -> tuple[bool, str, str]:
-    """The order in which jobs were started; last those that were not."""
+    """The order in which jobs were started; those that were not come last."""
     started = job["status"].get("startTime")
     return started is None, started or "", job["metadata"]["name"]
 
@@ -407,5 +407,5 @@ def _forget(status: Object, uid: str) -> None:
     status["active"] = [one for one in status.get("active") or () if one["uid"] != uid]
 
 
-def _mail_time(moment: int) -> str:
+def _rfc1123_time(moment: int) -> str:
     return datetime.fromtimestamp(moment // SECOND, UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")

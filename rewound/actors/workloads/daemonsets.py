@@ -1,11 +1,11 @@
 """DaemonSets: one pod on each node that the pod template allows.
 
-A pod is bound to its node by node affinity to the node's name, which the controller adds; the scheduler does the rest.
-`Placement` says which nodes the template allows, with the tolerations that every daemon pod has. `manage` and
-`roll_out` decide which pods to create and delete, from what is on each node; the controller writes that. An update
-follows only when nothing else is to be done. All that looks at each node or each pod takes turns.
+The controller adds node affinity to the node's name; the scheduler then binds the pod there. `Placement` decides which
+nodes the template allows, with the tolerations that every daemon pod has. `manage` and `roll_out` decide which pods to
+create and delete, from the pods of each node; the controller carries that out. An update continues only when nothing
+else is to be done. Everything that reads all nodes or pods takes turns.
 
-Where v1.25 takes nodes in the order of a Go map, here they come in the order in which they were created.
+Where v1.25 takes nodes in the order of a Go map, here they are in the order of their creation.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from rewound.actors.workloads.template_hash import template_hash
 _GENERATION_LABEL: Final = "pod-template-generation"
 _BURST: Final = 250  # pods that one pass creates or deletes at most
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 900.0  # seconds until a failed pod is replaced again
-# While the pods of a large set change, it is looked at once in this many seconds for each pod: each time, all are.
+# While the pods of a large set change, a pass over all of them runs at most once in this many seconds per pod.
 _MANY: Final = 200
 _EVERY: Final = 0.0005
-_NODES: Final = ("", CHANGED)  # the key of the nodes that changed
+_NODES: Final = ("", CHANGED)  # the key of changed nodes
 _COUNTS: Final = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -89,7 +89,7 @@ def daemon_tolerations(names: Names, spec: Object) -> list[Object]:
 
 
 def _same_toleration(one: Object, other: Object) -> bool:
-    """Whether they tolerate the same taints, for whatever time."""
+    """Whether they tolerate the same taints, for any time."""
     return all(one.get(part, "") == other.get(part, "") for part in ("key", "operator", "value", "effect"))
 
 
@@ -115,7 +115,7 @@ class Placement:
 
 
 def target_node(pod: Object) -> str | None:
-    """The node that a pod runs on, or was made for."""
+    """The node that a pod runs on, or was created for."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -129,7 +129,7 @@ def target_node(pod: Object) -> str | None:
 
 
 def pinned(affinity: Object | None, node: str) -> Object:
-    """The affinity of a pod that runs on this node only."""
+    """The affinity of a pod that runs only on this node."""
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     of_nodes = (affinity or {}).get("nodeAffinity") or {}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [only]}}
@@ -137,7 +137,7 @@ def pinned(affinity: Object | None, node: str) -> Object:
 
 
 def template_generation(owner: Object) -> str | None:
-    """The number that clients of older versions know a template by."""
+    """The template generation, by which clients of older versions identify a template."""
     text = (owner["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION)
     number = None if text is None else int64_of(text)
     return None if number is None else str(number)
@@ -155,7 +155,7 @@ class Backoff:
         self._last: dict[str, tuple[float, float]] = {}  # by node: when, and the pause after it
 
     def remaining(self, node: str, now: float) -> float:
-        """Seconds to wait; 0: the pod may be replaced, and the next pause begins."""
+        """Seconds to wait; 0: the pod may be replaced, and the next pause starts."""
         last, pause = self._last.get(node, (0.0, 0.0))
         if node in self._last and now - last <= 2 * _LONGEST_PAUSE:
             if now - last < pause:
@@ -168,7 +168,7 @@ class Backoff:
 
 @dataclass(slots=True)
 class Work:
-    """What to do: nodes that need a pod, and pods that have to go."""
+    """Nodes that need a pod, and pods to delete."""
 
     nodes: list[str] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
@@ -181,12 +181,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One state of a set: all nodes in order, its pods by node, and which pods are of its current template."""
+    """A snapshot of a set: all nodes in order, its pods by node, and which pods have its current template."""
 
     owner: Object
     places: Mapping[
         str, tuple[bool, bool]
-    ]  # of each node whether a pod should run there, and whether one may stay
+    ]  # per node: whether a pod should run there, and whether one may stay
     pods: Mapping[str, Sequence[Object]]
     hash: str
     generation: str | None  # of the template
@@ -202,7 +202,7 @@ class View:
         return available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
 
     def next_available(self) -> Steps[float | None]:
-        """In how many seconds another pod becomes available; None: no pod waits for that."""
+        """In how many seconds the next pod becomes available; None if none is waiting."""
         min_ready = self.owner["spec"].get("minReadySeconds", 0)
         if not min_ready:
             return None
@@ -221,7 +221,7 @@ class View:
         return [name for name, (should_run, _) in self.places.items() if should_run]
 
     def limit(self, part: str, count: int) -> int:
-        """maxSurge or maxUnavailable, of this number of nodes."""
+        """maxSurge or maxUnavailable, for this number of nodes."""
         strategy = self.owner["spec"]["updateStrategy"]
         if strategy.get("type") != "RollingUpdate":
             return 0
@@ -232,9 +232,9 @@ class View:
 
 
 def manage(view: View, wait_for: Callable[[str], float]) -> Steps[Work]:
-    """Give each wanted node one pod, and remove pods that are too many, have failed or may not stay.
+    """Give each wanted node one pod, and remove surplus and failed pods, and those that may not stay.
 
-    `wait_for` returns for how many seconds a node has to wait until its failed pod is replaced.
+    `wait_for` returns how many seconds a node has to wait until its failed pod is replaced.
     """
     work = Work()
     surges = view.limit("maxSurge", 1) > 0
@@ -262,7 +262,7 @@ def manage(view: View, wait_for: Callable[[str], float]) -> Steps[Work]:
 def _without_failed(
     work: Work, node: str, pods: Sequence[Object], wait_for: Callable[[str], float]
 ) -> list[Object]:
-    """The pods that neither fail nor end, oldest first; those that have failed become work."""
+    """The pods that are neither failed nor terminating, oldest first; failed ones are added to the work."""
     running: list[Object] = []
     for pod in pods:
         if is_terminating(pod):
@@ -278,7 +278,7 @@ def _without_failed(
 
 
 def _surplus_of_surge(view: View, running: Sequence[Object]) -> list[Object]:
-    """All but the oldest pod of the current and of an old template; the old one too, when it is not needed."""
+    """All but the oldest pod of the current and of an old template; the old one too, if it is not needed."""
     new = [pod for pod in running if (pod["metadata"].get("labels") or {}).get(REVISION_LABEL) == view.hash]
     old = [pod for pod in running if pod not in new]
     surplus = new[1:] + old[1:]
@@ -303,7 +303,7 @@ def roll_out(view: View) -> Steps[Work]:
 
 
 def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
-    """The new and the old pod of a node; None: it has several of one of them."""
+    """The new and the old pod of a node; None if it has several of one of them."""
     staying = [pod for pod in view.pods.get(node, ()) if not is_terminating(pod)]
     new = [pod for pod in staying if view.is_updated(pod)]
     old = [pod for pod in staying if not view.is_updated(pod)]
@@ -313,7 +313,7 @@ def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
 
 
 def _replace(view: View, nodes: Iterable[str], limit: int) -> Steps[Work]:
-    """Delete old pods: all that are not available, and as many others as may be unavailable at a time."""
+    """Delete old pods: all that are unavailable, and as many others as may be unavailable at a time."""
     unavailable = 0
     useless, candidates = list[Object](), list[Object]()
     for node in nodes:
@@ -329,7 +329,7 @@ def _replace(view: View, nodes: Iterable[str], limit: int) -> Steps[Work]:
 
 
 def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> Steps[Work]:
-    """Create a new pod beside each old one, and delete the old one when the new one is available."""
+    """Create a new pod next to each old one, and delete the old one when the new one is available."""
     surging = available = 0
     gone, leaving = list[Object](), list[Object]()
     replaced, candidates = list[str](), list[str]()
@@ -358,7 +358,7 @@ def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> St
             candidates.append(node)
         else:
             leaving.append(old)
-    # A pod on a node that it may no longer run on goes when another node has one in its place.
+    # A pod on a node where it may no longer run is deleted when another node has one in its place.
     gone += leaving[: max(available - len(wanted), 0)]
     return Work(replaced + candidates[: max(limit - surging, 0)], gone)
 
@@ -386,7 +386,7 @@ def counts_of(view: View) -> Steps[Object]:
 
 @dataclass(slots=True)
 class _Known:
-    """What the controller remembers of a set."""
+    """The controller's state of a set."""
 
     uid: str
     generation: int
@@ -394,7 +394,7 @@ class _Known:
     places: dict[str, tuple[bool, bool]]  # of each node
     backoff: Backoff = field(default_factory=Backoff)
     observed: int = 0  # the generation that `backoff` belongs to
-    passed: float = -1.0  # when it was looked at
+    passed: float = -1.0  # when it was last checked
 
 
 class DaemonSets(WorkloadController):
@@ -415,7 +415,7 @@ class DaemonSets(WorkloadController):
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
-        self._known.clear()  # what was found while nodes were still being read
+        self._known.clear()  # built while nodes were still being read
         await super().catch_up()
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
@@ -426,8 +426,8 @@ class DaemonSets(WorkloadController):
         self._changed_nodes[node["metadata"]["name"]] = None
         self.queue.add(_NODES)
 
-    def _look_at_nodes(self) -> Steps[None]:
-        """Find the sets that nodes which changed matter to."""
+    def _find_sets_for_nodes(self) -> Steps[None]:
+        """Find the sets that changed nodes concern."""
         names, self._changed_nodes = tuple(self._changed_nodes), {}
         for part in parts_of(self._known.items()):
             for key, known in part:
@@ -439,7 +439,7 @@ class DaemonSets(WorkloadController):
                     self.queue.add(key)
 
     def _place(self, known: _Known, name: str) -> bool:
-        """Find out again whether a pod should run on a node; returns whether that has changed."""
+        """Decide again whether a pod should run on a node; returns whether that has changed."""
         node = self._nodes.get("", name)
         before = known.places.get(name, (False, False))
         if node is None:
@@ -467,10 +467,10 @@ class DaemonSets(WorkloadController):
 
     async def reconcile(self, key: Key) -> None:
         if key == _NODES:
-            await in_turns(self._look_at_nodes())
+            await in_turns(self._find_sets_for_nodes())
             return
         if key[1] == CHANGED:
-            await self.look_for_owners(key[0])
+            await self.find_owners_of_changed(key[0])
             return
         owner = self._sets.get(*key)
         if owner is None:
@@ -480,7 +480,7 @@ class DaemonSets(WorkloadController):
             message = "This daemon set is selecting all pods. A non-empty selector is required."
             self._event(owner, "SelectingAll", message)
             return
-        # Of one that is being deleted the revisions may be gone, and nothing can be said about its pods.
+        # If it is being deleted its revisions may be gone, and nothing is known about its pods.
         if is_terminating(owner):
             return
         known = await in_turns(self._remember(owner))
@@ -505,7 +505,7 @@ class DaemonSets(WorkloadController):
             raise failure
 
     def _is_too_early(self, key: Key, known: _Known) -> bool:
-        """While many pods change, one after the other, a set is looked at now and then."""
+        """Whether to wait: while many pods change one after the other, a set is checked only now and then."""
         now = trio.current_time()
         count = len(self._pods.controlled_by(known.uid))
         due = known.passed + count * _EVERY
@@ -516,7 +516,7 @@ class DaemonSets(WorkloadController):
         return False
 
     async def _claimed(self, owner: Object, known: _Known, hashed: str) -> View | None:
-        """The state now, when pods that match are adopted and those that do not are released."""
+        """The current state, after adopting pods that match and releasing those that do not."""
         view, unmatched = await in_turns(self._view(owner, known, hashed))
         orphans = await in_turns(
             chosen(
@@ -530,7 +530,7 @@ class DaemonSets(WorkloadController):
         return view
 
     def _view(self, owner: Object, known: _Known, hashed: str) -> Steps[tuple[View | None, list[Object]]]:
-        """The state now, and pods of the set that it no longer selects.
+        """The current state, and pods of the set that it no longer selects.
 
         None: the set has changed, and its key was added again.
         """
@@ -539,7 +539,7 @@ class DaemonSets(WorkloadController):
             return None, []
         pods: dict[str, list[Object]] = {}
         unmatched = []
-        places = dict(known.places)  # of the same moment as the pods
+        places = dict(known.places)  # at the same moment as the pods
         for pod in tuple(self._pods.controlled_by(owner["metadata"]["uid"])):
             yield
             if not _is_selected(owner, pod):
@@ -547,8 +547,6 @@ class DaemonSets(WorkloadController):
             elif (node := target_node(pod)) is not None:
                 pods.setdefault(node, []).append(pod)
         return View(current, places, pods, hashed, template_generation(current), self.now()), unmatched
-
-    # Pods
 
     def _work(self, view: View, backoff: Backoff) -> Steps[Work]:
         work = yield from manage(view, partial(backoff.remaining, now=view.now / 1_000_000))
@@ -602,10 +600,8 @@ class DaemonSets(WorkloadController):
     def _event(self, owner: Object, reason: str, message: str) -> None:
         self.recorder.event(self._sets.definition, owner, "Warning", reason, message)
 
-    # Revisions
-
     async def _revise(self, owner: Object) -> tuple[str, list[Object]] | None:
-        """The hash of the current template, by which pods name it, and the revisions of old ones.
+        """The hash of the current template, by which pods refer to it, and the revisions of old ones.
 
         None: the set has changed, and its key was added again.
         """
@@ -627,7 +623,7 @@ class DaemonSets(WorkloadController):
         return current["metadata"]["labels"][REVISION_LABEL], old
 
     async def _labelled(self, revision: Object) -> Object:
-        """A revision with its label; an old one, of before there were labels, gets its name."""
+        """A revision with its label; one from before there were labels gets its name."""
         metadata = revision["metadata"]
         labels = metadata.get("labels") or {}
         if REVISION_LABEL in labels:
@@ -684,7 +680,7 @@ def _is_selected(owner: Object, pod: Object) -> bool:
 
 
 def _placed_by(node: Object) -> tuple[object, object]:
-    """What of a node says which pods it takes."""
+    """The facts of a node that decide which pods it takes."""
     return node["metadata"].get("labels"), node["spec"].get("taints")
 
 

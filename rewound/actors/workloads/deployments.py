@@ -1,7 +1,7 @@
 """Deployments: replace the pods of one template by those of another, with a ReplicaSet for each template.
 
-`rollout` decides what comes next; here its steps are written, and Deployments are looked at again when something
-changes that they depend on. A pass writes one step, or several that belong together; its writes bring the next pass.
+`rollout` decides the next steps; this controller writes them, and reconciles a Deployment when something changes that
+it depends on. A pass writes one step, or several that belong together; its writes trigger the next pass.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Deployments(WorkloadController):
             self._offer(new)
 
     def _offer(self, orphan: Object) -> None:
-        """Let Deployments look at a ReplicaSet that has no controller."""
+        """Let Deployments check a ReplicaSet that has no controller."""
         metadata = orphan["metadata"]
         for one in self._deployments.in_namespace(metadata["namespace"]):
             if label_selector_matches(one["spec"]["selector"], metadata.get("labels") or {}):
                 self.queue.add(key_of(one))
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
-        """The new pods of the strategy Recreate wait until the last old one is gone."""
+        """With the strategy Recreate, the new pods wait until the last old one is gone."""
         if new is not None or old is None:
             return
         replica_set = _controller_in(old, self._sets.get)
@@ -93,7 +93,7 @@ class Deployments(WorkloadController):
         return any(not is_finished(pod) for pod in self._pods.controlled_by(replica_set["metadata"]["uid"]))
 
     async def _take(self, step: Step, rollout: Rollout, deployment: Object) -> bool:
-        """Whether the steps after this one still apply."""
+        """Carry out a step. Returns whether the steps after it still apply."""
         match step:
             case Scale():
                 return await self._scale(step, deployment)
@@ -121,7 +121,7 @@ class Deployments(WorkloadController):
         try:
             await self.client.replace(self._deployments.definition, changed, "status")
         except (Conflict, NotFound):
-            raise RetryLater from None  # somebody changed or deleted it: what is to be written may differ
+            raise RetryLater from None  # it was changed or deleted: what to write may differ
 
     async def _create(self, step: Create, rollout: Rollout, deployment: Object) -> None:
         definition, namespace = self._sets.definition, deployment["metadata"]["namespace"]
@@ -155,7 +155,7 @@ class Deployments(WorkloadController):
             await self._write_status(deployment, WriteStatus(status))
 
     async def _scale(self, step: Scale, deployment: Object) -> bool:
-        """False if the ReplicaSet is not as it was when this was decided."""
+        """False if the ReplicaSet has changed since this was decided."""
         current = self._sets.get(deployment["metadata"]["namespace"], step.name)
         if current is None or current["spec"]["replicas"] != step.before:
             return False
@@ -170,7 +170,7 @@ class Deployments(WorkloadController):
             await self._patch_set(current, step.annotations, {"minReadySeconds": step.min_ready_seconds})
 
     async def _patch_set(self, current: Object, annotations: dict[str, str], spec: Object) -> None:
-        """By a patch: steps belong together, and a status that is written meanwhile must not refuse one."""
+        """By a patch: steps belong together, and a concurrent write of the status must not make one fail."""
         metadata = {"uid": current["metadata"]["uid"], "annotations": annotations}
         patch = {"metadata": metadata, "spec": spec}
         await self.client.patch(self._sets.definition, *key_of(current), patch)
@@ -187,7 +187,7 @@ class Deployments(WorkloadController):
 
 
 def _controller_in(stored: Object, get: Callable[[str, str], Object | None]) -> Object | None:
-    """The controller of an object, if it is one that `get` finds."""
+    """The controller of an object, if `get` finds it."""
     reference = controller_of(stored)
     if reference is None:
         return None

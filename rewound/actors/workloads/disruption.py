@@ -1,11 +1,11 @@
 """PodDisruptionBudgets: how many of the pods that a budget selects may be evicted now.
 
-The status counts healthy pods, and how many there have to be: a number, or a share of the pods that the controllers of
-the selected pods are to have. Evictions (`actors/resource/evictions.py`) take from `disruptionsAllowed` and add the pod
-to `disruptedPods`, where it counts as gone already, for two minutes at most. Where the controllers of pods have no
-scale, nothing may be evicted, and a condition says why.
+The status counts healthy pods, and how many there must be: a number, or a percentage of the pods that the controllers
+of the selected pods should have. Evictions (`actors/resource/evictions.py`) decrement `disruptionsAllowed` and add the
+pod to `disruptedPods`, where it counts as gone for two minutes at most. If the controllers of pods have no scale,
+nothing may be evicted, and a condition says why.
 
-A pod whose condition DisruptionTarget announced its end, and that still is there two minutes later, loses it.
+If a pod still exists two minutes after its condition DisruptionTarget announced its end, it loses that condition.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import CHANGED, Concerned, Pace, Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 SECOND: Final = 1_000_000
 PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, or its end was announced
 POD: Final = (
-    "pod/"  # before the name of a pod in a key: its condition is looked at; no budget has such a name
+    "pod/"  # before the name of a pod in a key: its condition must be checked; no budget has such a name
 )
-INTERVAL: Final = 0.1  # seconds between two looks at the pods of a namespace with many
+INTERVAL: Final = 0.1  # seconds between two passes over the pods of a namespace with many
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 
 
 class NoScale(Exception):
-    """Nobody knows how many pods there are to be; the text says why."""
+    """The expected number of pods is unknown; the text says why."""
 
 
 class Disruption(WorkloadController):
@@ -57,31 +57,31 @@ class Disruption(WorkloadController):
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
         self._pace = Pace(self.queue, INTERVAL)
-        self._concerned = Concerned(self.queue, self._budgets, _selecting, self._selected)
+        self._owner_finder = OwnerFinder(self.queue, self._budgets, _selecting, self._selected)
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
         await super().catch_up()
-        await self._pods.visit(self._look_at_target)
+        await self._pods.visit(self._queue_target_check)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new if new is not None else old
         assert stored is not None
         if new is not None:
-            self._look_at_target(new)
+            self._queue_target_check(new)
         if not self._budgets.in_namespace(stored["metadata"]["namespace"]):
             return
-        if old is not None and new is not None and _matters(old) == _matters(new):
+        if old is not None and new is not None and _relevant_facts(old) == _relevant_facts(new):
             return
-        self._concerned.changed(old, new)
+        self._owner_finder.changed(old, new)
 
-    def _look_at_target(self, pod: Object) -> None:
+    def _queue_target_check(self, pod: Object) -> None:
         if condition_of(pod, TARGET) is not None:
             namespace, name = key_of(pod)
             self.queue.add((namespace, POD + name))
 
     def _selected(self, pod: Object, found: Sequence[Object]) -> None:
-        """Look at the budgets that select a changed pod; it should be one."""
+        """Queue the budgets that select a changed pod; it should be one."""
         for budget in found:
             self.queue.add(key_of(budget))
         if len(found) > 1:
@@ -93,7 +93,7 @@ class Disruption(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
         if name == CHANGED:
-            await self._concerned.look(namespace)
+            await self._owner_finder.find_deferred(namespace)
             return
         if name.startswith(POD):
             pod = self._pods.get(namespace, name.removeprefix(POD))
@@ -109,7 +109,7 @@ class Disruption(WorkloadController):
             try:
                 await self._update(key, budget)
             except NotFound:
-                return  # it was deleted meanwhile
+                return  # it was deleted in the meantime
 
     async def _update(self, key: Key, budget: Object) -> None:
         namespace = key[0]
@@ -186,7 +186,7 @@ class Disruption(WorkloadController):
             await self.client.replace(self._budgets.definition, {**budget, "status": status}, "status")
 
     def _disrupted(self, budget: Object, pods: Sequence[Object], now: int) -> Steps[dict[str, str]]:
-        """The evicted pods that are to be deleted yet."""
+        """The evicted pods that have yet to be deleted."""
         evicted = budget["status"].get("disruptedPods") or {}
         found: dict[str, str] = {}
         for pod in (yield from chosen(pods, lambda one: one["metadata"]["name"] in evicted)):
@@ -196,13 +196,13 @@ class Disruption(WorkloadController):
             if micros_of(evicted[name]) + PATIENCE >= now:
                 found[name] = evicted[name]
             else:
-                # v1.25 names the namespace in place of the budget too.
+                # v1.25, too, names the namespace in place of the budget.
                 text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
                 self._report(self._pods.definition, pod, "Warning", "NotDeleted", text)
         return dict(sorted(found.items()))
 
     def _expected(self, budget: Object, pods: Sequence[Object]) -> Steps[tuple[int, int]]:
-        """How many pods there are to be, and how many of them healthy. NoScale."""
+        """The expected number of pods, and how many must be healthy. Raises NoScale if that is unknown."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = yield from self._scale(pods)
@@ -214,7 +214,7 @@ class Disruption(WorkloadController):
         return expected, _number(available, expected)
 
     def _scale(self, pods: Sequence[Object]) -> Steps[int]:
-        """The pods that the controllers of these pods are to have, which counts none for a pod without one."""
+        """The total scale of the controllers of these pods; a pod without a controller counts as none."""
         references: dict[str, tuple[Object, Object]] = {}
         for part in parts_of(pods):
             for pod in part:
@@ -230,7 +230,7 @@ class Disruption(WorkloadController):
         return sum(scales.values())
 
     def _scale_of(self, reference: Object, pod: Object) -> tuple[str, int]:
-        """The uid of what scales a pod, and to how many."""
+        """The uid of the object that scales a pod, and its scale."""
         namespace, name = key_of(pod)
         for one in self._scaling(reference, namespace):
             known = self._scaled.get((_group_of(one), one["kind"]))
@@ -245,7 +245,7 @@ class Disruption(WorkloadController):
         raise NoScale(f"found no controllers for pod {quoted(name)}")
 
     def _scaling(self, reference: Object, namespace: str) -> Iterator[Object]:
-        """What scales the pods of a controller: the Deployment of a ReplicaSet, else the controller itself."""
+        """The object that scales the pods: the Deployment of a ReplicaSet, or the controller itself."""
         if (_group_of(reference), reference["kind"]) == ("apps", "ReplicaSet"):
             owner = self._sets.get(namespace, reference["name"])
             above = None if owner is None else controller_of(owner)
@@ -255,7 +255,7 @@ class Disruption(WorkloadController):
         yield reference
 
     def _replicas_of(self, reference: Object, namespace: str) -> int | None:
-        """By the scale subresource; None if the object is not there."""
+        """The scale by the scale subresource; None if the object does not exist."""
         version, kind = reference["apiVersion"], reference["kind"]
         definition = self._registry.current.of_kind(version, kind)
         if definition is None:
@@ -288,7 +288,7 @@ class Disruption(WorkloadController):
             self.queue.add_after(key, left / SECOND)
             return
         changed = {"type": TARGET, "status": "False", "lastTransitionTime": self.now_text()}
-        replaced = {**dict.fromkeys(condition), **changed}  # None: removed
+        replaced = {**dict.fromkeys(condition), **changed}  # None: remove
         patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [replaced]}}
         try:
             await self.client.patch(self._pods.definition, *key_of(pod), patch, "strategic", "status")
@@ -302,7 +302,7 @@ class Disruption(WorkloadController):
 
 
 def _selecting(budget: Object) -> Callable[[Object], bool]:
-    """Says whether the budget selects a pod."""
+    """A predicate for the pods that the budget selects."""
     selector = budget["spec"].get("selector")
     if selector is None:
         return lambda pod: False
@@ -310,8 +310,8 @@ def _selecting(budget: Object) -> Callable[[Object], bool]:
     return lambda pod: matcher.matches(pod["metadata"].get("labels") or {})
 
 
-def _matters(pod: Object) -> tuple[object, ...]:
-    """What a budget reads of a pod."""
+def _relevant_facts(pod: Object) -> tuple[object, ...]:
+    """The facts of a pod that a budget depends on."""
     metadata = pod["metadata"]
     return metadata.get("labels"), metadata.get("ownerReferences"), is_terminating(pod), is_ready(pod)
 
@@ -322,7 +322,7 @@ def _group_of(reference: Object) -> str:
 
 
 def _number(given: int | str, total: int) -> int:
-    """A number, or a percentage of all, rounded up."""
+    """A number, or a percentage of the total, rounded up."""
     if isinstance(given, int):
         return given
     return -(-number_in(given) * total // 100)

@@ -1,9 +1,9 @@
-"""The endpointslicemirroring controller: EndpointSlices of Endpoints that somebody else writes.
+"""The endpointslicemirroring controller: EndpointSlices of Endpoints that clients write.
 
 Those are the Endpoints of Services without a selector. Each subset becomes one slice for each address type in it, with
-1000 endpoints at most. What one Endpoints object asks for may be tens of thousands of slices: a pass decides in turns
-and writes `BURST` of each sort at most, and these changes ask for the next pass. Endpoints with the label skip-mirror,
-and those that leader election uses, are left alone.
+1000 endpoints at most. One Endpoints object may need tens of thousands of slices: a pass decides in turns and writes at
+most `BURST` creates, updates and deletes each; these changes trigger the next pass. Endpoints with the label
+skip-mirror, and those that leader election uses, are left alone.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class MirrorKeys(SliceKeys):
 
 @dataclass(slots=True)
 class Mirror:
-    """What becomes of the slices of one Endpoints object, and how many addresses had to be left out."""
+    """The writes for the slices of one Endpoints object, and how many addresses were left out."""
 
     writes: Writes = field(default_factory=Writes)
     invalid: int = 0
-    skipped: int = 0  # those that are invalid, and those that are too many
+    skipped: int = 0  # invalid addresses, and those beyond the limit
 
 
 def mirror(keys: MirrorKeys, endpoints: Object, slices: Sequence[Object]) -> Steps[Mirror]:
@@ -198,7 +198,7 @@ class EndpointSliceMirroring(WorkloadController):
         self._slices.listen(self._slice_changed)
         self._by_service = self._slices.index(self._service_keys)
         self._writer = SliceWriter(self, self._slices)
-        self._reported: dict[Key, str] = {}  # the version of Endpoints about which Events were recorded
+        self._reported: dict[Key, str] = {}  # the version of the Endpoints that Events were recorded about
 
     def _service_keys(self, one: Object) -> list[Key]:
         return [(one["metadata"]["namespace"], self._keys.service_of(one))] if self._keys.manages(one) else []
@@ -217,7 +217,7 @@ class EndpointSliceMirroring(WorkloadController):
                     self.queue.add(key)
 
     async def catch_up(self) -> None:
-        """Slices too: their Endpoints may have been deleted while nobody watched."""
+        """Slices too: their Endpoints may have been deleted while the server was down."""
         await super().catch_up()
         for one in self._slices:
             for key in self._service_keys(one):

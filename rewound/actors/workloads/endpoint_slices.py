@@ -1,8 +1,8 @@
 """EndpointSlices: the endpointslice controller, and what it shares with the one that mirrors Endpoints.
 
-A slice has one address type, one set of ports and at most 100 endpoints. A change touches as few slices as it can:
-endpoints stay in the slice where they are, new ones fill slices that are written anyway, then the fullest slice that
-has room for all the rest, then new slices. A slice that would be deleted is used for one that would be created.
+A slice has one address type, one set of ports and at most 100 endpoints. A change touches as few slices as possible:
+endpoints stay in their slice, new ones fill slices that are written anyway, then the fullest slice that has room for
+all the rest, then new slices. A slice that would be deleted is reused for one that would be created.
 
 `Plan` decides all that from the Service, its pods and its slices, without a write.
 """
@@ -23,8 +23,8 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
-from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
-from rewound.actors.workloads.pods import is_ready, is_terminating, node_of
+from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
+from rewound.actors.workloads.pods import is_namespace_terminating, is_ready, is_terminating, node_of
 from rewound.actors.workloads.service_pods import (
     Ports,
     ServicePorts,
@@ -34,7 +34,6 @@ from rewound.actors.workloads.service_pods import (
     families_of,
     has_address,
     hostname_in,
-    in_ending_namespace,
     may_serve,
     pause_before,
     pods_of,
@@ -82,7 +81,7 @@ class SliceKeys:
 
 
 def comparable(ports: Sequence[Object] | None) -> Ports:
-    """The same for the same ports in another order."""
+    """The ports in a form that is independent of their order."""
     return tuple(sorted(tuple(sorted(port.items())) for port in ports or ()))
 
 
@@ -105,8 +104,10 @@ def identity(endpoint: Object) -> Identity:
 
 
 def same_endpoint(stored: Object, wanted: Object) -> bool:
-    """Whether two endpoints of one identity say the same; what one of them does not say about serving and
-    terminating is no difference, nor are hints."""
+    """Whether two endpoints of the same identity are equal.
+
+    Hints make no difference, nor do serving and terminating if one of them does not set these.
+    """
     if stored == wanted:
         return True
     if any(stored.get(part) != wanted.get(part) for part in ("nodeName", "zone")):
@@ -149,7 +150,7 @@ def name_prefix(service: str) -> str:
 
 
 class Plan:
-    """What becomes of the slices of one address type of a Service."""
+    """The planned writes for the slices of one address type of a Service."""
 
     def __init__(self, keys: SliceKeys, service: Object, family: str, limit: int = MAX_ENDPOINTS) -> None:
         self._keys, self._service, self._family, self._limit = keys, service, family, limit
@@ -181,10 +182,10 @@ class Plan:
     def _wanted(
         self, pods: Iterable[Object], node: Callable[[str], Object | None]
     ) -> Steps[tuple[dict[Ports, dict[Identity, Object]], dict[Ports, list[Object]]]]:
-        """The endpoints by their ports, and these ports as slices have them."""
+        """The endpoints by their ports, and these ports as in slices."""
         wanted: dict[Ports, dict[Identity, Object]] = {}
         written: dict[Ports, list[Object]] = {}
-        by_ports: dict[Ports, dict[Identity, Object]] = {}  # as the Service has them
+        by_ports: dict[Ports, dict[Identity, Object]] = {}  # as in the Service
         ports, publishes = ServicePorts(self._service), publishes_unready(self._service)
         for pod in tuple(pods):
             yield
@@ -259,7 +260,7 @@ class Plan:
             endpoints.append(rest.popleft())
 
     def _with_room(self, slices: Iterable[Object], count: int) -> Object | None:
-        """The one that is fullest with so many more."""
+        """The slice that this many more endpoints make fullest."""
         if count >= self._limit:
             return None
         fitting = [one for one in slices if len(one["endpoints"] or ()) + count <= self._limit]
@@ -298,7 +299,7 @@ class Plan:
         }
 
     def labels(self) -> dict[str, str]:
-        """Those of the Service, and what says whose slice it is."""
+        """The labels of the Service, and those that identify its slices."""
         keys, metadata = self._keys, self._service["metadata"]
         found = self._labels_of(self._service)
         if not has_address(self._service):
@@ -350,16 +351,16 @@ def _changed(one: Object, *, endpoints: list[Object], labels: dict[str, str] | N
 
 
 class SliceWriter:
-    """Writes what was decided about slices."""
+    """Carries out planned writes of slices."""
 
     def __init__(self, controller: WorkloadController, slices: CachedType) -> None:
         self._client = controller.client
         self._definition: Definition = slices.definition
 
     async def write(self, writes: Writes, *, creates: bool = True) -> None:
-        """Without `creates` nothing new comes, because the owner is being deleted. RequestError."""
+        """Without `creates` nothing is created: the owner is being deleted. Raises RequestError if a write fails."""
         errors = await run_concurrently(self._create, writes.create if creates else ())
-        if any(map(in_ending_namespace, errors)):
+        if any(map(is_namespace_terminating, errors)):
             return
         errors += await run_concurrently(self._update, writes.update)
         errors += await run_concurrently(self.delete, writes.delete)
@@ -388,7 +389,7 @@ class EndpointSlices(WorkloadController):
         self._keys = SliceKeys(self.names, "endpointslice-controller")
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
-        self._concerned = Concerned(self.queue, self._services, selecting, self._selected)
+        self._owner_finder = OwnerFinder(self.queue, self._services, selecting, self._selected)
         self._pods.listen(self._pod_changed)
         self._pods_on = self._pods.index(node_of)
         self._nodes = self.cache.collection("nodes")
@@ -399,7 +400,7 @@ class EndpointSlices(WorkloadController):
         self._writer = SliceWriter(self, self._slices)
         self._times = TriggerTimes()
         self._sizes: dict[Key, int] = {}  # pods of each Service
-        self._waiting: dict[str, set[Key]] = {}  # by node that does not exist: Services with pods there
+        self._waiting: dict[str, set[Key]] = {}  # by missing node: Services with pods there
         self._missing: dict[Key, frozenset[str]] = {}  # the same by Service
         self._shares: Shares | None = None  # None: nodes have changed
         self._hints: dict[tuple[Key, str], dict[str, int]] = {}  # by Service and address type: by zone
@@ -409,14 +410,14 @@ class EndpointSlices(WorkloadController):
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if concerns_services(old, new):
-            self._concerned.changed(old, new)
+            self._owner_finder.changed(old, new)
 
     def _selected(self, _: Object, services: Sequence[Object]) -> None:
         for key in map(key_of, services):
             self.queue.add_after(key, pause_before(self._sizes.get(key, 0)))
 
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
-        """Somebody else may have changed it; our own changes come back too."""
+        """Another client may have changed it; we see our own changes, too."""
         for one in (old, new):
             if one is not None:
                 for key in self._service_keys(one):
@@ -451,7 +452,7 @@ class EndpointSlices(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
         if name == CHANGED:
-            await self._concerned.look(namespace)
+            await self._owner_finder.find_deferred(namespace)
             return
         service = self._services.get(*key)
         if service is None:
@@ -467,7 +468,7 @@ class EndpointSlices(WorkloadController):
         nodes = frozenset(missing.values())
         self._wait_for(key, nodes)  # before the writes: a node may appear meanwhile
         if any(self._nodes.get("", name) is not None for name in nodes):
-            self.queue.add(key)  # one has appeared while this was decided
+            self.queue.add(key)  # one appeared while this was decided
         self._add_times(writes, await in_turns(self._times.since_last(service, pods)))
         refused: RequestError | None = None
         try:
@@ -479,7 +480,7 @@ class EndpointSlices(WorkloadController):
         self._report(service, missing, refused)
 
     def _wait_for(self, key: Key, nodes: frozenset[str]) -> None:
-        """From now on the Service waits for these nodes, and for no others."""
+        """Record that the Service waits for these nodes only."""
         for node in self._missing.pop(key, frozenset()) - nodes:
             self._waiting[node].discard(key)
             if not self._waiting[node]:
@@ -499,7 +500,7 @@ class EndpointSlices(WorkloadController):
     def _decide(
         self, service: Object, pods: list[Object], slices: list[Object]
     ) -> Steps[tuple[Writes, dict[str, str]]]:
-        """What to write for all address types, and the pods whose nodes do not exist."""
+        """The writes for all address types, and the pods whose nodes do not exist."""
         families = families_of(service)
         every = Writes(delete=[one for one in slices if one["addressType"] not in families])
         missing: dict[str, str] = {}
@@ -536,8 +537,7 @@ class EndpointSlices(WorkloadController):
             one["metadata"] = {**one["metadata"], "annotations": annotations}
 
     def _report(self, service: Object, missing: dict[str, str], refused: RequestError | None) -> None:
-        """An Event about what could not be done. Pods whose node is missing wait for it; what was refused is
-        tried again."""
+        """Record an Event about problems. Pods of missing nodes wait for these; rejected writes are retried."""
         namespace, name = key_of(service)
         errors = [
             f"skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found"

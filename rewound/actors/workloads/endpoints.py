@@ -1,10 +1,10 @@
-"""The endpoint controller: the Endpoints of each Service with a selector.
+"""The endpoints controller: the Endpoints of each Service with a selector.
 
-The subsets of an Endpoints object have a canonical form: addresses that offer the same ports share a subset, addresses
-are sorted by IP and uid, and ports and subsets by the MD5 hash of the text that Go's debug printer makes of them
+The subsets of an Endpoints object have a canonical form: addresses with the same ports share a subset, addresses are
+sorted by IP and uid, and ports and subsets by the MD5 hash of the text that Go's debug printer makes of them
 (`_port_text`, `_subset_text`), so that clients that compare see no difference to other servers.
 
-An object holds 1000 addresses at most: ready ones come first, and each subset keeps its share.
+An object has at most 1000 addresses: ready ones come first, and each subset keeps its share.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps, in_order
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Key, key_of
-from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
-from rewound.actors.workloads.pods import is_ready
+from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
+from rewound.actors.workloads.pods import is_namespace_terminating, is_ready
 from rewound.actors.workloads.service_pods import (
     ServicePorts,
     TriggerTimes,
@@ -28,7 +28,6 @@ from rewound.actors.workloads.service_pods import (
     first_address,
     has_address,
     hostname_in,
-    in_ending_namespace,
     is_headless,
     may_serve,
     pause_before,
@@ -132,7 +131,7 @@ def _address_text(address: Object) -> str:
 
 
 def truncate(subsets: list[Object]) -> tuple[list[Object], bool]:
-    """With at most `MAX_ADDRESSES`, and whether some had to go: first those that are not ready.
+    """At most `MAX_ADDRESSES`, and whether some were dropped: unready ones first.
 
     Each subset keeps a share, rounded up, so the last ones may get less.
     """
@@ -158,7 +157,7 @@ def truncate(subsets: list[Object]) -> tuple[list[Object], bool]:
 
 
 def same_subsets(stored: list[Object], wanted: list[Object]) -> bool:
-    """Apart from the resourceVersion of pods, which others may have written."""
+    """Compare subsets, ignoring the resourceVersion of pods, which others may have written."""
     return stored == wanted or [_without_versions(one) for one in stored] == wanted
 
 
@@ -187,7 +186,7 @@ class Endpoints(WorkloadController):
         super().__init__(parts)
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
-        self._concerned = Concerned(self.queue, self._services, selecting, self._selected)
+        self._owner_finder = OwnerFinder(self.queue, self._services, selecting, self._selected)
         self._pods.listen(self._pod_changed)
         self._endpoints = self.cache.collection("endpoints")
         self._endpoints.listen(self._endpoints_changed)
@@ -200,7 +199,7 @@ class Endpoints(WorkloadController):
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if concerns_services(old, new):
-            self._concerned.changed(old, new)
+            self._owner_finder.changed(old, new)
 
     def _selected(self, _: Object, services: Sequence[Object]) -> None:
         for key in map(key_of, services):
@@ -211,7 +210,7 @@ class Endpoints(WorkloadController):
             self.queue.add(key_of(old))
 
     async def catch_up(self) -> None:
-        """Endpoints too: their Service may have been deleted while nobody watched."""
+        """Endpoints too: their Service may have been deleted while the server was down."""
         await super().catch_up()
         for stored in self._endpoints:
             if self._leader not in stored["metadata"].get("annotations", {}):
@@ -220,7 +219,7 @@ class Endpoints(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
         if name == CHANGED:
-            await self._concerned.look(namespace)
+            await self._owner_finder.find_deferred(namespace)
             return
         service, stored = self._services.get(*key), self._endpoints.get(*key)
         if service is None:
@@ -295,7 +294,7 @@ class Endpoints(WorkloadController):
         except Conflict:
             raise
         except RequestError as error:
-            if stored is None and in_ending_namespace(error):
+            if stored is None and is_namespace_terminating(error):
                 return
             reason, text = (
                 ("FailedToCreateEndpoint", f"Failed to create endpoint for service {namespace}/{name}")

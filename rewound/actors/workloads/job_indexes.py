@@ -1,7 +1,6 @@
-"""The completion indexes of an Indexed Job: which have succeeded, as `status.completedIndexes` has them, and which pods
-have which.
+"""The completion indexes of an Indexed Job: which have succeeded (`status.completedIndexes`), and those of pods.
 
-The status has intervals, of which two neighbours are written one by one: "1,3-5,7,8" are 1, 3, 4, 5, 7 and 8.
+The status has intervals, of which two neighbours are written separately: "1,3-5,7,8" are 1, 3, 4, 5, 7 and 8.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _is_interval = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?").fullmatch
 
 
 class Indexes:
-    """A set of indexes, as intervals in order."""
+    """A set of indexes, as ordered intervals."""
 
     def __init__(self, intervals: Sequence[tuple[int, int]] = ()) -> None:
         self._intervals = intervals
 
     @classmethod
     def read(cls, text: str, completions: int) -> Indexes:
-        """Those of a status that are below `completions`; what is no interval is left out."""
+        """Parse the indexes of a status that are below `completions`; invalid intervals are ignored."""
         found: list[tuple[int, int]] = []
         for part in filter(None, text.split(",")):
             interval = _is_interval(part)
@@ -91,7 +90,7 @@ def _written(first: int, last: int) -> str:
 
 
 def index_of(pod: Object, annotation: str) -> int | None:
-    """The completion index of a pod; None if it has none that is valid."""
+    """The completion index of a pod; None if it has no valid one."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
     return int(text) if _is_count(text) else None
 
@@ -121,6 +120,6 @@ def not_needed(
 
 
 def name_prefix(job: str, index: int) -> str:
-    """What the name of the pod of an index begins with."""
+    """The prefix of the pod name of an index."""
     ending = f"-{index}-"
     return f"{job[: LONGEST_PREFIX - len(ending)]}{ending}"

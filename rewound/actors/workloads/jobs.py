@@ -1,17 +1,17 @@
 """Jobs: run pods until as many of them have succeeded as the job asks for, or too many have failed.
 
-Every pod has a finalizer until it is counted, so none is missed, and none counts twice, wherever a pass is cut off:
+Every pod has a finalizer until it is counted. So none is missed and none counts twice, wherever a pass is interrupted:
 
-1. the uids of pods that have ended are written to `status.uncountedTerminatedPods`,
+1. the uids of finished pods are written to `status.uncountedTerminatedPods`,
 2. these pods lose the finalizer,
-3. the uids leave the status, and the counts rise by as many.
+3. the uids are removed from the status, and the counts rise accordingly.
 
-A uid in the status without a pod that has the finalizer is at step 3. Of an Indexed job the status has the indexes that
-succeeded, and only failures are counted so. The last write adds the condition of a job that has ended.
+A uid in the status without a pod that has the finalizer is at step 3. For an Indexed job the status has the indexes
+that succeeded, and only failures are counted this way. The last write adds the condition of a finished job.
 
 A pod that fails is replaced: the first at once, the next after 10 s, 20 s, 40 s and so on up to six minutes, until one
-succeeds; one that fails within a second of the last start after that second, as in v1.25, which looks at all pods of a
-job a second after one of them has changed. Whatever is counted is counted at once: only the replacement waits.
+succeeds. If a pod fails within a second of the last start, it is replaced after that second, as in v1.25, which
+reconciles a job a second after one of its pods has changed. Counting is immediate: only the replacement waits.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from rewound.actors.workloads.pods import (
 )
 
 BURST: Final = 500  # pods that one pass creates or deletes at most
-MOST_UNCOUNTED: Final = 500  # uids in a status, which would be 20 kB
+MOST_UNCOUNTED: Final = 500  # uids in a status, which take 20 kB
 FIRST_BACKOFF, LONGEST_BACKOFF = 10.0, 360.0  # seconds
 SOON: Final = 1.0  # seconds
 INTERVAL: Final = 0.1  # seconds between two passes over many pods
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
-_LOOK_EVERY: Final = 64  # pods
+_CHECK_EVERY: Final = 64  # pods
 POD: Final = (
-    "pod/"  # before the name of a pod in a key: its finalizer is to be removed; no job has such a name
+    "pod/"  # before the name of a pod in a key: its finalizer must be removed; no job has such a name
 )
 
 
 def finished_condition(job: Object) -> Object | None:
-    """The condition that says that the job is complete or has failed."""
+    """The condition that the job is complete or has failed."""
     for condition_type in ("Complete", "Failed"):
         condition = condition_of(job, condition_type)
         if condition is not None and condition["status"] == "True":
@@ -70,10 +70,10 @@ def finished_condition(job: Object) -> Object | None:
 
 @dataclass(slots=True)
 class Backoff:
-    """When a job may be looked at, and its failed pods replaced, in seconds of trio's clock."""
+    """When to reconcile a job and to replace its failed pods, in seconds of trio's clock."""
 
     failures: int = 0  # passes that found a new failure since the last success
-    started: float = -SOON  # when pods were created last
+    started: float = -SOON  # when pods were last created
     until: float = 0.0
 
     def failed(self, now: float) -> None:
@@ -89,13 +89,13 @@ class Backoff:
     def _pause(self) -> float:
         if not self.failures:
             return 0.0
-        # The exponent is limited before the power is taken: a job may have any number of failures.
+        # Limit the exponent before taking the power: a job may have any number of failures.
         return float(min(FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), LONGEST_BACKOFF))
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a pass finds, and then changes: a job, its pods, and the status that it gets."""
+    """The state of a pass: a job, its pods, and its new status."""
 
     job: Object
     pods: list[Object]
@@ -105,8 +105,8 @@ class Progress:
     failed: int
     succeeded_before: Indexes  # of an Indexed job
     succeeded_indexes: Indexes
-    has_crashed: bool  # whether one of the pods that are not yet counted has failed
-    events: list[tuple[str, str, str]] = field(default_factory=list)  # once the status is written
+    has_crashed: bool  # whether one of the uncounted pods has failed
+    events: list[tuple[str, str, str]] = field(default_factory=list)  # recorded once the status is written
     _actions: dict[tuple[str, str], tuple[str, str]] = field(
         default_factory=dict
     )  # by uid and version of pods
@@ -125,7 +125,7 @@ class Progress:
         return bool(self.spec.get("suspend"))
 
     def action_for(self, failed: Object) -> tuple[str, str]:
-        """What podFailurePolicy says about a failed pod, and the message of a job that fails by it."""
+        """The action of podFailurePolicy for a failed pod, and the message of a job that fails by it."""
         policy = self.spec.get("podFailurePolicy")
         if policy is None:
             return "Count", ""
@@ -169,7 +169,7 @@ class Jobs(WorkloadController):
                 self._pod_changed(None, pod)
 
     def _pod_changed(self, _: Object | None, new: Object | None) -> None:
-        if new is not None and self._is_left_behind(new):
+        if new is not None and self._is_orphaned(new):
             self._add_pod(new)
 
     def _add_pod(self, pod: Object) -> None:
@@ -179,7 +179,7 @@ class Jobs(WorkloadController):
     def _is_tracked(self, pod: Object) -> bool:
         return self._tracking in (pod["metadata"].get("finalizers") or ())
 
-    def _is_left_behind(self, pod: Object) -> bool:
+    def _is_orphaned(self, pod: Object) -> bool:
         """Whether a pod has the finalizer, and no job that will remove it."""
         if not self._is_tracked(pod):
             return False
@@ -197,12 +197,12 @@ class Jobs(WorkloadController):
 
     async def reconcile(self, key: Key) -> None:
         if key[1] == CHANGED:
-            await self.look_for_owners(key[0])
+            await self.find_owners_of_changed(key[0])
             return
         namespace, name = key
         if name.startswith(POD):
             pod = self._pods.get(namespace, name.removeprefix(POD))
-            if pod is not None and self._is_left_behind(pod):
+            if pod is not None and self._is_orphaned(pod):
                 await self._remove_finalizer(pod)
             return
         job = self._jobs.get(*key)
@@ -217,7 +217,7 @@ class Jobs(WorkloadController):
             try:
                 await self._pass(key, await in_turns(self._progress(job)))
             except NotFound:
-                return  # it was deleted meanwhile
+                return  # it was deleted in the meantime
 
     def _progress(self, job: Object) -> Steps[Progress]:
         pods = list(self._pods.controlled_by(job["metadata"]["uid"]))
@@ -232,7 +232,7 @@ class Jobs(WorkloadController):
         return found
 
     def _count(self, found: Progress) -> Steps[None]:
-        """Count those that are counted, those that are being counted, and those that will be."""
+        """Count pods already counted, pods being counted, and pods to be counted."""
         status, known = found.status, set(found.uncounted("failed"))
 
         def is_valid(pod: Object) -> bool:
@@ -264,7 +264,7 @@ class Jobs(WorkloadController):
         return index is not None and index < found.spec["completions"]
 
     def _has_failed(self, found: Progress, pod: Object) -> bool:
-        """Whether a pod counts as failed: a deleted one does, since it may never get to say how it ended."""
+        """Whether a pod counts as failed: a deleted one does, since its outcome may never be reported."""
         phase = pod["status"].get("phase")
         if phase != "Failed" and (phase == "Succeeded" or not is_terminating(pod)):
             return False
@@ -289,7 +289,7 @@ class Jobs(WorkloadController):
             errors = await self._writer.delete(job, active)
             found.active = len(errors)
             if errors:
-                end = None  # pods remain that have to be counted
+                end = None  # pods remain that must be counted
         elif not is_terminating(job):
             errors = await self._manage(key, found, backoff)
             end = self._completion(found)
@@ -364,10 +364,10 @@ class Jobs(WorkloadController):
         _set_condition(found.status, condition)
         found.events.append(("Normal", word.capitalize(), f"Job {word}"))
         if not found.is_suspended:
-            found.status["startTime"] = self.now_text()  # a deadline counts the time that it runs
+            found.status["startTime"] = self.now_text()  # the deadline counts from when it runs
 
     async def _manage(self, key: Key, found: Progress, backoff: Backoff) -> list[RequestError]:
-        """Create the pods that are missing, or delete those that are too many, but not both in one pass."""
+        """Create missing pods, or delete surplus ones, but not both in one pass."""
         active = await in_turns(chosen(found.pods, is_active))
         wanted = self._wanted(found)
         surplus = await in_turns(self._surplus(found, active, max(0, len(active) - wanted)))
@@ -389,13 +389,13 @@ class Jobs(WorkloadController):
         return [error for error in errors if not is_namespace_terminating(error)]
 
     def _wanted(self, found: Progress) -> int:
-        """How many pods are to be active."""
+        """How many pods should be active."""
         if found.is_suspended:
             return 0
         parallelism: int = found.spec["parallelism"]
         completions: int | None = found.spec.get("completions")
         if completions is None:
-            # One success ends it: the other pods may go on to their end, and get no successors.
+            # One success ends it: the other pods may finish, and are not replaced.
             return found.active if found.succeeded else parallelism
         return max(0, min(parallelism, completions - found.succeeded))
 
@@ -409,7 +409,7 @@ class Jobs(WorkloadController):
         return removed
 
     async def _remove(self, job: Object, pods: Sequence[Object]) -> list[RequestError]:
-        """Delete pods that are not wanted any more: without the finalizer, so that they do not count as failed."""
+        """Delete surplus pods: without the finalizer, so that they do not count as failed."""
 
         async def remove(pod: Object) -> None:
             await self._remove_finalizer(pod)
@@ -453,7 +453,7 @@ class Jobs(WorkloadController):
         return pod
 
     async def _track(self, found: Progress, end: Object | None) -> None:
-        """Count the pods that have ended, in the three steps above; then the job may end."""
+        """Count the finished pods, in the three steps above; then the job may end."""
         tracked = await in_turns(chosen(found.pods, self._is_tracked))
         _settle(found, {pod["metadata"]["uid"] for pod in tracked})
         ended, is_all = await in_turns(self._add_uncounted(found, tracked, end is not None))
@@ -473,14 +473,16 @@ class Jobs(WorkloadController):
     def _add_uncounted(
         self, found: Progress, tracked: list[Object], ends: bool
     ) -> Steps[tuple[list[Object], bool]]:
-        """Add to the status who has ended; the pods that then lose their finalizer, and whether these are all."""
+        """Add finished pods to the status. Returns the pods that lose their finalizer, and whether these are all."""
         is_deleted, ended, is_all = is_terminating(found.job), [], True
         succeeded, failed = list(found.uncounted("succeeded")), list(found.uncounted("failed"))
         indexes: list[int] = []
         if found.is_indexed:
-            tracked = yield from in_order(tracked, lambda pod: _or_first(index_of(pod, self._index)))
+            tracked = yield from in_order(
+                tracked, lambda pod: _index_or_minus_one(index_of(pod, self._index))
+            )
         for number, pod in enumerate(tracked):
-            if number % _LOOK_EVERY == 0:
+            if number % _CHECK_EVERY == 0:
                 yield
             uid, phase = pod["metadata"]["uid"], pod["status"].get("phase")
             goes = is_terminating(pod) or ends
@@ -520,7 +522,7 @@ class Jobs(WorkloadController):
         found.events.append(("Normal", "Completed", "Job completed"))
 
     async def _write(self, found: Progress) -> None:
-        """Store the status if it differs, and report what it says."""
+        """Store the status if it differs, and record its Events."""
         always = ("ready", "uncountedTerminatedPods")
         kept = {part: value for part, value in found.status.items() if value or part in always}
         status = JOB_STATUS.arranged(kept)
@@ -562,12 +564,12 @@ def _set_condition(status: Object, condition: Object) -> None:
     status["conditions"] = [*others[:place], condition, *others[place + 1 :]]
 
 
-def _or_first(index: int | None) -> int:
+def _index_or_minus_one(index: int | None) -> int:
     return -1 if index is None else index
 
 
 def _restarted_too_often(found: Progress, limit: int) -> Steps[bool]:
-    """Where containers are restarted in their pods, the restarts count against the limit."""
+    """Whether container restarts (restartPolicy OnFailure) have reached the limit."""
     if found.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0
@@ -585,7 +587,7 @@ def _is_ignored(found: Progress, failed: Object) -> bool:
 
 
 def policy_action(policy: Object, pod: Object) -> tuple[str, str]:
-    """What the first rule that matches a failed pod says, Count without one; and the message of a job that fails."""
+    """The action of the first rule that matches a failed pod (default Count), and the message of a job that fails."""
     namespace, name = key_of(pod)
     for place, rule in enumerate(policy["rules"] or ()):
         matched = ""

@@ -1,8 +1,9 @@
-"""Metrics for autoscalers, from whoever serves the three metrics APIs: another server behind an APIService, objects of
-a custom kind, or this server for simulated pods.
+"""Metrics for autoscalers, from the three metrics APIs.
+
+Another server behind an APIService serves them, or objects of a custom kind, or this server for simulated pods.
 
 `metrics.<domain>` has the usage of pods, `custom.metrics.<domain>` metrics of pods and other objects,
-`external.metrics.<domain>` those of something outside. Errors read as client-go v1.25 words them.
+`external.metrics.<domain>` those from outside the cluster. Errors have the wording of client-go v1.25.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rewound.actors.workloads.replica_counts import NoReplicaCount, PodMetric, m
 from rewound.actors.workloads.simulated_metrics import pod_metrics
 
 RESOURCE_VERSION, EXTERNAL_VERSION = "v1beta1", "v1beta1"
-CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # the preferred one first
+CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # in order of preference
 _DEFAULT_WINDOW: Final = 60_000_000
 _ALL: Final = "*"
 _UNAVAILABLE: Final = "the server is currently unable to handle the request"
@@ -49,7 +50,7 @@ class MetricsApis:
     async def resource(
         self, namespace: str, selector: LabelSelector, resource: str, container: str
     ) -> dict[str, PodMetric]:
-        """The usage of a resource by pod, of all containers or one. NoReplicaCount."""
+        """The usage of a resource by pod, of all containers or one. Raises NoReplicaCount if there is none."""
         try:
             items = await self._list(
                 self._resource_group, RESOURCE_VERSION, namespace, "pods", str(selector), "resource"
@@ -76,7 +77,7 @@ class MetricsApis:
     async def pods(
         self, namespace: str, selector: LabelSelector, metric: str, metric_selector: str
     ) -> dict[str, PodMetric]:
-        """A custom metric by pod. NoReplicaCount."""
+        """A custom metric by pod. Raises NoReplicaCount if there is none."""
         query = {"labelSelector": str(selector), "metricLabelSelector": metric_selector}
         items = await self._custom(namespace, "pods", _ALL, metric, query)
         if not items:
@@ -95,7 +96,7 @@ class MetricsApis:
         return found
 
     async def object(self, namespace: str, described: Object, metric: str, metric_selector: str) -> int:
-        """A custom metric of one object. NoReplicaCount."""
+        """A custom metric of one object. Raises NoReplicaCount if there is none."""
         query = {"metricLabelSelector": metric_selector}
         group = described.get("apiVersion", "").rpartition("/")[0]
         if described["kind"] == "Namespace" and not group:
@@ -113,7 +114,7 @@ class MetricsApis:
             raise _custom_failed(str(wrong)) from None
 
     async def external(self, namespace: str, metric: str, selector: str) -> int:
-        """The sum of all values of an external metric. NoReplicaCount."""
+        """The sum of all values of an external metric. Raises NoReplicaCount if there is none."""
         items = await self._list(
             self._external_group, EXTERNAL_VERSION, namespace, metric, selector, "external"
         )
@@ -151,7 +152,7 @@ class MetricsApis:
     async def _list(
         self, group: str, version: str, namespace: str, plural: str, selector: str, api: str
     ) -> Collection[Object]:
-        """The objects of a namespace, wherever they are."""
+        """The objects of a namespace, from whichever source has them."""
         remote = self._remote_versions(group).get(version)
         definition = self._context.registry.current.find(group, version, plural)
         try:
@@ -191,7 +192,7 @@ class MetricsApis:
         return {version: one for (name, version), one in remote.items() if name == group}
 
     async def _get(self, one: ApiService, path: str, query: Mapping[str, str], asked: str) -> list[Object]:
-        """The items of a list that another server has. NoResponse."""
+        """The items of a list from another server. Raises NoResponse if it does not respond with one."""
         aggregation = self._context.aggregation
         assert aggregation is not None and aggregation.get is not None
         if not one.available:
@@ -218,7 +219,7 @@ def _custom_failed(why: str) -> NoReplicaCount:
 
 
 class _Malformed(Exception):
-    """An item that somebody else made is not as the metrics APIs declare it; the text names the field."""
+    """An item from another source violates the metrics API; the text names the field."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"the metrics API returned an item whose {field} is {why}")
@@ -239,7 +240,7 @@ def _text(item: Object, field: str) -> str:
 
 
 def _quantity(item: Object, field: str) -> int:
-    """In thousandths."""
+    """The quantity in thousandths."""
     found = item.get(field)
     if not isinstance(found, str | int | float) or isinstance(found, bool):
         raise _Malformed(field, "no quantity")
@@ -250,7 +251,7 @@ def _quantity(item: Object, field: str) -> int:
 
 
 def _time_of(item: Object) -> int:
-    """0 where it is not said."""
+    """The time of an item; 0 if it has none."""
     if item.get("timestamp") is None:
         return 0
     try:
@@ -260,7 +261,7 @@ def _time_of(item: Object) -> int:
 
 
 def _window(item: Object) -> int:
-    """Of a resource metric, in microseconds."""
+    """The window of a resource metric, in microseconds."""
     text = _text(item, "window") if item.get("window") is not None else "0s"
     if wrong := duration_error(text):
         raise _Malformed("window", f"no duration: {wrong}")
@@ -268,7 +269,7 @@ def _window(item: Object) -> int:
 
 
 def _window_seconds(item: Object) -> int:
-    """Of a custom metric, in microseconds; v1beta1 calls it so, and some servers `window`."""
+    """The window of a custom metric, in microseconds: `windowSeconds` in v1beta1, `window` from some servers."""
     field = "windowSeconds" if "windowSeconds" in item else "window"
     seconds = item.get(field)
     if seconds is None:
@@ -291,7 +292,7 @@ def _usage(container: Object, resource: str) -> int | None:
 
 
 def _pod_usage(item: Object, resource: str) -> int | None:
-    """None if a container lacks it."""
+    """The usage of all containers; None if one lacks it."""
     total, containers = 0, _containers(item)
     for one in containers:
         used = _usage(one, resource)

@@ -1,11 +1,11 @@
-"""The node lifecycle controller: which nodes are alive, the taints that say so, and pods that must leave.
+"""The node lifecycle controller: which nodes are alive, the taints that say so, and the pods to evict.
 
-A sign of life is a renewed Lease or a reported heartbeat. It costs one assignment: a node is looked at when its grace
-period would end, together with all others of that second, and again as much later as the last sign was. A node without
-a sign gets conditions Unknown, and its pods are not ready. Conditions become NoSchedule taints at once. What they mean
-for the pods is decided `--node-monitor-period` later, for all changes of that time together: then `node_zones` says
-which nodes get NoExecute taints, and `taint_eviction` which pods leave, and when. At rest nothing runs but the looks at
-grace periods.
+A heartbeat is a renewed Lease or a reported status. It costs one assignment: a node is checked when its grace period
+would end, together with all others of that second, and later again if it has sent a heartbeat. A node without one gets
+conditions Unknown, and its pods are not ready. Conditions become NoSchedule taints at once. The consequences for pods
+are decided `--node-monitor-period` later, for all changes of that time together: then `node_zones` decides which nodes
+get NoExecute taints, and `taint_eviction` which pods are evicted, and when. At rest only the checks of grace periods
+run.
 
 Work is queued under keys of two texts: pods by namespace and name, all other work by one of the words below and the
 name of a node or a zone. No namespace contains a slash.
@@ -37,11 +37,11 @@ _SLOT = "/slot"  # nodes whose grace periods would end in the same second
 _HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
 _MONITOR: Final = ("/monitor", "")
 _SECOND: Final = 1_000_000
-# Where a Lease has its time. A text is no proof, but a label or an annotation would need the quotes in it escaped.
+# Where a Lease has its time. This is no proof, but in a label or an annotation the quotes would be escaped.
 _RENEWED: Final = b'"renewTime":"'
 _RENEWED_LENGTH: Final = len(_RENEWED) + len("2006-01-02T15:04:05.000000Z")
-_TURN: Final = 50  # nodes that one look at many takes before others run: about two milliseconds
-_CONFIRM_SECONDS: Final = 1.0  # after which a node is looked at again before it counts as unreachable
+_TURN: Final = 50  # nodes per turn of a pass over many: about two milliseconds
+_CONFIRM_SECONDS: Final = 1.0  # until a node is checked again before it counts as unreachable
 
 
 class _Keys:
@@ -67,11 +67,11 @@ class _Keys:
 
 @dataclass(slots=True)
 class _Health:
-    seen: float  # when the node last gave a sign of life
-    overdue: float | None = None  # the sign that was the last one when its grace period had ended
-    slot: int | None = None  # the second in which it is looked at
-    renewed: bytes = b""  # the time in its Lease, as it is stored
-    execute: bool | None = None  # whether it is to have a NoExecute taint; None: as it is
+    seen: float  # the last heartbeat of the node
+    overdue: float | None = None  # the last heartbeat when the grace period had ended
+    slot: int | None = None  # the second in which it is checked
+    renewed: bytes = b""  # the time in its Lease, as stored
+    execute: bool | None = None  # whether it should have a NoExecute taint; None: leave it
     counted: tuple[str, bool] | None = None  # the zone in which it is counted, and whether as ready
 
 
@@ -92,8 +92,8 @@ class NodeLifecycle(WorkloadController):
         self._pods_of = self._pods.index(node_of)
         self._health: dict[str, _Health] = {}
         self._known: dict[str, Object] = {}  # nodes whose registration was reported
-        self._slots: dict[int, list[str]] = {}  # nodes by the second in which they are looked at
-        self._changed: dict[str, None] = {}  # since the last look at all
+        self._slots: dict[int, list[str]] = {}  # nodes by the second in which they are checked
+        self._changed: dict[str, None] = {}  # since the last pass over all
         self._not_ready: set[Key] = set()  # pods to mark
         self._counts: dict[str, Count] = {}  # of nodes, by zone
         self._zones = Zones(self._options)
@@ -115,8 +115,6 @@ class NodeLifecycle(WorkloadController):
             if pod["spec"].get("nodeName"):
                 self._pod_changed(None, pod)
 
-    # What happens
-
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
@@ -136,7 +134,7 @@ class NodeLifecycle(WorkloadController):
         if _facts(old) == _facts(new):
             return
         self._count(self._health[name], new)
-        self._look_later(name, new)
+        self._schedule_check(name, new)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
         taints = no_execute_taints(new)
@@ -151,13 +149,13 @@ class NodeLifecycle(WorkloadController):
             seen = now - max(0, self.now() - created) / _SECOND
         self._health[name] = health = _Health(seen)
         self._count(health, node)
-        self._look_later(name, node)
+        self._schedule_check(name, node)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
         self._consider_pods(name, no_execute_taints(node))
 
     def _count(self, health: _Health, node: Object | None) -> None:
-        """Count the node in its zone as it is now; without a node, nowhere."""
+        """Count the node in its zone with its current state; without a node, nowhere."""
         new = None
         if node is not None and self._keys.excluded not in _labels(node):
             new = self._zone_of(node), is_ready(node)
@@ -216,8 +214,8 @@ class NodeLifecycle(WorkloadController):
         self._changed[name] = None
         self.queue.add_after(_MONITOR, self._options.node_monitor_period)
 
-    def _look_later(self, name: str, node: Object) -> None:
-        """Look at the node when its grace period would end."""
+    def _schedule_check(self, name: str, node: Object) -> None:
+        """Check the node when its grace period would end."""
         ready = condition_of(node, "Ready")
         if ready is not None and ready["status"] == "Unknown":
             return
@@ -237,14 +235,12 @@ class NodeLifecycle(WorkloadController):
             self._options.node_monitor_grace_period if reported else self._options.node_startup_grace_period
         )
 
-    # What is done about it
-
     async def reconcile(self, key: Key) -> None:
         kind, name = key
         if key == _MONITOR:
             await self._monitor()
         elif kind == _SLOT:
-            self._look(int(name))
+            self._check_slot(int(name))
         elif kind == _ZONE:
             self._taint_next(name)
         elif not kind.startswith("/"):
@@ -255,27 +251,27 @@ class NodeLifecycle(WorkloadController):
             else:
                 await self._reconcile_node(node)
 
-    def _look(self, slot: int) -> None:
+    def _check_slot(self, slot: int) -> None:
         for name in self._slots.pop(slot, ()):
             health, node = self._health.get(name), self._nodes.get("", name)
             if health is None or node is None or health.slot != slot:
                 continue
             health.slot = None
             if trio.current_time() < health.seen + self._grace(node):
-                self._look_later(name, node)
+                self._schedule_check(name, node)
             else:
                 self.queue.add((_HEALTH, name))
 
     async def _check_health(self, node: Object) -> None:
         name = node["metadata"]["name"]
         if trio.current_time() < self._health[name].seen + self._grace(node):
-            self._look_later(name, node)  # it gave a sign meanwhile
+            self._schedule_check(name, node)  # it has sent a heartbeat in the meantime
             return
         before = condition_of(node, "Ready")
         if before is not None and before["status"] == "Unknown":
             return
         if self._health[name].overdue != self._health[name].seen:
-            # A clock that a test moves by hours wakes nodes and this controller together, in any order.
+            # A test clock that moves by hours wakes nodes and this controller together, in any order.
             self._health[name].overdue = self._health[name].seen
             self.queue.add_after((_HEALTH, name), _CONFIRM_SECONDS)
             return
@@ -325,7 +321,7 @@ class NodeLifecycle(WorkloadController):
         change = self._zones.update(self._counts, trio.current_time())
         if change is Change.ALL_DOWN:
             for node in self._nodes:
-                self._let_pods_stay(node)
+                self._remove_eviction(node)
         elif change is Change.SOME_BACK:
             for health in self._health.values():
                 health.seen = trio.current_time()
@@ -346,7 +342,7 @@ class NodeLifecycle(WorkloadController):
             self._zones.wait(self._zone_of(node), name)
         self.queue.add((_TAINTS, name))
 
-    def _let_pods_stay(self, node: Object) -> None:
+    def _remove_eviction(self, node: Object) -> None:
         name = node["metadata"]["name"]
         if name in self._health:
             self._health[name].execute = False
@@ -388,7 +384,7 @@ class NodeLifecycle(WorkloadController):
             await self.client.patch(self._nodes.definition, "", node["metadata"]["name"], patch)
 
     def _taints(self, node: Object, old: list[Object]) -> list[Object]:
-        """The taints that a node is to have."""
+        """The taints that a node should have."""
         wanted = self._no_schedule_keys(node)
         kept = [one for one in old if not self._is_outdated(one, node, wanted)]
         has = {(one["key"], one["effect"]) for one in kept}
@@ -418,7 +414,7 @@ class NodeLifecycle(WorkloadController):
         return [*keys, self._keys.unschedulable] if node["spec"].get("unschedulable") else keys
 
     def _no_execute_key(self, node: Object) -> str:
-        """The key of the taint that evicts; "" for none, or for what is there."""
+        """The key of the evicting taint; "" for none, or to leave the present one."""
         ready = condition_of(node, "Ready")
         if not self._health[node["metadata"]["name"]].execute or ready is None or ready["status"] == "True":
             return ""
@@ -441,8 +437,6 @@ class NodeLifecycle(WorkloadController):
             for keys in (self._keys.regions, self._keys.zones)
         )
         return f"{region}:\0:{zone}" if region or zone else ""
-
-    # Pods
 
     def _consider_pods(self, node_name: str, taints: list[Object]) -> None:
         for pod in self._pods_of.get(node_name):
@@ -509,7 +503,7 @@ def _labels(node: Object) -> dict[str, str]:
 
 
 def _facts(node: Object) -> object:
-    """What of a node leads to work; nodes report much more, and often."""
+    """The facts of a node that lead to work; nodes report much more, and often."""
     conditions = node["status"].get("conditions") or ()
     spec = node["spec"]
     return (

@@ -1,8 +1,8 @@
-"""How fast nodes that are not ready get the taints that evict their pods: by zones, and not while all are down.
+"""How fast unready nodes get the taints that evict their pods: by zones, and not while all are down.
 
 As in v1.25, a zone is tainted one node at a time, at `--node-eviction-rate`. If many of its nodes are not ready, it is
-slower or stops: then the network is to blame rather than the nodes. If no node of any zone is ready, nothing is
-evicted, and taints that were set are removed. No I/O: the controller calls this with what it has counted.
+slower or stops, because the network is the more likely cause. If no node of any zone is ready, nothing is evicted, and
+existing taints are removed. No I/O: the controller calls this with its counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ZoneState(Enum):
 
 
 class Change(Enum):
-    """What a look at all zones led to."""
+    """The result of a pass over all zones."""
 
     NONE = "none"
     ALL_DOWN = "all zones are down"
@@ -40,7 +40,7 @@ class Zone:
     rate: float  # nodes per second; 0: none
     state: ZoneState = ZoneState.INITIAL
     free_at: float = 0.0  # when the next node may be tainted
-    waiting: dict[str, None] = field(default_factory=dict)  # the names of nodes, first come, first served
+    waiting: dict[str, None] = field(default_factory=dict)  # names of nodes, first come, first served
 
     def change_rate(self, rate: float, now: float) -> None:
         if rate == self.rate:
@@ -51,7 +51,7 @@ class Zone:
             self.free_at = now + 1 / rate
 
     def take(self, now: float) -> str | None:
-        """The next node to taint; None if none waits, or not yet."""
+        """The next node to taint; None if none is waiting, or not yet."""
         if not self.waiting or self.rate <= 0 or now < self.free_at:
             return None
         self.free_at = now + 1 / self.rate
@@ -83,7 +83,7 @@ class Zones:
             zone.waiting.pop(node, None)
 
     def update(self, counts: Mapping[str, Count], now: float) -> Change:
-        """Take over how many nodes of each zone are ready, and set the rates."""
+        """Set the counts of ready nodes of each zone, and the rates."""
         for key in counts.keys() - self._zones.keys():
             self._zones[key] = Zone(self._options.node_eviction_rate)
         for key in [key for key, zone in self._zones.items() if key not in counts and not zone.waiting]:

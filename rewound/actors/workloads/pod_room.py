@@ -1,8 +1,8 @@
-"""Whether there is memory for more pods: a server that is short of it creates no more for those who have many.
+"""Whether there is memory for more pods: a server that is short of it creates none in namespaces that have many.
 
-Every stored pod takes memory in the cache and in the scheduler. Above its limit the server would refuse requests of
-everybody (`--memory-limit`), so before that the namespaces with many pods get no more, and others still do. What waits
-is tried again with a growing pause, and goes on when pods are deleted.
+Every stored pod takes memory in the cache and in the scheduler. Above its limit the server would reject everybody's
+requests (`--memory-limit`), so before that the namespaces with many pods get no more, and others still do. Waiting pods
+are retried with a growing pause, and created when pods are deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PodRoom:
         self._pods = cache.collection("pods")
 
     def check(self, definition: Definition, namespace: str) -> None:
-        """Called before an object is created. NoRoom."""
+        """Called before an object is created. Raises NoRoom if it may not be."""
         if definition.type_name != "pods":
             return
         if len(self._pods.in_namespace(namespace)) >= MANY and self._is_short():

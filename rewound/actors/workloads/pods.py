@@ -1,4 +1,4 @@
-"""What all controllers of pods share: pods from templates, when a pod counts, and who owns an object."""
+"""Helpers for all controllers of pods: pods from templates, when a pod counts, and who owns an object."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def available_in(pod: Object, min_ready_seconds: int, now: int) -> float | None:
-    """In how many seconds a pod is available: 0 for one that is, None for one that is not ready."""
+    """In how many seconds a pod is available: 0 if it is, None if it is not ready."""
     ready = condition_of(pod, "Ready")
     if ready is None or ready["status"] != "True":
         return None
@@ -70,7 +70,7 @@ def available_in(pod: Object, min_ready_seconds: int, now: int) -> float | None:
     since = ready.get("lastTransitionTime")
     if since is None:
         return None
-    # v1.25 wants the time to have passed: the moment itself is too early.
+    # As in v1.25 the time must have passed: the moment itself is too early.
     return max(0, micros_of(since) + min_ready_seconds * 1_000_000 + 1 - now) / 1_000_000
 
 
@@ -88,7 +88,7 @@ def owner_reference(definition: Definition, owner: Object) -> Object:
 
 
 def stored_status(definition: Definition, counted: Object) -> Object:
-    """A status as it is stored: in the declared order, and without zeros that Go's encoder omits."""
+    """A status in its stored form: in the declared order, and without zeros that Go's encoder omits."""
     declared = definition.fields.by_name["status"].type
     assert isinstance(declared, Struct)
     fields = declared.by_name.items()
@@ -100,16 +100,16 @@ def stored_status(definition: Definition, counted: Object) -> Object:
 
 
 def is_namespace_terminating(error: RequestError) -> bool:
-    """Whether nothing can be created any more: then it is no failure that nothing is."""
+    """Whether a create was rejected because its namespace is being deleted, which is no failure."""
     return isinstance(error, Forbidden) and any(
         cause.reason == "NamespaceTerminating" for cause in error.causes
     )
 
 
 def pod_from_template(template: Object, definition: Definition, owner: Object) -> Object:
-    """A new pod of this owner, as a stored template describes it; it has no name yet.
+    """A new pod of this owner from a stored template; it has no name yet.
 
-    A stored template is decoded, and so is the pod, which has some defaults more.
+    A stored template is decoded, and so is the pod, which has some more defaults.
     """
     described: Object = template.get("metadata") or {}
     name = owner["metadata"]["name"]
@@ -133,7 +133,7 @@ class Claims:
     def __init__(
         self, client: Client, owners: CachedType, dependents: CachedType, finalizers: Sequence[str] = ()
     ) -> None:
-        """What is adopted gets the finalizers, and what is released loses them."""
+        """Adopted objects get the finalizers, and released ones lose them."""
         self._client = client
         self._owners = owners
         self._dependents = dependents
@@ -147,10 +147,10 @@ class Claims:
         *,
         releases: bool = True,
     ) -> list[Object]:
-        """What belongs to `owner` then, from the cache: the caller decides about it without another `await`.
+        """Claim objects; returns those of `owner` from the cache: the caller decides on them without another `await`.
 
-        Where there are many it is what belonged to it a moment ago, because looking at them takes turns. Only what
-        `selector` and `accepts` match belongs to it. The error of a write that fails is raised, after all others.
+        If there are many, the result is a moment old, because reading them takes turns. Only objects that `selector`
+        and `accepts` match belong to the owner. If a write fails, its error is raised after all others.
         """
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
 
@@ -169,7 +169,7 @@ class Claims:
         return await in_turns(chosen(self._dependents.controlled_by(uid), matches))
 
     async def exchange(self, owner: Object, adopted: Sequence[Object], released: Sequence[Object]) -> None:
-        """Adopt some objects and release others; the error of a write that fails is raised, after all others."""
+        """Adopt some objects and release others. If a write fails, its error is raised after all others."""
         uid = owner["metadata"]["uid"]
         errors = await run_concurrently(lambda one: self._release(one, uid), released)
         errors += await run_concurrently(lambda one: self._adopt(one, owner), adopted)
@@ -190,10 +190,10 @@ class Claims:
             reference = {"$patch": "delete", "uid": uid}
             await self._patch(one, [reference], "$deleteFromPrimitiveList/finalizers")
         except Invalid:
-            return  # it has the reference in another form, or not any more
+            return  # it has the reference in another form, or no longer
 
     async def _patch(self, one: Object, references: list[Object], finalizers: str) -> None:
-        """The uid makes sure that it is still the same object."""
+        """The uid ensures that it is still the same object."""
         metadata: Object = {"ownerReferences": references, "uid": one["metadata"]["uid"]}
         if self._finalizers:
             metadata[finalizers] = self._finalizers
@@ -206,7 +206,7 @@ class Claims:
 
 
 class PodWriter:
-    """Creates and deletes the pods of one kind of owner, and reports it in Events about the owner."""
+    """Creates and deletes the pods of one kind of owner, and records Events about the owner."""
 
     def __init__(self, client: Client, recorder: Recorder, owners: Definition, pods: Definition) -> None:
         self._client = client
@@ -215,9 +215,9 @@ class PodWriter:
         self._pods = pods
 
     async def create(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
-        """Create new pods, one first and then twice as many each time: where one is refused, all may be.
+        """Create new pods, one first and then twice as many each time: if one is rejected, all may be.
 
-        The errors of the first batch that had any are returned, and the pods after it are not tried.
+        Returns the errors of the first batch that had any; the pods after it are not tried.
         """
         done, batch = 0, 1
         while done < len(pods):
@@ -264,13 +264,15 @@ def name_in(body: bytes) -> str:
     return body[start : body.index(b'"', start)].decode()
 
 
-# Active pods: those that come first are missed less.
+# Active pods with a lower number are deleted first.
 PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def deletion_order(pod: Object) -> tuple[object, ...]:
-    """Sorts active pods by how little they are missed: without a node, pending, not ready, ready for a short time,
-    restarted often, young."""
+    """Sort key of active pods by deletion order.
+
+    First pods without a node, then pending, not ready, ready for a short time, restarted often, young.
+    """
     ready = condition_of(pod, "Ready")
     is_up = ready is not None and ready["status"] == "True"
     since = ready.get("lastTransitionTime") if ready is not None and is_up else None

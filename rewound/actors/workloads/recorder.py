@@ -1,9 +1,9 @@
-"""Events about what controllers do: written in the background, with repetitions counted as client-go v1.25 counts them.
+"""Events of controllers: written in the background, with repetitions counted as in client-go v1.25.
 
-A controller calls `Recorder.event`, which returns at once. `EventWriter` writes what waits. The same event about the
-same object raises the count of the first one. From the tenth message with one reason within ten minutes on, all are
-counted in one Event, "(combined from similar events)". Each object has a budget of 25 Events by one component, and one
-more every five minutes. Events are best effort: a refused one is dropped, and so are those beyond a thousand that wait.
+A controller calls `Recorder.event`, which returns at once. `EventWriter` writes waiting events. The same event about
+the same object raises the count of the first one. From the tenth message with one reason within ten minutes, all are
+counted in one Event, "(combined from similar events)". Each object has a budget of 25 Events per component, and one
+more every five minutes. Events are best effort: a rejected one is dropped, and so are those beyond a thousand waiting.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rewound.actors.messages import Object
 logger = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1000
-_REMEMBERED: Final = 4096  # objects, reasons and messages, of each
-_SIMILAR: Final = 10  # messages with one reason, from which on they are one Event
+_REMEMBERED: Final = 4096  # objects, reasons and messages, each
+_SIMILAR: Final = 10  # messages with one reason before they are combined into one Event
 _SIMILAR_WITHIN: Final = 600_000_000  # microseconds
 _BURST: Final = 25
 _REFRESH: Final = 1_800_000_000  # microseconds after which a series is written again
@@ -58,7 +58,7 @@ class _Budget:
 
 
 class _Remembered(Generic[T]):
-    """A dict of the entries that were used last."""
+    """A dict of the most recently used entries."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
@@ -77,7 +77,7 @@ class _Remembered(Generic[T]):
 
 
 class Correlation:
-    """Decides for each event of one component whether it is a new Event, a repetition of one, or too much."""
+    """Decides for each event of one component whether it is a new Event, a repetition of one, or over the budget."""
 
     def __init__(self) -> None:
         self._written: _Remembered[_Written] = _Remembered()
@@ -85,7 +85,7 @@ class Correlation:
         self._budgets: _Remembered[_Budget] = _Remembered()
 
     def take(self, event: Object, now: int) -> tuple[Object, Hashable] | None:
-        """The event as it is to be written, with its count, and the key of its repetitions; None: drop it."""
+        """The event to write, with its count, and the key of its repetitions; None: drop it."""
         about = tuple(event["involvedObject"].get(part, "") for part in ("kind", "namespace", "name", "uid"))
         kind_of = (*about, event["type"], event["reason"])
         key: Hashable = (*kind_of, event["involvedObject"].get("fieldPath", ""), event["message"])
@@ -144,7 +144,7 @@ class Recorder:
         message: str,
         field_path: str = "",
     ) -> None:
-        """Record what happened to an object of this definition; `event_type` is Normal or Warning."""
+        """Record an event about an object of this definition; `event_type` is Normal or Warning."""
         reference = _reference(definition, about)
         if field_path:
             reference["fieldPath"] = field_path
@@ -178,7 +178,7 @@ class _Series:
 class Reporter:
     """Records events in the newer form, as kube-scheduler does: with an action, a related object, and a series.
 
-    The second of equal events begins a series, which is then written again every half an hour at most.
+    The second of equal events starts a series, which is then written at most every half hour.
     """
 
     def __init__(self, writer: EventWriter, client: Client, controller: str) -> None:
@@ -196,7 +196,7 @@ class Reporter:
         action: str,
         related: Object | None = None,
     ) -> None:
-        """Record what happened to an object of this definition; `related` is another one of it."""
+        """Record an event about an object of this definition; `related` is another object of the same definition."""
         regarding = _reference(definition, about)
         now, number = self._writer.next_time()
         key = (event_type, reason, action, *regarding.values())
@@ -246,7 +246,7 @@ class EventWriter:
         self._number = 0
 
     def next_time(self) -> tuple[int, int]:
-        """Now in microseconds, and a different number for each event: nanoseconds, for its name."""
+        """The time in microseconds, and a different number of nanoseconds for each event, for its name."""
         now = self._clock.now()
         self._number = max(self._number + 1, now * 1000)
         return now, self._number
@@ -257,11 +257,11 @@ class EventWriter:
             self._added.unpark_all()
 
     async def run(self) -> None:
-        """Run for ever."""
+        """Run forever."""
         while True:
             if not self._waiting:
                 await self._added.park()
-            batch: dict[Hashable, tuple[Client, Object]] = {}  # of the same event only the last count
+            batch: dict[Hashable, tuple[Client, Object]] = {}  # only the last count of the same event
             while self._waiting:
                 client, event, key = self._waiting.popleft()
                 batch[client.user, key] = client, event

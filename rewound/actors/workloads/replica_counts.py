@@ -1,8 +1,8 @@
-"""How many replicas a metric asks for, as the autoscaler of v1.25 computes it. Values are thousandths.
+"""Computes how many replicas a metric recommends, as the autoscaler of v1.25. Values are thousandths.
 
-Pods without a metric count as idle when the rest asks for more replicas, and as on target when it asks for fewer; so do
-pods that are not ready yet. A change within the tolerance is none, and no assumption turns a change around. Pods may be
-many: what looks at each of them yields.
+Pods without a metric count as idle if the others recommend more replicas, and as on target if they recommend fewer; so
+do pods that are not ready yet. A change within the tolerance is none, and no assumption reverses a change. Pods may be
+many: functions that read all of them yield.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_READY_METRICS: Final = "did not receive metrics for any ready pods"
 
 
 class NoReplicaCount(Exception):
-    """The metric says nothing; the text says why."""
+    """The metric recommends nothing; the text says why."""
 
 
 class PodMetric(NamedTuple):
@@ -35,15 +35,15 @@ class PodMetric(NamedTuple):
 
 class Count(NamedTuple):
     replicas: int
-    value: int  # the average that was measured, or the whole
-    percent: int = 0  # of what pods request
+    value: int  # the measured average, or the total
+    percent: int = 0  # of the pods' requests
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
     tolerance: float
-    cpu_initialization: int  # microseconds after the start of a pod in which its CPU usage may say nothing
-    initial_readiness: int  # a pod that became unready so soon after its start was never ready
+    cpu_initialization: int  # microseconds after the start of a pod in which its CPU usage may be ignored
+    initial_readiness: int  # a pod that became unready this soon after its start was never ready
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Groups:
 
 
 def milli_value(quantity: str) -> int:
-    """Rounded up."""
+    """The quantity in thousandths, rounded up."""
     return -(-nanos_of(quantity) // 1_000_000)
 
 
@@ -70,7 +70,7 @@ def utilization_count(
     rules: Tolerances,
     now: int,
 ) -> Steps[Count]:
-    """By a percentage of what the pods request, in all containers or one."""
+    """By a percentage of the pods' requests, in all containers or one."""
     groups, counted = yield from _grouped(pods, metrics, resource, rules, now)
     requests = yield from _requests(pods, container, resource)
     if not counted:
@@ -118,7 +118,7 @@ def average_count(
 def value_count(
     pods: Collection[Object], value: int, *, target: int, replicas: int, rules: Tolerances
 ) -> Steps[Count]:
-    """By the value of something else than pods, for all ready pods together."""
+    """By a value that is not of pods, for all ready pods together."""
     ratio = value / target
     if not replicas:
         return Count(ceil(ratio), value)
@@ -131,7 +131,7 @@ def value_count(
 
 
 def value_per_pod_count(value: int, *, target: int, replicas: int, rules: Tolerances) -> Count:
-    """By the value of something else than pods, divided by the current replicas."""
+    """By a value that is not of pods, divided by the current replicas."""
     if not replicas:
         return Count(ceil(value / target), 0)
     found = replicas
@@ -141,7 +141,7 @@ def value_per_pod_count(value: int, *, target: int, replicas: int, rules: Tolera
 
 
 def _plain_count(groups: _Groups, ratio: float, replicas: int, rules: Tolerances) -> int | None:
-    """If nothing has to be assumed about any pod."""
+    """The count if nothing must be assumed about any pod."""
     if groups.missing or (groups.unready and ratio > 1.0):
         return None
     if abs(1.0 - ratio) <= rules.tolerance:
@@ -213,7 +213,7 @@ def _grouped(
 
 
 def _is_starting(pod: Object, metric: PodMetric, rules: Tolerances, now: int) -> bool:
-    """Whether the CPU usage of a pod says nothing, because the pod starts, or has never been ready."""
+    """Whether to ignore the CPU usage of a pod, because it is starting or has never been ready."""
     condition, started_at = condition_of(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or started_at is None:
         return True

@@ -1,8 +1,8 @@
-"""ReplicaSets and ReplicationControllers: keep as many pods of one template as `spec.replicas` says.
+"""ReplicaSets and ReplicationControllers: keep `spec.replicas` pods of one template.
 
-Both have one flow; they differ in the form of their selector. A status must be cheap where a ReplicaSet has ten
-thousand pods and each of them changes: `Members` counts its pods as they change, so that no pass looks at all of them.
-Only when pods have to go are they compared, to choose those that are missed least (`pods_to_delete`).
+Both share one flow and differ in the form of their selector. A status must be cheap even if a ReplicaSet has ten
+thousand pods and each of them changes: `Members` counts its pods as they change, so that no pass reads all of them.
+Pods are compared only when some must be deleted (`pods_to_delete`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from rewound.actors.workloads.pods import (
     pod_from_template,
 )
 
-BURST: Final = 500  # pods that one pass creates, and after which one that deletes looks whether it still must
-# While so many pods become ready or go, one after the other, their number is written this often, in seconds.
+BURST: Final = 500  # pods that one pass creates, or deletes before it checks whether it still must
+# While many pods become ready or are deleted one after the other, their number is written this often, in seconds.
 MANY: Final = 200
 REPORTS_EVERY: Final = 0.1
 FAILURE: Final = "ReplicaFailure"
 
 
 class _Counted(NamedTuple):
-    """What one pod adds to the numbers of its owner."""
+    """What one pod adds to the counts of its owner."""
 
     is_labelled: bool  # has all labels of the template
     is_ready: bool
-    since: int | None  # when it became ready, in microseconds, if somebody knows
+    since: int | None  # when it became ready, in microseconds, if known
 
 
 class Members:
@@ -70,11 +70,11 @@ class Members:
         return key in self._counted
 
     def has_all(self, owner: Object) -> bool:
-        """Whether all pods are there, and ready."""
+        """Whether all pods exist and are ready."""
         return bool(self.ready == self.active == owner["spec"]["replicas"])
 
     def replace(self, key: Key, pod: Object | None) -> None:
-        """Take over a change of a pod; None: it is not, or no longer, a pod of this owner."""
+        """Apply a change of a pod; None: it is not, or no longer, a pod of this owner."""
         before = self._counted.pop(key, None)
         if before is not None:
             self.labelled -= before.is_labelled
@@ -93,7 +93,7 @@ class Members:
         self.ready += is_ready
 
     def add_all(self, pods: CachedType, uid: str) -> Steps[None]:
-        """Count all pods of the owner with this uid; `replace` reports those that change meanwhile."""
+        """Count all pods of the owner with this uid; `replace` gets concurrent changes."""
         for part in parts_of(pods.controlled_by(uid)):
             for key in map(key_of, part):
                 pod = pods.get(*key)
@@ -107,7 +107,7 @@ class Members:
         if not min_ready_seconds:
             return self.ready, None
         available, next_one = 0, math.inf
-        # Not at that time, but after it: so it is in v1.25.
+        # After that time, not at it, as in v1.25.
         needed = min_ready_seconds * 1_000_000 + 1 - now
         for part in parts_of(self._counted.values()):
             for since in [one.since for one in part if one.since is not None]:
@@ -121,7 +121,7 @@ class Members:
 
 
 class Replicas(WorkloadController):
-    """The flow of both; subclasses say whose pods they are."""
+    """The flow of both; subclasses define whose pods they are."""
 
     type_name: str
 
@@ -132,7 +132,7 @@ class Replicas(WorkloadController):
         self._claims = Claims(self.client, self._owners, self._pods)
         self._writer = PodWriter(self.client, self.recorder, self._owners.definition, self._pods.definition)
         self._members: dict[str, Members] = {}  # by the uid of the owner
-        self._may_adopt: set[Key] = set()  # owners that have not looked for pods without a controller
+        self._may_adopt: set[Key] = set()  # owners that have not searched for pods without a controller
         self._owners.listen(self._owner_changed)
         self._pods.listen(self._pod_changed)
 
@@ -146,7 +146,7 @@ class Replicas(WorkloadController):
         await super().catch_up()
 
     def _owner_changed(self, old: Object | None, new: Object | None) -> None:
-        if old is None or new is None or _sorts_out(old) != _sorts_out(new):
+        if old is None or new is None or _counting_fields(old) != _counting_fields(new):
             if old is not None:
                 self._members.pop(old["metadata"]["uid"], None)
             if new is not None:
@@ -161,7 +161,7 @@ class Replicas(WorkloadController):
         if before is not None and not stays:
             self._count(namespace, before, key, None)
         if after is not None:
-            if not stays or _matters(old) != _matters(new):
+            if not stays or _relevant_facts(old) != _relevant_facts(new):
                 self._count(namespace, after, key, new)
         elif new is not None and (old is None or before is not None or _labels(old) != _labels(new)):
             for owner in self._owners.in_namespace(namespace):
@@ -186,7 +186,7 @@ class Replicas(WorkloadController):
             await in_turns(found.add_all(self._pods, uid))
 
     def _members_of(self, owner: Object) -> Members:
-        """RetryLater, if the owner changed so that its pods have to be counted anew."""
+        """The counted pods of an owner. Raises RetryLater if the owner changed so that they must be counted again."""
         found = self._members.get(owner["metadata"]["uid"])
         if found is None or not found.is_complete:
             raise RetryLater
@@ -229,7 +229,7 @@ class Replicas(WorkloadController):
         return await in_turns(chosen(self._pods.uncontrolled(owner["metadata"]["namespace"]), matches))
 
     async def _create_or_delete(self, key: Key) -> RequestError | None:
-        """Creates slowly at first: where one pod is refused, all may be."""
+        """Create or delete pods. Creates slowly at first: if one pod is rejected, all may be."""
         created, batch = 0, 1
         while (owner := self._owners.get(*key)) is not None and not is_terminating(owner):
             missing = owner["spec"]["replicas"] - self._members_of(owner).active
@@ -258,7 +258,7 @@ class Replicas(WorkloadController):
         while pods:
             current = self._owners.get(*key)
             if current is None or current["spec"]["replicas"] != wanted:
-                return None  # its change brings the next pass
+                return None  # its change triggers the next pass
             count = min(self._members_of(current).active - wanted, BURST)
             if count <= 0:
                 return None
@@ -311,7 +311,7 @@ class Replicas(WorkloadController):
         try:
             await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
         except (Conflict, NotFound):
-            raise RetryLater from None  # its spec changed, or it is gone: what is to be written may differ
+            raise RetryLater from None  # its spec changed, or it is gone: what to write may differ
 
     def _conditions(self, owner: Object, members: Members, failure: RequestError | None) -> list[Object]:
         conditions: list[Object] = owner["status"].get("conditions") or []
@@ -355,11 +355,11 @@ class _NotDeleted(RequestError):
         self.message = f"unable to delete pods: {error}"
 
 
-_micros: Final = lru_cache(maxsize=1024)(micros_of)  # pods become ready in the same seconds
+_micros: Final = lru_cache(maxsize=1024)(micros_of)  # many pods become ready in the same second
 
 
 def ready_since(pod: Object) -> str | None:
-    """When a pod became ready; None if it is not, "" if nobody knows."""
+    """When a pod became ready; None if it is not, "" if unknown."""
     ready = condition_of(pod, "Ready")
     if ready is None or ready["status"] != "True":
         return None
@@ -369,12 +369,12 @@ def ready_since(pod: Object) -> str | None:
 def pods_to_delete(
     pods: Sequence[Object], on_nodes: dict[str, int], count: int, now: int, names: Names
 ) -> Steps[list[Object]]:
-    """The pods that are missed least, in the order of v1.25.
+    """Choose the pods to delete, in the order of v1.25.
 
-    First go pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on
-    nodes with more pods of the same controller, ready for a shorter time, with more restarts, younger ones. Times
-    count by their logarithm: of about the same age, chance (the uid) decides. Not as in v1.25, pods that are ready for
-    about the same time are compared by their restarts too, and not only those that are for exactly the same.
+    First pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on nodes
+    with more pods of the same controller, ready for a shorter time, with more restarts, younger ones. Times count by
+    their logarithm: among pods of about the same age, chance (the uid) decides. Unlike v1.25, restarts also decide
+    between pods that are ready for about the same time, not only for exactly the same.
     """
     cost_key = names.key("pod-deletion-cost", "controller")
     age = cache(partial(_age, now))
@@ -401,13 +401,13 @@ def pods_to_delete(
 
 
 def _age(now: int, since: str) -> int:
-    """The logarithm of the nanoseconds since a time: -1 for one that is not over."""
+    """The logarithm of the nanoseconds since a time; -1 for a time in the future."""
     passed = (now - _micros(since)) * 1000
     return int(math.log2(passed)) if passed > 0 else -1
 
 
 def _cost(text: str | None) -> int:
-    """What the annotation says; 0 for what is no number of 32 bits."""
+    """The cost in the annotation; 0 if it is not a number of 32 bits."""
     try:
         number = int(text) if text is not None and text.strip() == text and "_" not in text else 0
     except ValueError:
@@ -415,8 +415,8 @@ def _cost(text: str | None) -> int:
     return number if -(2**31) <= number < 2**31 else 0
 
 
-def _sorts_out(owner: Object) -> tuple[object, object]:
-    """What says which pods count, and as what."""
+def _counting_fields(owner: Object) -> tuple[object, object]:
+    """The fields that decide which pods count, and as what."""
     spec = owner["spec"]
     return spec.get("selector"), (spec["template"].get("metadata") or {}).get("labels")
 
@@ -429,6 +429,6 @@ def _labels(stored: Object) -> dict[str, str]:
     return stored["metadata"].get("labels") or {}
 
 
-def _matters(pod: Object | None) -> tuple[bool, dict[str, str], str | None] | None:
-    """What of a pod its owner acts on."""
+def _relevant_facts(pod: Object | None) -> tuple[bool, dict[str, str], str | None] | None:
+    """The facts of a pod that its owner acts on."""
     return None if pod is None else (is_active(pod), _labels(pod), ready_since(pod))

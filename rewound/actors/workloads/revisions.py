@@ -1,13 +1,13 @@
 """ControllerRevisions: the pod templates that a StatefulSet or DaemonSet has had, numbered in the order of their use.
 
-The data of a revision is a strategic merge patch that puts the template back:
+The data of a revision is a strategic merge patch that restores the template:
 
     {"spec": {"template": {"$patch": "replace", "metadata": ..., "spec": ...}}}
 
-v1.25 writes it from a Go map, so its keys are sorted. Two revisions are the same one if their data have the same bytes.
-A StatefulSet names its revisions by a hash of these bytes; a DaemonSet by the hash of the template (`template_hash`).
-The bytes must be those of v1.25, because pods and kubectl name revisions by these hashes: a stored template has the
-fields that Go's encoder writes, so it is only sorted here.
+v1.25 writes it from a Go map, so its keys are sorted. Two revisions are equal if their data have the same bytes. A
+StatefulSet names its revisions by a hash of these bytes; a DaemonSet by the hash of the template (`template_hash`). The
+bytes must be those of v1.25, because pods and kubectl name revisions by these hashes: a stored template has the fields
+that Go's encoder writes, so it is only sorted here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rewound.actors.patch.strategic import apply_strategic_patch
 from rewound.actors.workloads.pods import copied, owner_reference
 from rewound.actors.workloads.template_hash import safe_text
 
-REVISION_LABEL: Final = "controller-revision-hash"  # of a pod: which revision it was made from
+REVISION_LABEL: Final = "controller-revision-hash"  # label of a pod: the revision that it was created from
 _LONGEST_PREFIX: Final = 223  # leaves room for a hash in a name of 253 characters
 _FNV_START, _FNV_PRIME, _32_BITS = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
@@ -40,7 +40,7 @@ def holds(revision: Object, data: bytes) -> bool:
 
 
 def snapshot_hash(data: bytes, collisions: int) -> str:
-    """The FNV-1 hash of the data, and of how many revisions with other data had the name already."""
+    """The FNV-1 hash of the data and the number of collisions with revisions of other data."""
     found = _FNV_START
     for byte in data + str(collisions).encode():
         found = (found * _FNV_PRIME & _32_BITS) ^ byte
@@ -52,7 +52,7 @@ def revision_name(owner: Object, hashed: str) -> str:
 
 
 def in_order(revisions: Iterable[Object]) -> list[Object]:
-    """The oldest first; of equal numbers the one that was created or is named first."""
+    """The oldest first; ties are broken by creation time, then name."""
     return sorted(
         revisions,
         key=lambda one: (one["revision"], one["metadata"]["creationTimestamp"], one["metadata"]["name"]),
@@ -67,7 +67,7 @@ def restored(definition: Definition, owner: Object, revision: Object) -> Object:
 def new_revision(
     definition: Definition, owner: Object, data: bytes, number: int, labels: Object, name: str
 ) -> Object:
-    """A revision of `owner` with `labels` besides those of the template."""
+    """A revision of `owner` with `labels` in addition to those of the template."""
     metadata: Object = {
         "name": name,
         "labels": {**(owner["spec"]["template"]["metadata"].get("labels") or {}), **labels},

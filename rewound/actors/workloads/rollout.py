@@ -1,8 +1,8 @@
-"""What a Deployment does next: decides about objects, and reads or writes none.
+"""Decides the next step of a Deployment; reads and writes no objects itself.
 
-`Rollout` gets a Deployment and its ReplicaSets as they are now, and says which writes come next. The controller does
-them, and comes back with what is stored then: whatever happened in between, the next decision is about the new state.
-The numbers, conditions, annotations and words are those of v1.25.
+`Rollout` gets a Deployment and its ReplicaSets in their current state, and returns the next writes. The controller
+makes them, and calls again with the state after them: whatever happened in between, each decision is about the current
+state. Numbers, conditions, annotations and messages are those of v1.25.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """Take over annotations and minReadySeconds of the Deployment."""
+    """Copy annotations and minReadySeconds of the Deployment to a ReplicaSet."""
 
     name: str
     annotations: dict[str, str]
@@ -52,11 +52,11 @@ class Scale:
     name: str
     before: int
     after: int
-    annotations: dict[str, str]  # for which size of the Deployment
+    annotations: dict[str, str]  # record the size of the Deployment
 
     @property
     def message(self) -> str | None:
-        """What is said about it; None if only annotations change."""
+        """The message of the Event; None if only annotations change."""
         if self.before == self.after:
             return None
         direction = "up" if self.before < self.after else "down"
@@ -65,7 +65,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete a ReplicaSet that the history has no room for."""
+    """Delete a ReplicaSet beyond the limit of the history."""
 
     name: str
 
@@ -73,12 +73,12 @@ class Remove:
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
     status: Object
-    revision: str | None = None  # the annotation, if it changes
+    revision: str | None = None  # the new annotation, if it changes
 
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """End a rollback: write the Deployment without the wish for one."""
+    """Finish a rollback: write the Deployment without the rollback request."""
 
     changed: Object
     event_type: str
@@ -88,7 +88,7 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Look again when the time for progress has passed."""
+    """Reconcile again when the progress deadline has passed."""
 
     seconds: float
 
@@ -127,7 +127,7 @@ class Rollout:
         now: int,
         has_running_pods: Callable[[Object], bool],
     ) -> None:
-        """`has_running_pods` says whether a ReplicaSet still has pods that did not end."""
+        """`has_running_pods` returns whether a ReplicaSet still has pods that have not finished."""
         self._keys = keys
         self._deployment = deployment
         self._spec, self._status = deployment["spec"], deployment["status"]
@@ -140,7 +140,7 @@ class Rollout:
         self._old = [one for one in self._all if one is not self._new]
 
     def steps(self) -> Sequence[Step]:
-        """The next writes; after them, ask again. None, or only a time to look again, if there is nothing to do."""
+        """The next writes; call again after them. Empty, or only a `Wake`, if there is nothing to do."""
         if is_terminating(self._deployment):
             return self._sync_revision() or self._write_status()
         if paused := self._pause_or_resume():
@@ -159,8 +159,6 @@ class Rollout:
             return self._recreate()
         return self._create() or self._roll()
 
-    # Numbers of pods
-
     @property
     def _replicas(self) -> int:
         return int(self._spec["replicas"])
@@ -170,14 +168,14 @@ class Rollout:
         return bool(self._spec["strategy"]["type"] == "RollingUpdate")
 
     def _limits(self) -> tuple[int, int]:
-        """How many pods there may be above the number of replicas, and how many of these may be unavailable."""
+        """How many pods there may be above the number of replicas, and how many may be unavailable."""
         if not self._is_rolling:
             return 0, 0
         update = self._spec["strategy"].get("rollingUpdate") or {}
         surge = _share(update.get("maxSurge", 0), self._replicas, rounded_by=99)
         unavailable = _share(update.get("maxUnavailable", 0), self._replicas, rounded_by=0)
         if not surge and not unavailable:
-            unavailable = 1  # percentages of a few replicas are none; a rollout must be able to begin
+            unavailable = 1  # percentages of a few replicas round to zero; a rollout must be able to start
         return surge, min(unavailable, self._replicas)
 
     @property
@@ -187,8 +185,6 @@ class Rollout:
     @property
     def _least_available(self) -> int:
         return self._replicas - self._limits()[1]
-
-    # Revisions
 
     @property
     def _template(self) -> Object:
@@ -203,7 +199,7 @@ class Rollout:
         return max((_revision(self._keys, one) or 0 for one in self._old), default=0) + 1
 
     def _sync_revision(self) -> Sequence[Step]:
-        """Bring the ReplicaSet of the current template up to date, and then the revision of the Deployment."""
+        """Update the ReplicaSet of the current template, then the revision of the Deployment."""
         if self._new is None:
             return ()
         annotations = self._new_annotations(self._new)
@@ -224,18 +220,18 @@ class Rollout:
         return ()
 
     def _new_annotations(self, new: Object) -> dict[str, str]:
-        """Those of the Deployment, and the revision: the highest; the one before goes to the history."""
+        """The annotations of the Deployment, and the highest revision; the previous one goes into the history."""
         before = _annotations(new)
         found = {**before, **self._copied_annotations()}
         stored = before.get(self._keys.revision)
         number, revision = _number(stored or "0"), self._next_revision()
         if number is None:
-            return before  # somebody changed it: nothing is certain
+            return before  # another client changed it: nothing is certain
         if number >= revision:
             return found
         found[self._keys.revision] = str(revision)
         if stored is not None:
-            found[self._keys.history] = _longer_history(before.get(self._keys.history, ""), stored)
+            found[self._keys.history] = _extended_history(before.get(self._keys.history, ""), stored)
         return found
 
     def _copied_annotations(self) -> dict[str, str]:
@@ -272,10 +268,8 @@ class Rollout:
     def _replica_annotations(self) -> dict[str, str]:
         return {self._keys.desired: str(self._replicas), self._keys.maximum: str(self._most_replicas)}
 
-    # Scaling
-
     def _was_scaled(self) -> bool:
-        """Whether the number of replicas is not the one for which active ReplicaSets have their sizes."""
+        """Whether active ReplicaSets have their sizes for another number of replicas."""
         known = (_number(_annotations(one).get(self._keys.desired)) for one in self._all if _size(one) > 0)
         return any(number is not None and number != self._replicas for number in known)
 
@@ -289,7 +283,7 @@ class Rollout:
         return self._scale_to(one, after) if after != _size(one) else ()
 
     def _scale(self) -> Sequence[Step]:
-        """Follow spec.replicas while no rollout goes on, or in the middle of one."""
+        """Follow spec.replicas while no rollout is in progress, or in the middle of one."""
         active = [one for one in self._all if _size(one) > 0]
         if len(active) == 1:
             return self._resize(active[0], self._replicas)
@@ -322,7 +316,7 @@ class Rollout:
         return [step for one, size in zip(ordered, sizes, strict=True) for step in self._scale_to(one, size)]
 
     def _proportion(self, one: Object, missing: int, given: int) -> int:
-        """How much of what is missing (or too much) this ReplicaSet gets, when others got some already."""
+        """This ReplicaSet's part of the missing (or surplus) replicas, if others already got some."""
         size, left = _size(one), missing - given
         if not missing or not left:
             return 0
@@ -334,8 +328,6 @@ class Rollout:
             total = self._status.get("replicas", 0) if total is None else total
             part = int(size * self._most_replicas / total + 0.5) - size if total else left
         return min(part, left) if missing > 0 else max(part, left)
-
-    # Rolling update
 
     def _roll(self) -> Sequence[Step]:
         assert self._new is not None
@@ -356,12 +348,13 @@ class Rollout:
         return size if room <= 0 else size + min(room, self._replicas - size)
 
     def _shrink_old(self, new: Object) -> Sequence[Step]:
-        """First replicas that are not available anyway, then as many as there are more available than needed."""
+        """Remove unavailable replicas first, then as many available ones as there are more than needed."""
         sizes = {_name(one): _size(one) for one in self._old if _size(one) > 0}
         unavailable = _size(new) - _available(new)
         most = sum(map(_size, self._all)) - self._least_available - unavailable
         active = [one for one in self._old if _name(one) in sizes]
-        # One that has more available pods than it is to have has not seen its last change: its numbers are too high.
+        # If it has more available pods than it should have, it has not seen its last change, and its numbers are too
+        # high.
         if not active or most <= 0 or any(_available(one) > _size(one) for one in self._all):
             return ()
         steps: list[Step] = []
@@ -379,8 +372,6 @@ class Rollout:
                 steps.append(Scale(_name(one), before, before - gone, self._replica_annotations()))
                 spare -= gone
         return steps
-
-    # Recreate
 
     def _recreate(self) -> Sequence[Step]:
         shrinking = [step for one in self._old for step in self._resize(one, 0)]
@@ -401,8 +392,6 @@ class Rollout:
             map(self._has_running_pods, self._old)
         )
 
-    # History
-
     def _clean_up(self) -> Sequence[Step]:
         """Delete the oldest ReplicaSets that have no pods, down to the limit of the history."""
         limit = self._spec.get("revisionHistoryLimit")
@@ -413,7 +402,7 @@ class Rollout:
         return [Remove(_name(one)) for one in old[: max(0, len(old) - limit)] if _is_empty(one)]
 
     def _roll_back(self, revision: int) -> Sequence[Step]:
-        """Take the template of a revision; 0 is the one before the current one."""
+        """Use the template of a revision; 0 is the one before the current one."""
         revisions = {_revision(self._keys, one): one for one in reversed(self._all)}
         known = sorted(number for number in revisions if number is not None)
         wanted = revision or (known[-2] if len(known) > 1 else 0)
@@ -439,14 +428,12 @@ class Rollout:
         message = f"Rolled back deployment {name} to revision {wanted}"
         return (RollBack(changed, "Normal", "DeploymentRollback", message),)
 
-    # Status
-
     @property
     def _has_deadline(self) -> bool:
         return self._spec.get("progressDeadlineSeconds") not in (None, _NO_LIMIT)
 
     def _pause_or_resume(self) -> Sequence[Step]:
-        """The condition that keeps the time of a pause from counting as lack of progress."""
+        """The condition that keeps a pause from counting as lack of progress."""
         current = condition_of(self._deployment, PROGRESSING)
         reason = current.get("reason") if current is not None else None
         paused = bool(self._spec.get("paused"))
@@ -456,7 +443,7 @@ class Rollout:
         return (WriteStatus(self._with_condition(self._status, PROGRESSING, "Unknown", reason, message)),)
 
     def _counted(self) -> Object:
-        """The status as the ReplicaSets have it, with the conditions that it has."""
+        """The status counted from the ReplicaSets, with the present conditions."""
         available = sum(map(_available, self._all))
         counts = {
             "observedGeneration": self._deployment["metadata"].get("generation", 0),
@@ -511,7 +498,7 @@ class Rollout:
             message = f"{about} has successfully progressed."
             return self._with_condition(status, PROGRESSING, "True", COMPLETED, message)
         if self._progressed(status):
-            # With the same reason too, so that its time is that of the last progress.
+            # Also with the same reason, so that its time is that of the last progress.
             moved = self._condition(PROGRESSING, "True", UPDATED, f"{about} is progressing.")
             if current is not None and current["status"] == "True" and "lastTransitionTime" in current:
                 moved["lastTransitionTime"] = current["lastTransitionTime"]
@@ -528,7 +515,7 @@ class Rollout:
         return counts == [self._replicas] * 3 and status.get("observedGeneration", 0) >= generation
 
     def _progressed(self, status: Object) -> bool:
-        """Whether there are more new pods, ready or available ones, or fewer old ones, than before."""
+        """Whether there are more new, ready or available pods, or fewer old ones, than before."""
 
         def counts(of: Object) -> tuple[int, ...]:
             updated = of.get("updatedReplicas", 0)
@@ -538,7 +525,7 @@ class Rollout:
         return any(after > before for after, before in zip(counts(status), counts(self._status), strict=True))
 
     def _deadline(self, progressing: Object) -> int:
-        """When the time for progress has passed, in microseconds."""
+        """The progress deadline, in microseconds."""
         since = micros_of(progressing["lastUpdateTime"]) if "lastUpdateTime" in progressing else 0
         return since + int(self._spec["progressDeadlineSeconds"]) * 1_000_000 + 1
 
@@ -547,7 +534,7 @@ class Rollout:
         return reason == TIMED_OUT or (reason != COMPLETED and self._deadline(progressing) <= self._now)
 
     def _with_failure(self, status: Object) -> Object:
-        """With the failure of a ReplicaSet to create or delete pods: first of the new one."""
+        """Add the failure of a ReplicaSet to create or delete pods: of the new one first."""
         first = [self._new] if self._new is not None else []
         failures = (condition_of(one, FAILURE) for one in (*first, *self._old))
         failure = next((one for one in failures if one is not None), None)
@@ -559,7 +546,7 @@ class Rollout:
         return _with_condition(status, taken)
 
     def failed_to_create(self, name: str, error: str) -> tuple[Object | None, str]:
-        """The status that says that the new ReplicaSet could not be created, if it says so; and the message."""
+        """The status after the new ReplicaSet could not be created, if it changes; and the message."""
         message = f"Failed to create new replica set {quoted(name)}: {error}"
         if not self._has_deadline:
             return None, message
@@ -591,7 +578,7 @@ class Rollout:
 
 
 def same_template(one: Object, other: Object) -> bool:
-    """Whether templates are equal but for the label with their hash: stored ones have one form."""
+    """Whether templates are equal except for their hash label: stored ones have one form."""
     return without_hash(one) == without_hash(other)
 
 
@@ -605,7 +592,7 @@ def without_hash(template: Object) -> Object:
 
 
 def _with_condition(status: Object, condition: Object) -> Object:
-    """With the condition in the place of another of its type, unless that has the same value and reason."""
+    """Replace the condition of this type, unless the present one has the same value and reason."""
     conditions: list[Object] = status.get("conditions") or []
     current = next((one for one in conditions if one["type"] == condition["type"]), None)
     if current is not None and current["status"] == condition["status"]:
@@ -625,8 +612,8 @@ def _refused(changed: Object, reason: str, message: str) -> RollBack:
     return RollBack(changed, "Warning", f"DeploymentRollback{reason}", message)
 
 
-def _longer_history(history: str, revision: str) -> str:
-    """The history with one more revision; the oldest go where it becomes too long."""
+def _extended_history(history: str, revision: str) -> str:
+    """The history with one more revision; the oldest are dropped if it becomes too long."""
     revisions = [*history.split(","), revision] if history else [revision]
     while len(revisions) > 1 and len(",".join(revisions)) > _LONGEST_HISTORY:
         del revisions[0]
@@ -660,7 +647,7 @@ def _revision(keys: Annotations, one: Object) -> int | None:
 
 
 def _age(one: Object) -> tuple[str, str]:
-    """Sorts the oldest first."""
+    """Sort key: the oldest first."""
     return one["metadata"]["creationTimestamp"], _name(one)
 
 
@@ -679,6 +666,6 @@ def _available(one: Object) -> int:
 
 
 def _is_empty(one: Object) -> bool:
-    """Whether it has no pods, and is to have none, as its controller knows."""
+    """Whether it has no pods and should have none, and its controller has seen that."""
     observed = one["metadata"].get("generation", 0) <= _count(one, "observedGeneration")
     return observed and not _size(one) and not _count(one, "replicas")

@@ -1,7 +1,7 @@
-"""Which pods serve a Service, at which addresses and ports: what Endpoints and EndpointSlices have in common.
+"""Which pods serve a Service, at which addresses and ports: shared by Endpoints and EndpointSlices.
 
-A pod serves a Service if it has the labels of its selector, an address, and has not ended. Whether it is ready, and
-whether a pod that is being deleted still counts, differs between the two, and is theirs.
+A pod serves a Service if it has the labels of its selector and an address, and has not finished. Whether it must be
+ready, and whether a terminating pod still counts, differs between the two controllers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from rewound.actors.errors import Forbidden, RequestError
 from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.workloads.cache import CachedType, Key, key_of
@@ -18,16 +17,16 @@ from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, i
 IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS_IP: Final = "None"
 
-# Every change of a pod leads to a pass over all pods of its Services. A Service with many waits a little, so that one
-# pass serves many changes: two seconds for ten thousand.
+# Every change of a pod triggers a pass over all pods of its Services. A Service with many waits a little, so that one
+# pass handles many changes: two seconds for ten thousand pods.
 _IMMEDIATE: Final = 100  # pods
 _PODS_PER_SECOND: Final = 5_000
 _LONGEST_PAUSE: Final = 2.0
-_PAUSE_FOR_EACH: Final = 0.00005  # for more pods than that: passes take a third of a processor at most
+_PAUSE_FOR_EACH: Final = 0.00005  # seconds for each pod beyond that: passes take a third of a CPU at most
 
 
 def selects(service: Object, labels: Mapping[str, str]) -> bool:
-    """A Service without a selector selects nothing: somebody else writes its endpoints."""
+    """Whether the Service selects these labels. Without a selector it selects nothing: clients write its endpoints."""
     selector = service["spec"].get("selector")
     return bool(selector) and all(labels.get(name) == value for name, value in selector.items())
 
@@ -37,12 +36,12 @@ def pods_of(pods: CachedType, service: Object) -> Steps[list[Object]]:
 
 
 def selecting(service: Object) -> Callable[[Object], bool]:
-    """Says whether the Service selects a pod."""
+    """A predicate for the pods that the Service selects."""
     return lambda pod: selects(service, pod["metadata"].get("labels", {}))
 
 
 def concerns_services(old: Object | None, new: Object | None) -> bool:
-    """Whether a change of a pod may change endpoints; one that is new or gone has no `old` or `new`."""
+    """Whether a change of a pod may change endpoints; a new or deleted one has no `old` or `new`."""
     return old is None or new is None or _endpoint_facts(old) != _endpoint_facts(new)
 
 
@@ -62,7 +61,7 @@ def _endpoint_facts(pod: Object) -> tuple[object, ...]:
 
 
 def pause_before(pods: int) -> float:
-    """How long a change of a pod waits for others, in seconds, if its Service had so many pods at last."""
+    """How long a change of a pod waits for others, in seconds, if its Service last had this many pods."""
     if pods <= _IMMEDIATE:
         return 0.0
     return min(pods / _PODS_PER_SECOND, max(_LONGEST_PAUSE, pods * _PAUSE_FOR_EACH))
@@ -96,7 +95,7 @@ def families_of(service: Object) -> tuple[str, ...]:
 
 
 def first_address(service: Object, pod: Object) -> str:
-    """The address of a pod in the first family of the Service, or of any if it has none; "" without one."""
+    """The address of a pod in the first family of the Service, or any if it has none; "" without one."""
     families = service["spec"].get("ipFamilies")
     found = addresses_in(pod, families[0]) if families else addresses_of(pod)
     return found[0] if found else ""
@@ -107,7 +106,7 @@ def is_headless(service: Object) -> bool:
 
 
 def has_address(service: Object) -> bool:
-    """Whether a cluster IP leads to it. Neither headless Services nor external names have one."""
+    """Whether it has a cluster IP. Neither headless Services nor external names have one."""
     return service["spec"].get("clusterIP", "") not in ("", HEADLESS_IP)
 
 
@@ -116,7 +115,7 @@ def publishes_unready(service: Object) -> bool:
 
 
 def hostname_in(service: Object, pod: Object) -> str:
-    """The name under which DNS has the pod below its Service, or nothing."""
+    """The DNS name of the pod below its Service, or nothing."""
     spec = pod["spec"]
     return spec.get("hostname", "") if spec.get("subdomain") == service["metadata"]["name"] else ""
 
@@ -130,12 +129,12 @@ Ports = tuple[tuple[tuple[str, Any], ...], ...]  # comparable: each port by its 
 
 
 class ServicePorts:
-    """The ports of pods that a Service leads to: name, port, protocol, and appProtocol if it has one."""
+    """The pod ports behind a Service: name, port, protocol, and appProtocol if it has one."""
 
     def __init__(self, service: Object) -> None:
         self._ports: list[Object] = service["spec"].get("ports", [])
         targets = [port.get("targetPort", port["port"]) for port in self._ports]
-        # The same for every pod, unless a port has a name.
+        # The same for every pod, unless a target port is named.
         self._fixed = self._of({}) if all(isinstance(target, int) for target in targets) else None
 
     def of(self, pod: Object) -> Ports:
@@ -167,7 +166,7 @@ def _declared_ports(pod: Object) -> dict[tuple[str, str], int]:
 
 
 def _number_of(port: Object, declared: dict[tuple[str, str], int]) -> int | None:
-    """None if no container has a port of that name and protocol."""
+    """The port number; None if no container has a port of that name and protocol."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target
@@ -175,7 +174,7 @@ def _number_of(port: Object, declared: dict[tuple[str, str], int]) -> int | None
 
 
 class TriggerTimes:
-    """When what led to a change of endpoints happened, for the annotation by which others measure the delay."""
+    """The times of the changes that triggered an update of endpoints, for the annotation that measures the delay."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, tuple[str, dict[str, str]]] = {}  # of the Service, and of its pods by name
@@ -209,8 +208,3 @@ class TriggerTimes:
 def _ready_since(pod: Object) -> str:
     found = condition_of(pod, "Ready")
     return "" if found is None else found.get("lastTransitionTime") or ""
-
-
-def in_ending_namespace(error: RequestError) -> bool:
-    """Whether a create was refused because its namespace is being deleted: there is nothing to do any more."""
-    return isinstance(error, Forbidden) and any(one.reason == "NamespaceTerminating" for one in error.causes)

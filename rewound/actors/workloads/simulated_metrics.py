@@ -1,11 +1,10 @@
-"""What simulated pods use, by their annotations, as the API `metrics.<domain>` for `kubectl top` and autoscalers.
+"""The usage of simulated pods, set by annotations, as the API `metrics.<domain>` for `kubectl top` and autoscalers.
 
     sim/cpu: 250m            of the first container
     sim/memory: 64Mi
     sim/cpu.sidecar: 10m     of the container `sidecar`
 
-Every running pod has metrics; what no annotation says is 0. Usage is that of this moment, so the window is 0. A node
-uses what its pods use.
+Every running pod has metrics; the default is 0. Usage is momentary, so the window is 0. A node uses what its pods use.
 
 The server has these kinds while at least one pod has such an annotation, and nobody else serves them: a
 CustomResourceDefinition or an APIService of the group takes precedence.
@@ -40,7 +39,7 @@ Usage = dict[str, int]  # by resource, in nano-units
 
 
 def pod_metrics(pod: Object, now: int) -> Object | None:
-    """None for a pod that does not run."""
+    """The PodMetrics of a pod; None if it is not running."""
     if pod["status"].get("phase") != "Running":
         return None
     metadata = pod["metadata"]
@@ -67,7 +66,7 @@ def node_metrics(node: Object, usage: Usage, now: int) -> Object:
 
 
 def _usage_of(pod: Object) -> list[tuple[str, Usage]]:
-    """By container."""
+    """The usage by container."""
     annotations = pod["metadata"].get("annotations") or {}
     found: list[tuple[str, Usage]] = []
     for position, container in enumerate(pod["spec"]["containers"]):
@@ -107,7 +106,7 @@ class SimulatedMetrics:
 
     @property
     def sources(self) -> dict[str, UsageOfPods | UsageOfNodes]:
-        """What computes the objects, by type name."""
+        """The sources of the computed objects, by type name."""
         pods, nodes = (one.type_name for one in self._definitions)
         return {
             pods: UsageOfPods(self._journal, self._pods, self._clock),
@@ -127,7 +126,7 @@ class SimulatedMetrics:
             self._update()
 
     def _update(self) -> None:
-        """Serve the kinds, or stop it; kinds of others stay as they are."""
+        """Start or stop serving the kinds; kinds of others stay as they are."""
         catalog = self._registry.current
         if self._annotated:
             free = [one for one in self._definitions if catalog.stored_type(one.type_name) is None]
@@ -138,7 +137,7 @@ class SimulatedMetrics:
             self._registry.remove(one.type_name)
 
     def _catalog_changed(self, _: Catalog, following: Catalog) -> None:
-        """Serve the kinds again when the kinds of others have gone."""
+        """Serve the kinds again when the kinds of others are gone."""
         if self._annotated and any(following.stored_type(one.type_name) is None for one in self._definitions):
             self._update()
 
@@ -155,7 +154,7 @@ class UsageOfPods:
         return None if row is None else pod_metrics(decode(row.body), self._clock.now())
 
     async def each(self, namespace: str) -> AsyncGenerator[Object, None]:
-        """Of one namespace, or without it of all."""
+        """The metrics of one namespace, or without it of all."""
         now = self._clock.now()
         async with aclosing(each_stored(self._journal, self._pods, namespace or None)) as pods:
             async for pod in pods:
@@ -183,7 +182,7 @@ class UsageOfNodes:
                 yield node_metrics(node, usage.get(node["metadata"]["name"]) or _nothing(), now)
 
     async def _usage(self) -> dict[str, Usage]:
-        """What the running pods of each node use."""
+        """The usage of the running pods of each node."""
         found: dict[str, Usage] = defaultdict(_nothing)
         async for pod in each_stored(self._journal, self._pods, None):
             if pod["status"].get("phase") == "Running":

@@ -1,15 +1,15 @@
-"""StatefulSets: pods with stable names and claims, made and replaced in the order of their ordinals.
+"""StatefulSets: pods with stable names and claims, created and replaced in the order of their ordinals.
 
-`plan_of` decides what a set needs now, from the set, its two revisions and its pods at one moment, and what its status
-is; the controller then writes it. A plan has three phases of at most `BURST` steps, which follow one another unless a
-write fails: create or repair replicas, delete the pods beyond `replicas` (the condemned), delete one pod of an old
-revision.
+`plan_of` decides what a set needs now, from the set, its two revisions and its pods at one moment, and computes its
+status; the controller then carries it out. A plan has three phases of at most `BURST` steps, which follow one another
+unless a write fails: create or repair replicas, delete the pods beyond `replicas` (the condemned), delete one pod of an
+old revision.
 
 An ordered set (OrderedReady) does one thing at a time: it stops at the first pod that is not yet ready and available. A
 parallel set does not wait for other pods, except between the pods that an update replaces.
 
-Status is counted from the pods that the plan was made from: a pod that it creates counts only in the next one. v1.25
-counts so, and it matters: a set with one replica completes its update at the moment when it creates the new pod.
+Status is counted from the pods that the plan was based on: a pod that it creates counts only in the next one. v1.25
+counts like this, and it matters: a set with one replica completes its update at the moment when it creates the new pod.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BURST: Final = 500  # steps of one phase of a pass, as v1.25 has it for ReplicaS
 
 
 def member_of(pod: Object) -> tuple[str, int]:
-    """The name of the set that a pod is named after, and its ordinal; -1: it has none."""
+    """The name of the set in a pod's name, and its ordinal; -1: it has none."""
     found = _MEMBER.fullmatch(pod["metadata"]["name"])
     if found is None:
         return "", -1
@@ -93,7 +93,7 @@ ClaimOf = Callable[[str, str], Object | None]  # by namespace and name
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """How the pods of a set are made, what makes a pod one of them, and whose its claims are."""
+    """How the pods of a set are created, what makes a pod one of them, and who owns its claims."""
 
     sets: Definition
     pods: Definition
@@ -132,7 +132,7 @@ class Member:
         """The claims of a pod whose owners the retention policy of the set changes, with their owners.
 
         A claim that is deleted with the set belongs to the set; one that is deleted when the set shrinks belongs to its
-        pod, once that has to go.
+        pod, once that is condemned.
         """
         policy = retention_of(set_)
         if policy is None:
@@ -150,7 +150,7 @@ class Member:
         return tuple(changed)
 
     def waits_for_claims(self, set_: Object, pod: Object) -> bool:
-        """Whether a claim of a new pod is going, with a former pod of the same name."""
+        """Whether a claim of a new pod is being deleted with a former pod of the same name."""
         policy = retention_of(set_)
         if policy is None or policy["whenScaled"] != "Delete":
             return False
@@ -162,7 +162,7 @@ class Member:
         )
 
     def _claims(self, set_: Object, pod: Object) -> Iterator[Object]:
-        """Those that there are."""
+        """The existing claims of a pod."""
         ordinal = member_of(pod)[1]
         for template in set_["spec"].get("volumeClaimTemplates") or ():
             claim = self.claim_of(set_["metadata"]["namespace"], claim_name(template, set_, ordinal))
@@ -171,7 +171,7 @@ class Member:
 
 
 def retention_of(set_: Object) -> Object | None:
-    """None: the feature is off, and claims stay."""
+    """The retention policy; None: the feature is off, and claims stay."""
     policy: Object | None = set_["spec"].get("persistentVolumeClaimRetentionPolicy")
     return policy
 
@@ -189,7 +189,7 @@ def _with_owner(
 
 
 def new_claims(set_: Object, ordinal: int) -> list[Object]:
-    """The claims of a pod, as the templates of the set describe them."""
+    """The claims of a pod, from the templates of the set."""
     claims = []
     for template in set_["spec"].get("volumeClaimTemplates") or ():
         claim = {
@@ -239,8 +239,10 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do with the pod of one ordinal: give its claims owners, delete `deleted`, then create it (`creates`) or
-    write `repaired`."""
+    """The writes for the pod of one ordinal, in this order.
+
+    Give its claims owners, delete `deleted`, then create it (`creates`) or write `repaired`.
+    """
 
     ordinal: int
     claims: tuple[Object, ...] = ()
@@ -257,14 +259,14 @@ class Plan:
     condemned: list[Step] = field(default_factory=list)
     outdated: list[Step] = field(default_factory=list)
     due: float | None = None  # seconds until the next ready pod is available
-    is_partial: bool = False  # more is to be done than one pass does
+    is_partial: bool = False  # there is more to do than one pass does
 
 
 class _Planner:
-    """Makes a plan for one set; `pods` are those that belong to it.
+    """Plans one set; `pods` are those that belong to it.
 
-    What it does and remembers depends on the pods that there are, never on the number of replicas, which users write:
-    ordinals without a pod are found between those with one.
+    Its time and memory depend on the existing pods, never on the number of replicas, which users set: ordinals without
+    a pod are found between those with one.
     """
 
     def __init__(
@@ -276,7 +278,7 @@ class _Planner:
         self._ordered = set_["spec"].get("podManagementPolicy") != "Parallel"
         self._count = set_["spec"].get("replicas", 1)
         self._pods = pods
-        self._replicas: dict[int, Object] = {}  # by ordinal, in order; those that are recreated are left out
+        self._replicas: dict[int, Object] = {}  # by ordinal, in order; without those that are recreated
         self._condemned: list[Object] = []  # the highest ordinal first: it is deleted first
         self._plan = Plan({})
 
@@ -321,7 +323,7 @@ class _Planner:
         return self._create_missing(following, self._count)
 
     def _create_missing(self, first: int, end: int) -> bool:
-        """Plan the pods between two that there are; False if nothing else may follow in this pass."""
+        """Plan the missing pods between two existing ones; False if nothing else may follow in this pass."""
         for ordinal in range(first, end):
             if self._is_full(self._plan.replicas):
                 return False
@@ -377,13 +379,13 @@ class _Planner:
         return True
 
     def _plan_last(self) -> Steps[bool]:
-        """Plan to delete the last pod of an ordered set that has too many, and whose replicas are all healthy."""
+        """Plan to delete the last pod of an ordered set that has too many, if all its replicas are healthy."""
         if not self._condemned:
             return True
         pod = self._condemned[0]
         unhealthy = yield from chosen(self._condemned, lambda one: not is_healthy(one))
         is_working = is_running_and_ready(pod) and self._is_available(pod)
-        # While a lower one of them is not healthy, only the first that is not may go.
+        # While a lower one of them is not healthy, only the first unhealthy one may be deleted.
         if not is_terminating(pod) and (is_working or (unhealthy and pod is unhealthy[-1])):
             self._plan.condemned.append(Step(member_of(pod)[1], deleted=pod))
         return False
@@ -391,7 +393,7 @@ class _Planner:
     def _outdated(self) -> Steps[list[Step]]:
         """The pod with the highest ordinal that an update has to replace, unless a higher one is not healthy.
 
-        With maxUnavailable, which needs a feature, as many as that allows.
+        With maxUnavailable, which needs a feature gate, as many as that allows.
         """
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate") or {}
         limit, partition = rolling.get("maxUnavailable"), rolling.get("partition", 0)
@@ -425,7 +427,7 @@ class _Planner:
         return max(number, 1)
 
     def _missing(self, ordinal: int) -> Object:
-        """Stands for a pod that there is not; to make each of them would take long for a large set."""
+        """A placeholder for a missing pod; creating each of them would take long for a large set."""
         return {"metadata": {"name": f"{self._set['metadata']['name']}-{ordinal}"}, "status": {}}
 
     def _is_available(self, pod: Object) -> bool:
@@ -467,7 +469,7 @@ def plan_of(
 
 
 def new_pod(member: Member, set_: Object, revisions: Revisions, ordinal: int) -> Object:
-    """The pod of an ordinal, of the revision that it is to have."""
+    """The pod of an ordinal, of the revision that it should have."""
     if _keeps_current(set_, ordinal):
         return member.new_pod(revisions.current_set, ordinal, revisions.current)
     return member.new_pod(revisions.update_set, ordinal, revisions.update)
@@ -494,7 +496,7 @@ def completed(set_: Object, status: Object) -> Object:
     return status
 
 
-def _is_news(old: Object, new: Object) -> bool:
+def _has_changed(old: Object, new: Object) -> bool:
     if new["observedGeneration"] > old.get("observedGeneration", 0):
         return True
     return any(old.get(part, type(new[part])()) != new[part] for part in _COMPARED)
@@ -527,7 +529,7 @@ class StatefulSets(WorkloadController):
 
     async def reconcile(self, key: Key) -> None:
         if key[1] == CHANGED:
-            await self.look_for_owners(key[0])
+            await self.find_owners_of_changed(key[0])
             return
         set_ = self._sets.get(*key)
         if set_ is None:
@@ -544,7 +546,7 @@ class StatefulSets(WorkloadController):
         pods = await self._pod_claims.claim(set_, set_["spec"]["selector"], is_member)
         current = self._sets.get(*key)
         if current is None or current["metadata"]["resourceVersion"] != set_["metadata"]["resourceVersion"]:
-            return  # and its key was added again
+            return  # its key was added again
         plan = await in_turns(plan_of(self._member, set_, revised, pods, self.now()))
         try:
             await self._carry_out(set_, plan, revised)
@@ -556,7 +558,7 @@ class StatefulSets(WorkloadController):
             self.queue.add_after(key, plan.due)
 
     async def _count(self, set_: Object) -> None:
-        """Write the status of a set that is being deleted. Its revisions are going, too, and nothing makes new ones."""
+        """Write the status of a set that is being deleted. Its revisions are deleted, too, without new ones."""
         status, uid = set_["status"], set_["metadata"]["uid"]
         current, update = status.get("currentRevision", ""), status.get("updateRevision", "")
         revised = Revisions(current, update, set_, set_, status.get("collisionCount", 0))
@@ -568,16 +570,14 @@ class StatefulSets(WorkloadController):
         name = set_["metadata"]["name"]
         return lambda pod: member_of(pod)[0] == name
 
-    # Revisions
-
     async def _own_revisions(self, set_: Object) -> list[Object]:
         return in_order(await self._revision_claims.claim(set_, set_["spec"]["selector"], releases=False))
 
     async def _revise(self, set_: Object, revisions: list[Object]) -> Revisions:
-        """The revisions that the set is at."""
+        """The current and the update revision of the set."""
         collisions = set_["status"].get("collisionCount", 0)
         data = snapshot(set_)
-        # The newest first: it nearly always is the one, and comparing takes the bytes of a revision.
+        # The newest first: it nearly always matches, and comparing takes the bytes of a revision.
         equal = next((one for one in reversed(revisions) if holds(one, data)), None)
         if equal is not None and equal is revisions[-1]:
             update = equal
@@ -625,8 +625,6 @@ class StatefulSets(WorkloadController):
         for one in unused[: max(surplus, 0)]:
             await self.client.delete(self._revisions.definition, *key_of(one), DeleteOptions())
 
-    # Writes
-
     async def _carry_out(self, set_: Object, plan: Plan, revised: Revisions) -> None:
         status = plan.status
         try:
@@ -639,12 +637,12 @@ class StatefulSets(WorkloadController):
             await self._write_status(set_, completed(set_, status))
 
     async def _write_status(self, set_: Object, status: Object) -> None:
-        if _is_news(set_["status"], status):
+        if _has_changed(set_["status"], status):
             stored = stored_status(self._sets.definition, status)
             await self.client.replace(self._sets.definition, {**set_, "status": stored}, "status")
 
     async def _take_steps(self, set_: Object, steps: Sequence[Step], revised: Revisions) -> None:
-        """One after the other, or for a parallel set in batches that double: one that fails is the last."""
+        """One after the other, or for a parallel set in batches that double: the first that fails is the last."""
         parallel = set_["spec"].get("podManagementPolicy") == "Parallel"
         done, size = 0, 1
         at_once = batch_of(len(orjson.dumps(set_["spec"]))) if steps else 1
@@ -669,7 +667,7 @@ class StatefulSets(WorkloadController):
             await self._repair_pod(revised.update_set, step.repaired, step.claims, step.ordinal)
 
     def _is_outdated(self, set_: Object, step: Step) -> bool:
-        """Whether the pod came or went since the plan was made, which takes a while where there are many."""
+        """Whether the pod was created or deleted since the plan was made, which takes a while if there are many."""
         if step.deleted is not None:
             current = self._pods.get(*key_of(step.deleted))
             return current is None or current["metadata"]["uid"] != step.deleted["metadata"]["uid"]
@@ -752,7 +750,7 @@ class StatefulSets(WorkloadController):
         try:
             await write()
         except RequestError as error:
-            # A pod that exists is seen in a moment.
+            # The controller sees an existing pod in a moment.
             if not (verb == "create" and isinstance(error, AlreadyExists)):
                 message = f"{what} failed error: {error}"
                 self._event(set_, "Warning", f"Failed{verb.title()}", message)

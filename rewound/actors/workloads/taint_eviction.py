@@ -1,8 +1,8 @@
-"""When a pod is evicted by the NoExecute taints of its node, and for how long it may stay before: no I/O.
+"""When the NoExecute taints of its node evict a pod, and for how long it may stay before. No I/O.
 
-A pod that does not tolerate a taint goes at once. One that tolerates all of them for a limited time goes after the
-shortest of these times, counted from when the taints were first seen on its node; it stays if they are removed before.
-An eviction that is scheduled is not moved, and one that was carried out is not repeated while the taints are the same.
+A pod that does not tolerate a taint is evicted at once. One that tolerates all of them for a limited time is evicted
+after the shortest of these times, counted from when the taints were first seen on its node; it stays if they are
+removed before. A scheduled eviction is not moved, and an executed one is not repeated while the taints are the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tolerated_seconds(taints: Sequence[Object], tolerations: Sequence[Object]) -
 
 
 class Evictions:
-    """The pods that are to be evicted, and when."""
+    """The pods to evict, and when."""
 
     def __init__(self, cancelled: Callable[[Key], None]) -> None:
         """`cancelled` is called for a pod that stays after all, or that is gone before."""
@@ -45,7 +45,7 @@ class Evictions:
         self._due.clear()
 
     def consider(self, pod: Object, taints: Sequence[Object], now: float) -> float | None:
-        """Look at a pod whose node, tolerations or taints have changed; returns when to evict it, if at all."""
+        """Check a pod whose node, tolerations or taints have changed; returns when to evict it, if at all."""
         key = key_of(pod)
         seconds = tolerated_seconds(taints, pod["spec"].get("tolerations") or ()) if taints else inf
         if seconds is None:
@@ -59,7 +59,7 @@ class Evictions:
         return self.due(key)
 
     def due(self, key: Key) -> float | None:
-        """When to evict the pod; None if that is not planned, or done."""
+        """When to evict the pod; None if that is not planned, or already done."""
         due = self._due.get(key, _DONE)
         return None if due == _DONE else due
 

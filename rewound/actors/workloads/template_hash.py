@@ -85,9 +85,9 @@ def _struct(fields: list[Field]) -> Writer:
     writers: list[tuple[str, str, Writer]] = []
 
     def write(value: Any) -> str:
-        if not writers:  # not before: types contain themselves
+        if not writers:  # not earlier: types contain themselves
             for go_name, name, type_ in fields:
-                # The type of a pointer stands before what it points to.
+                # The type of a pointer precedes its target.
                 shown = go_name + ":" if type_.startswith("*") else f"{go_name}:({type_})"
                 writers.append((shown, name, _writer(type_)))
         given = value or {}
@@ -129,7 +129,7 @@ def _map(type_: str) -> Writer:
 
 
 def _time(_: object) -> str:
-    """Templates have no times; what clients send of them is not stored."""
+    """Templates have no times; those that clients send are not stored."""
     return "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 
 
@@ -142,7 +142,7 @@ _FORMATS: Final = {"binary": "BinarySI", "decimal": "DecimalSI", "exponent": "De
 
 
 def _quantity(value: Any) -> str:
-    """Its parts as Go's parser leaves them: a number of 64 bits and a power of ten, or a number of any size."""
+    """The parts as Go's parser leaves them: a number of 64 bits and a power of ten, or a number of any size."""
     if value is None:
         return _quantity_text(0, 0, "", "")
     text = str(value)

@@ -1,7 +1,7 @@
 """Topology hints: which zone's clients an endpoint of a slice should serve.
 
-Each zone gets a share of the ready endpoints according to the CPUs of its nodes. An endpoint serves its own zone where
-it can; zones with more than their share give some away. Nobody gets hints while a zone could not have enough: fewer
+Each zone gets a share of the ready endpoints according to the CPUs of its nodes. An endpoint serves its own zone if
+possible; zones with more than their share give some away. No endpoint gets hints if a zone could not have enough: fewer
 endpoints than zones, a node without a zone or CPUs, or an endpoint without a zone.
 
 Hints of slices that are not written anyway stay as long as they still fit, so that a change of one endpoint does not
@@ -27,7 +27,7 @@ Shares = Mapping[str, float]  # of all CPUs, by zone
 
 @dataclass(slots=True)
 class Writes:
-    """Slices of a Service and an address type: what is about to happen to each. Those to write are our own copies."""
+    """Slices of a Service and an address type by planned write. Those to write are our own copies."""
 
     create: list[Object] = field(default_factory=list)
     update: list[Object] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _Range:
 
 
 def shares_of(nodes: Iterable[Object], names: Names) -> Shares:
-    """The share of each zone in the CPUs of ready nodes; empty if hints cannot be given."""
+    """The share of each zone in the CPUs of ready nodes; empty if hints are not possible."""
     zone_label = names.key("zone", "topology")
     excluded = {names.key(role, "node-role") for role in ("control-plane", "master")}
     by_zone: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def _without_hints(endpoint: Object) -> Object:
 
 
 def add_hints(writes: Writes, shares: Shares) -> dict[str, int]:
-    """Give hints to all ready endpoints; returns how many each zone has. Without enough of them, remove all."""
+    """Add hints to all ready endpoints; returns how many each zone has. If there are not enough, remove all."""
     every = (*writes.create, *writes.update, *writes.unchanged)
     ranges = _ranges(shares, sum(_is_ready(one) for slice_ in every for one in slice_["endpoints"] or ()))
     if not ranges or any(
@@ -140,7 +140,7 @@ def _ranges(shares: Shares, endpoints: int) -> dict[str, _Range]:
 
 
 def _kept_hints(writes: Writes, ranges: Mapping[str, _Range]) -> Counter[str]:
-    """The hints of slices that stay as they are; a slice whose hints do not fit is to be updated."""
+    """The hints of slices that stay unchanged; a slice whose hints do not fit must be updated."""
     kept: Counter[str] = Counter()
     for one in tuple(writes.unchanged):
         found = _hints_of(one["endpoints"] or (), kept, ranges)

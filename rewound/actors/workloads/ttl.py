@@ -1,9 +1,9 @@
-"""Two controllers of times to live: of finished Jobs, and of what kubelets remember.
+"""Two controllers of times to live: of finished Jobs, and of the kubelets' caches.
 
-`FinishedJobs` deletes a Job and its pods `spec.ttlSecondsAfterFinished` after it has ended. `NodeTTLs` writes an
-annotation to every Node: for how many seconds its kubelet may use a ConfigMap or Secret before it reads it again, which
-grows with the number of nodes. A limit for a falling number lies below the one for a rising number, so that a cluster
-of about that size does not change back and forth; nodes get a new value when they next change.
+`FinishedJobs` deletes a Job and its pods `spec.ttlSecondsAfterFinished` after it has finished. `NodeTTLs` writes an
+annotation to every Node: for how many seconds its kubelet may cache a ConfigMap or Secret, which grows with the number
+of nodes. The limits for a falling number are below those for a rising one, so that a cluster of about that size does
+not switch back and forth; nodes get a new value when they next change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The expander of volumes: what happens when a bound claim asks for more than it has.
+"""The volume expander: handles bound claims that request more than they have.
 
 Volumes that this server provides grow at once, in one step, as if a driver and a node had done it. All others wait for
-whoever has their storage; the claim says so in an Event, as in v1.25.
+their driver; an Event on the claim says so, as in v1.25.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IGNORED: Final = (
 
 
 class VolumeExpander(WorkloadController):
-    """Lets the volumes that this server provides grow with their claims; other volumes wait for their drivers."""
+    """Expands the volumes that this server provides with their claims; other volumes wait for their drivers."""
 
     name, account, component = "persistentvolume-expander", "expand-controller", "volume_expand"
 

@@ -1,8 +1,8 @@
-"""Which volume satisfies a claim: the rules that the binder of volumes and the scheduler share.
+"""Which volume satisfies a claim: the rules that the volume binder and the scheduler share.
 
-All functions are pure. A volume belongs to a claim if its `claimRef` names the claim (and its uid, where it has one);
-somebody may have reserved it so before the claim existed. Otherwise the smallest free volume of the class that is large
-enough, and has the access modes, the volume mode and the labels, is the best match.
+All functions are pure. A volume belongs to a claim if its `claimRef` names the claim (and its uid, if set); it may have
+been reserved like this before the claim existed. Otherwise the smallest free volume of the class that is large enough,
+and has the access modes, the volume mode and the labels, is the best match.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ranked = tuple[Rank, Object]
 
 
 class VolumeKeys:
-    """The annotations by which binder, scheduler and provisioners exchange what they know."""
+    """The annotations by which binder, scheduler and provisioners communicate."""
 
     def __init__(self, names: Names) -> None:
         self.bind_completed = names.key("bind-completed", "pv")
@@ -35,7 +35,7 @@ class VolumeKeys:
         self.provisioner = names.key("storage-provisioner", "volume")
         self.beta_provisioner = names.key("storage-provisioner", "volume.beta")
         self.beta_class = names.key("storage-class", "volume.beta")
-        self.no_provisioner = names.key("no-provisioner")  # of a class whose volumes are made by hand
+        self.no_provisioner = names.key("no-provisioner")  # of a class whose volumes are created manually
 
 
 def annotations_of(stored: Object) -> dict[str, str]:
@@ -97,7 +97,7 @@ def is_free(volume: Object) -> bool:
 
 
 def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
-    """Whether a volume that nobody has reserved satisfies the claim, wherever it is."""
+    """Whether an unreserved volume satisfies the claim, wherever it is."""
     if not is_free(volume):
         return False
     if refusal(volume, claim, keys):
@@ -109,10 +109,10 @@ def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
 def ranked_matches(
     claim: Object, volumes: Iterable[Object], keys: VolumeKeys, *, only_reserved: bool = False
 ) -> Steps[list[Ranked]]:
-    """A heap of the volumes that may be bound to a claim: one that is reserved for it, otherwise the smallest first.
+    """A heap of the volumes that may be bound to a claim: one reserved for it, otherwise the smallest first.
 
-    Volumes with no more access modes than necessary come first, among equals the one with the first name. With
-    `only_reserved` the scheduler chooses among the free ones.
+    Volumes with no more access modes than necessary come first, ties are broken by name. With `only_reserved` the
+    scheduler chooses among the free ones.
     """
     found: list[Ranked] = []
     for part in parts_of(volumes):
@@ -128,7 +128,7 @@ def ranked_matches(
 
 
 def reserved_fits(volume: Object, claim: Object) -> bool:
-    """Whether a volume that is reserved for the claim can be bound to it: class and labels do not matter."""
+    """Whether a volume reserved for the claim can be bound to it: class and labels do not matter."""
     return (
         capacity(volume) >= requested(claim)
         and not volume_modes_differ(claim, volume)

@@ -1,8 +1,8 @@
-"""The binder of volumes: it binds claims to volumes, provisions, and reclaims what was released.
+"""The volume binder: it binds claims to volumes, provisions volumes, and reclaims released ones.
 
 Claims and volumes are reconciled one at a time by their keys; a volume has the namespace "". A binding is four writes,
 as in v1.25: the volume, its phase, the claim, its phase. The volume comes first, so that two claims never get the same:
-the version check refuses the second. Whatever stops it half way, the next reconcile of the claim finishes it.
+the version check rejects the second. If it is interrupted, the next reconcile of the claim finishes it.
 
 A class with the provisioner `sim` gets its volumes here, at once. For any other provisioner the claim is annotated, as
 external provisioners expect, and waits. No volume has content: reclaiming one deletes nothing outside of the server.
@@ -46,7 +46,7 @@ PROVISIONER: Final = (
     "sim"  # of the classes whose volumes this server provides, and the driver of these volumes
 )
 TOPOLOGY: Final = "topology"  # their only parameter: a label of nodes; a volume is where its first pod is
-# In v1.25 these are in the hands of CSI drivers, with these names.
+# In v1.25 CSI drivers with these names handle them.
 MIGRATED: Final = {
     "aws-ebs": "ebs.csi.aws.com",
     "azure-disk": "disk.csi.azure.com",
@@ -57,7 +57,7 @@ MIGRATED: Final = {
 }
 # Plugins that v1.25 has, and that cannot provision.
 _NOT_PROVISIONABLE: Final = ("csi", "local-volume", "nfs")
-# Sources that can be recycled, with the seconds that v1.25 gives the pod which does it: at least, and for each Gi.
+# Sources that can be recycled, with the timeout of v1.25 for the recycler pod in seconds: minimum, and per Gi.
 _RECYCLABLE: Final = {"hostPath": (60, 30), "nfs": (300, 30)}
 _RECYCLER: Final = "recycler-for-"  # and the name of a volume: a pod in the namespace default
 _SCRUB: Final = (
@@ -83,8 +83,8 @@ _KNOWN_SOURCES: Final = frozenset(
 )
 _DELETABLE_PATH: Final = re.compile("/tmp/.+")  # v1.25 deletes host paths only there
 _RECLAIMED: Final = ("Released", "Failed")
-_VOLUMES: Final = ("", CHANGED)  # the key of the volumes that changed, where many claims may want one
-_FEW_CLAIMS: Final = 20  # that a listener looks at
+_VOLUMES: Final = ("", CHANGED)  # the key of changed volumes, if many claims may want one
+_FEW_CLAIMS: Final = 20  # for a listener to check
 
 
 class ProvisioningError(Exception):
@@ -123,7 +123,7 @@ class VolumeBinder(WorkloadController):
         )
         self._naming = self._claims.index(_volume_of_claim)
         self._changed_volumes: dict[str, None] = {}
-        self._recycle_at: dict[str, float] = {}  # when a volume whose recycling failed is recycled again
+        self._recycle_at: dict[str, float] = {}  # when to retry a failed recycling of a volume
         self._binding: set[str] = set()  # volumes that a running reconcile binds
         self._volumes.listen(self._volume_changed)
         self._claims.listen(self._claim_changed)
@@ -161,19 +161,19 @@ class VolumeBinder(WorkloadController):
             self._changed_volumes[name] = None
             self.queue.add(_VOLUMES)
             return
-        for _ in self._look_at_volumes((name,)):
+        for _ in self._find_claims_for((name,)):
             pass
 
     def _candidates(self, name: str) -> Collection[Object]:
-        """The claims that may get a volume, if nobody has it."""
+        """The claims that may get a volume, if it is free."""
         volume = self._volumes.get("", name)
         if volume is None or not is_free(volume):
             return ()
         class_name = class_of(volume, self._keys)
         return () if self._waits_for_pod(class_name) else self._unbound.get(class_name)
 
-    def _look_at_volumes(self, names: Iterable[str]) -> Steps[None]:
-        """Find the claims that volumes which changed matter to."""
+    def _find_claims_for(self, names: Iterable[str]) -> Steps[None]:
+        """Find the claims that changed volumes concern."""
         for name in names:
             for part in parts_of(self._naming.get(name)):
                 for claim in part:
@@ -209,7 +209,7 @@ class VolumeBinder(WorkloadController):
             self.queue.add(("", name.removeprefix(_RECYCLER)))
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Events about a pod that recycles a volume are reported about the volume too."""
+        """Report Events about a pod that recycles a volume also about the volume."""
         for event in events:
             if event.type_id != self._events or not event.name.startswith(_RECYCLER):
                 continue
@@ -231,7 +231,7 @@ class VolumeBinder(WorkloadController):
         namespace, name = key
         if key == _VOLUMES:
             changed, self._changed_volumes = self._changed_volumes, {}
-            await in_turns(self._look_at_volumes(changed))
+            await in_turns(self._find_claims_for(changed))
         elif namespace:
             claim = self._claims.get(namespace, name)
             if claim is None:
@@ -243,8 +243,6 @@ class VolumeBinder(WorkloadController):
         elif (volume := self._volumes.get("", name)) is not None:
             await self._reconcile_volume(volume)
 
-    # Claims that are not bound
-
     async def _reconcile_unbound(self, claim: Object) -> None:
         if name := claim["spec"].get("volumeName"):
             await self._bind_to_named(claim, name)
@@ -254,12 +252,12 @@ class VolumeBinder(WorkloadController):
         candidates = (*self._reserved.get(key_of(claim)), *self._free.get(class_name))
         ranked = await in_turns(ranked_matches(claim, candidates, self._keys, only_reserved=waits))
         if self._claims.get(*key_of(claim)) is not claim:
-            return  # it has changed meanwhile, and its key was added again
+            return  # it has changed, and its key was added again
         volume = self._first_free(ranked)
         if volume is not None:
             await self._bind(volume, claim)
             return
-        # v1.25 repeats what it reports with every period, and so does this.
+        # v1.25 repeats its reports with every period, and so does this.
         self.queue.add_after(key_of(claim), self._period)
         if waits and self._keys.selected_node not in annotations_of(claim):
             self._report_waiting(claim)
@@ -276,7 +274,7 @@ class VolumeBinder(WorkloadController):
         await self._set_claim_phase(claim, "Pending", None)
 
     def _first_free(self, ranked: list[Ranked]) -> Object | None:
-        """The first volume of a heap that did not change while it was made, and that no other claim gets."""
+        """The first volume of a heap that did not change since, and that no other claim gets."""
         while ranked:
             volume = heappop(ranked)[1]
             name = volume["metadata"]["name"]
@@ -318,8 +316,6 @@ class VolumeBinder(WorkloadController):
                 return
             self.queue.add_after(key_of(claim), self._period)
         await self._set_claim_phase(claim, "Pending", None)
-
-    # Binding
 
     async def _bind(self, volume: Object, claim: Object) -> None:
         name = volume["metadata"]["name"]
@@ -367,8 +363,6 @@ class VolumeBinder(WorkloadController):
             "resourceVersion": metadata["resourceVersion"],
         }
 
-    # Claims that are bound
-
     async def _reconcile_bound(self, claim: Object) -> None:
         name = claim["spec"].get("volumeName")
         if not name:
@@ -398,10 +392,8 @@ class VolumeBinder(WorkloadController):
         await self._set_claim_phase(claim, "Lost", None)
         self._report(claim, "Warning", reason, message)
 
-    # Volumes
-
     async def _reconcile_volume(self, volume: Object) -> None:
-        volume = await self._hand_over(volume)
+        volume = await self._record_migration(volume)
         name, reference = volume["metadata"]["name"], volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
             await self._set_volume_phase(volume, "Available")
@@ -438,8 +430,8 @@ class VolumeBinder(WorkloadController):
         message = f'{start} "{volume_name}" to requested PersistentVolumeClaim {end}'
         self._report(claim, "Warning", "VolumeMismatch", message)
 
-    async def _hand_over(self, volume: Object) -> Object:
-        """Say which driver has the volume now, if another program provisioned it with a plugin that has moved."""
+    async def _record_migration(self, volume: Object) -> Object:
+        """Record the driver of the volume, if another program provisioned it with a migrated plugin."""
         driver = self._migrated.get(annotations_of(volume).get(self._keys.provisioned_by, ""))
         if driver is None or annotations_of(volume).get(self._keys.migrated_to) == driver:
             return volume
@@ -448,7 +440,7 @@ class VolumeBinder(WorkloadController):
         return await self._replace_volume(changed)
 
     async def _unbind(self, volume: Object) -> None:
-        """Free a volume whose claim has another one; one that somebody reserved stays reserved."""
+        """Free a volume whose claim has another one; a reserved one stays reserved."""
         changed = copied(volume)
         if self._keys.bound_by_controller in annotations_of(volume):
             del changed["spec"]["claimRef"]
@@ -516,7 +508,7 @@ class VolumeBinder(WorkloadController):
             return
         provisioner = annotations_of(volume).get(self._keys.provisioned_by, "")
         if provisioner and provisioner != PROVISIONER and not provisioner.startswith(self._own_domain):
-            return  # whoever provisioned it deletes it
+            return  # its provisioner deletes it
         if why := self._undeletable(volume, provisioner):
             await self._fail(volume, "VolumeFailedDelete", why)
             return
@@ -547,8 +539,6 @@ class VolumeBinder(WorkloadController):
         if volume["status"].get("phase") != "Failed":
             await self._set_volume_phase(volume, "Failed", message)
             self._report_volume(volume, "Warning", reason, message)
-
-    # Provisioning
 
     async def _provision(self, claim: Object, class_name: str) -> None:
         storage_class = self._classes.get("", class_name)
@@ -581,7 +571,7 @@ class VolumeBinder(WorkloadController):
         claim = await self._set_provisioner(claim, PROVISIONER)
         name = f"pvc-{claim['metadata']['uid']}"
         if self._volumes.get("", name) is not None:
-            return  # its change leads to the binding
+            return  # its change triggers the binding
         try:
             volume = self._new_volume(claim, storage_class, name)
         except ProvisioningError as error:
@@ -614,7 +604,7 @@ class VolumeBinder(WorkloadController):
         return {"metadata": {"name": name, "annotations": annotations}, "spec": volume_spec}
 
     def _topology(self, claim: Object, storage_class: Object) -> list[Object]:
-        """Where the volume can be used: by the class, or where its first pod is."""
+        """Where the volume can be used: set by the class, or where its first pod is."""
         class_name, parameters = storage_class["metadata"]["name"], storage_class.get("parameters") or {}
         failed = f'Failed to provision volume with StorageClass "{class_name}": '
         if unknown := sorted(parameters.keys() - {TOPOLOGY}):
@@ -647,8 +637,6 @@ class VolumeBinder(WorkloadController):
         _annotate(changed, self._keys.provisioner, provisioner)
         return await self._replace_claim(changed)
 
-    # Writes and reports
-
     async def _set_claim_phase(self, claim: Object, phase: str, volume: Object | None) -> None:
         """The capacity of a bound claim stays: a file system may be smaller than its volume."""
         old = claim["status"]
@@ -674,7 +662,7 @@ class VolumeBinder(WorkloadController):
         return await self._replace_volume({**volume, "status": status}, "status")
 
     async def _replace_claim(self, changed: Object, subresource: str = "") -> Object:
-        """Store a claim; returns it as it then is."""
+        """Store a claim; returns the stored object."""
         definition = self._claims.definition
         await self.client.replace(definition, definition.schema.decode_object(changed).object, subresource)
         return self._claims.get(*key_of(changed)) or changed
@@ -692,7 +680,7 @@ class VolumeBinder(WorkloadController):
 
 
 def _recycler(volume: Object, source: str) -> Object:
-    """The pod that deletes what is on a volume."""
+    """The pod that deletes the content of a volume."""
     minimum, for_each = _RECYCLABLE[source]
     described = {part: value for part, value in volume["spec"][source].items() if part != "type"}
     return {

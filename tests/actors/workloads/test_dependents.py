@@ -35,7 +35,7 @@ class Watcher(WorkloadController):
 
     async def reconcile(self, key: Key) -> None:
         if key[1] == CHANGED:
-            await self.look_for_owners(key[0])
+            await self.find_owners_of_changed(key[0])
             return
         self.reconciled.append(key[1])
         found = self._sets.get(*key)
