@@ -1,6 +1,6 @@
 """Simulated nodes: they register, renew their leases and run pods, without a machine (docs/nodes.md).
 
-Begin with `simulator`, the controller of all nodes. `pod_status` says what a pod's status is at a moment, `behaviour`
-what its annotations ask for, `node_status` what a node reports; `stages`, with `jq` and `templates`, plays the Stage
-objects of kwok instead; `agent` answers requests for logs and commands.
+Begin with `simulator`, the controller of all nodes. `pod_status` computes a pod's status at a moment, `behaviour` reads
+its annotations, `node_status` has the status of a node; `stages`, with `jq` and `templates`, plays kwok's Stage objects
+instead; `agent` serves logs and commands.
 """

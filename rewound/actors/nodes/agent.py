@@ -1,7 +1,7 @@
-"""What the agent of a simulated node answers to requests for logs and for commands in containers.
+"""The agent of a simulated node: it serves logs, and commands in containers.
 
-No program runs in a simulated container: its log and what commands print are annotations of the pod. These functions
-read stored objects alone, so that any process of a server can answer.
+No program runs in a simulated container: its log and the output of commands are annotations of the pod. These functions
+read only stored objects, so that any process of a server can respond.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CANNOT_EXECUTE: Final = 126  # the exit code of shells for a command that cannot
 
 
 class Ran(NamedTuple):
-    """What a command has printed, and how it ended."""
+    """The output of a command, and how it ended."""
 
     output: str = ""
     errors: str = ""
@@ -26,14 +26,14 @@ class Ran(NamedTuple):
 
 
 def log_of(pod: Object, container: str, options: Object, now: int) -> bytes:
-    """The log of a container, as PodLogOptions ask for it. BadRequest if it has not started."""
+    """The log of a container, by PodLogOptions. Raises BadRequest if it has not started."""
     begun = _started(pod, container, previous=bool(options.get("previous")))
     lines = _annotated(pod, "log", container, _default_log(pod, container)).splitlines()
     since = options.get("sinceTime")
     seconds = options.get("sinceSeconds")
     earliest = micros_of(since) if since else now - seconds * 1_000_000 if seconds else None
     if earliest is not None and micros_of(begun) < earliest:
-        lines = []  # all lines are of the start of the container
+        lines = []  # all lines have the start time of the container
     if (tail := options.get("tailLines")) is not None:
         lines = lines[len(lines) - min(tail, len(lines)) :]
     if options.get("timestamps"):
@@ -44,7 +44,7 @@ def log_of(pod: Object, container: str, options: Object, now: int) -> bytes:
 
 
 def run_command(pod: Object, container: str) -> Ran:
-    """What a command in a container prints: the text of an annotation, or that nothing runs there. BadRequest."""
+    """The output of a command in a container: an annotation, or that nothing runs there. Raises BadRequest."""
     _started(pod, container)
     output = _annotated(pod, "exec", container, "")
     code = _annotated(pod, "exec-exit-code", container, "")
@@ -74,7 +74,7 @@ def _default_log(pod: Object, container: str) -> str:
 
 
 def _started(pod: Object, container: str, *, previous: bool = False) -> str:
-    """When a container, or the run before, has started. BadRequest if it has not."""
+    """When a container, or its previous run, started. Raises BadRequest if it has not."""
     status, name = pod.get("status") or {}, pod["metadata"]["name"]
     kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     known = (one for kind in kinds for one in status.get(kind) or () if one["name"] == container)

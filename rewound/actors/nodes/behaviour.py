@@ -1,7 +1,7 @@
-"""What the annotations of a pod ask its simulated node to do (docs/nodes.md lists them).
+"""The behaviour that a pod's annotations request from its simulated node (docs/nodes.md lists them).
 
-Without annotations a pod is Running and Ready at once. An annotation whose value makes no sense is left out, and
-reported as an Event of the pod.
+Without annotations a pod is Running and Ready at once. An annotation with an invalid value is ignored, and reported as
+an Event of the pod.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Behaviour(NamedTuple):
     ready_after: float = 0.0  # seconds from the start of the pod
     run_for: float = 0.0  # seconds until the phases Succeeded and Failed
     exit_after: float | None = None  # seconds that a container runs; then restartPolicy decides
-    terminate_after: float = 0.0  # seconds that a deleted pod takes to end
+    terminate_after: float = 0.0  # seconds that a deleted pod takes to stop
     reason: str = ""
     holds_termination: bool = False
     problems: tuple[str, ...] = ()

@@ -1,11 +1,11 @@
-"""What one evaluation of a template or query of a Stage may cost, because it runs in the event loop.
+"""Limits the cost of one evaluation of a Stage's template or query, because it runs in the event loop.
 
-Whoever writes a Stage chooses the number of its steps and the size of the values in between. Each step is charged
-what it is estimated to take, in nanoseconds, before it is done: by the size of its values and the weight of what is
-done with them. Measuring the time instead would let the same Stage pass on one machine and fail on another.
+The author of a Stage determines the number of its steps and the size of intermediate values. Each step is charged its
+estimated time in nanoseconds before it runs: by the size of its values and the weight of the operation. Measuring the
+time instead would let the same Stage pass on one machine and fail on another.
 
-A size counts a value as often as it is reached: a list that has another one twice has twice its size, because whatever
-reads or writes it takes that long. Lists and maps that an evaluation makes know their sizes.
+The size counts a value as often as it is reached: a list that contains another one twice has twice its size, because
+reading or writing it takes that long. Lists and maps created by an evaluation know their sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_VALUE: Final = 1 << 20  # of one value
 _SCALAR: Final = 24  # characters of a number
 _MEMBER: Final = 8  # of a list or map
 _VISIT: Final = 150  # nanoseconds
-_PAUSE: Final = 200_000  # nanoseconds between two looks at the clock
+_PAUSE: Final = 200_000  # nanoseconds between two checks of the clock
 
 
 class OverBudget(ValueError):
@@ -25,7 +25,7 @@ class OverBudget(ValueError):
 
 
 class Budget:
-    """`at_once` nanoseconds up to the next `pause`, and `total` nanoseconds at all."""
+    """`at_once` nanoseconds up to the next `pause`, and `total` nanoseconds altogether."""
 
     def __init__(self, total: int, at_once: int) -> None:
         self._total, self._at_once = total, at_once
@@ -34,7 +34,7 @@ class Budget:
         self._pause = _PAUSE
 
     def spend(self, nanoseconds: int) -> None:
-        """OverBudget."""
+        """Charge this much. Raises OverBudget if it exceeds the budget."""
         self._spent += nanoseconds
         if self._spent > self._limit:
             if self._spent > self._total:
@@ -47,7 +47,7 @@ class Budget:
             )
 
     def pause(self) -> bool:
-        """Between two steps of their own; whether it is time to let others go on."""
+        """Call between two steps; returns whether it is time to let other tasks run."""
         self._limit = min(self._total, self._spent + self._at_once)
         if self._spent < self._pause:
             return False
@@ -55,7 +55,7 @@ class Budget:
         return True
 
     def size(self, value: Any) -> int:
-        """OverBudget, also if it takes too long to find out."""
+        """The size of a value. Raises OverBudget, also if computing it takes too long."""
         if isinstance(value, str):
             return len(value)
         if isinstance(value, (MadeList, MadeMap)):
@@ -92,7 +92,7 @@ class MadeMap(dict[str, Any]):
 
 
 def fitting(size: int) -> int:
-    """OverBudget for the size of a value that is too large."""
+    """Raise OverBudget if a value of this size is too large."""
     if size > MOST_VALUE:
         raise OverBudget(f"a value in it would have more than {MOST_VALUE} characters")
     return size

@@ -1,11 +1,11 @@
-"""The part of jq that the selectors and delays of Stages use (docs/nodes.md lists it).
+"""The subset of jq that the selectors and delays of Stages use (docs/nodes.md lists it).
 
     query = compile_query('.status.conditions.[] | select( .type == "Ready" ) | .status')
     query(pod)    -> ["True"]
 
-A query is a function from a value to the values that it gives, compiled once. What jq refuses, such as a field of a
-text, gives None: kwok takes that for "nothing there". A text that is outside this part is a QueryError, and so is a
-query that would take long or make large values of this object: it runs in the event loop (`Budget`).
+A query is compiled once to a function from a value to its results. If jq would fail, as for a field of a string, the
+result is None: kwok treats that as "nothing there". Syntax outside this subset raises QueryError, and so does a query
+that would take long or create large values for this object: it runs in the event loop (`Budget`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Filter = Callable[[Any, Budget], Iterator[Any]]
 MOST_TEXT: Final = 2 << 10  # characters of a query: parsing takes up to 5 microseconds for each
 _MOST_COST: Final = 3_000_000  # estimated nanoseconds
 _STEP: Final = 1000
-_MOST_EXACT: Final = 1 << 63  # integers beyond are floats, as all numbers of jq are
+_MOST_EXACT: Final = 1 << 63  # larger integers are floats, like all numbers of jq
 
 
 class QueryError(ValueError):
-    """The text is no query, or has something that is not supported."""
+    """The text is no query, or uses something unsupported."""
 
 
 class _Refused(Exception):
@@ -37,7 +37,7 @@ class _Refused(Exception):
 
 
 def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
-    """Returns what gives the values that are not null; None where jq would fail. QueryError, also when it is called."""
+    """Compile a query, which returns the non-null results, or None if jq would fail. Both raise QueryError."""
     if len(text) > MOST_TEXT:
         raise QueryError(f"it has {len(text)} characters; at most {MOST_TEXT} are allowed")
     parser = _Parser(text)
@@ -335,7 +335,7 @@ def _binary(left: Filter, right: Filter, combine: Callable[[Any, Any], Any]) -> 
 
 
 def _kept(value: Any, budget: Budget) -> Any:
-    """A value that was made, if it is no larger than one may be."""
+    """Check that a created value is not too large."""
     if isinstance(value, str):
         fitting(len(value))
     elif isinstance(value, list):
@@ -379,7 +379,7 @@ def _is_bool(value: Any) -> bool:
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """Null before false, true, numbers, texts, lists and objects, as jq sorts them."""
+    """Sort order of jq: null, false, true, numbers, strings, lists, objects."""
     if value is None or isinstance(value, bool):
         return (0 if value is None else 2 if value else 1), 0
     if isinstance(value, (int, float)):
@@ -483,7 +483,7 @@ def _has(value: Any, key: Any) -> bool:
 
 
 def _test(argument: Filter) -> Filter:
-    """By RE2: whoever writes Stages must not hold the event loop by an expression."""
+    """By RE2: the author of a Stage must not block the event loop with an expression."""
 
     def test(value: Any, budget: Budget) -> Iterator[Any]:
         for pattern in argument(value, budget):
@@ -515,8 +515,8 @@ def _contains(value: Any, part: Any) -> bool:
     return bool(value == part)
 
 
-# Nanoseconds for a character of a value that is compared or read, or made a text; of an expression, where repetitions
-# and classes make many instructions of it; and for each instruction and character that it searches.
+# Nanoseconds per character of a value that is compared, read or converted to text; per character of an expression,
+# where repetitions and classes become many instructions; and per instruction and character that it searches.
 _LOOK: Final = 10
 _WRITE: Final = 40
 _COMPILE: Final = 1000
@@ -525,7 +525,7 @@ _SEARCH: Final = 10
 
 
 def _of_value(made: Callable[[Any], Any], weight: int = 0) -> Callable[[], Filter]:
-    """`weight` for a function that looks into its value."""
+    """`weight` is for a function that reads the inside of its value."""
 
     def of_value(value: Any, budget: Budget) -> Iterator[Any]:
         budget.spend(_STEP + (weight * budget.size(value) if weight else 0))
@@ -567,7 +567,7 @@ def _select(condition: Filter) -> Filter:
 
 
 def _of_each(combine: Callable[[Iterator[Any]], Any]) -> Callable[[Filter], Filter]:
-    """What becomes of the values that a filter gives for each member."""
+    """Combine the results of a filter for each member."""
 
     def of_each(found: Filter) -> Filter:
         def called(value: Any, budget: Budget) -> Iterator[Any]:

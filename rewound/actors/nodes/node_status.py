@@ -1,4 +1,4 @@
-"""What a simulated node reports about itself, and which Node objects are simulated."""
+"""The status that a simulated node reports, and which Node objects are simulated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
 SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
-STOPPED: Final = "sim/stopped"  # "true" while the node does nothing: its machine is down
-KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # by which users of kwok say the same
+STOPPED: Final = "sim/stopped"  # "true" while the node does nothing, as if its machine were down
+KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # the equivalent of users of kwok
 CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 VERSION: Final = "v1.25.16"
 LEASE_SECONDS: Final = 40
@@ -38,7 +38,7 @@ def is_stopped(node: Object) -> bool:
 
 
 def has_agent(node: Object) -> bool:
-    """Whether somebody reports the conditions of a Node: it is not ours to simulate."""
+    """Whether another program reports the conditions of a Node: then it is not simulated."""
     return bool((node.get("status") or {}).get("conditions"))
 
 
@@ -56,7 +56,7 @@ def new_node(name: str, address: str, names: Names, now: int) -> Object:
 
 
 def reported_status(node: Object, address: str, now: int) -> Object:
-    """The status of a healthy node: what the object says of its machine stays, what is missing is filled in."""
+    """The status of a healthy node: existing values of the object stay, missing ones are filled in."""
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
     capacity = status.get("capacity") or CAPACITY
@@ -74,7 +74,7 @@ def reported_status(node: Object, address: str, now: int) -> Object:
 
 
 def address_of(node: Object) -> str:
-    """The address that pods on the host network have; "" before the node has one."""
+    """The address of pods on the host network; "" before the node has one."""
     for one in (node.get("status") or {}).get("addresses") or ():
         if one["type"] == "InternalIP":
             address: str = one["address"]
@@ -83,7 +83,7 @@ def address_of(node: Object) -> str:
 
 
 def new_lease(node: Object, renewed: str) -> Object:
-    """The lease of a node, which goes when the Node object goes."""
+    """The lease of a node, which is deleted with the Node object."""
     metadata = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
     spec = {"holderIdentity": metadata["name"], "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
@@ -91,9 +91,9 @@ def new_lease(node: Object, renewed: str) -> Object:
 
 
 def _conditions(old: Sequence[Object], now: int) -> list[Object]:
-    """The four conditions of a kubelet where they are missing, or Unknown because the node was silent.
+    """Add the four conditions of a kubelet that are missing, or Unknown because the node was silent.
 
-    Others stay, and so does what somebody has set by hand: that is how a test makes a node sick.
+    Others stay, also those set manually: that is how a test makes a node unhealthy.
     """
     wanted = {kind: (kind, status, reason, message) for kind, status, reason, message in HEALTHY}
     conditions = []

@@ -1,8 +1,8 @@
 """The status that a simulated node gives a pod: a function of the pod, its annotations and the time.
 
-Everything that has happened to the pod is in its status: when it started, when each container started or ended and how
-often. So the same function leads on from any moment, after a restart of the server too, and a pod whose status is as
-it should be gets no write. `next_step` also says after how many seconds the status changes by itself.
+The status contains the whole history of the pod: when it started, when each container started or ended and how often.
+So the same function continues from any moment, also after a restart of the server, and a pod whose status is correct
+gets no write. `next_step` also returns after how many seconds the status changes by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rewound.actors.nodes.behaviour import Behaviour
 
 SECOND: Final = 1_000_000  # microseconds
 FINAL_PHASES: Final = ("Succeeded", "Failed")
-CRASH_LOOP_RESTARTS: Final = 3  # that a pod in CrashLoop shows, unless an annotation says how many
+CRASH_LOOP_RESTARTS: Final = 3  # of a pod in CrashLoop, unless an annotation sets the number
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts of a container
 BACK_OFF_RESET: Final = 600  # seconds after which a container counts as healthy
 # The order in which the API shows the fields of a status.
@@ -39,7 +39,7 @@ _ORDER: Final = (
 
 
 class Step(NamedTuple):
-    status: Object | None = None  # to be written; None: it stays
+    status: Object | None = None  # to be written; None: unchanged
     wake: float | None = None  # seconds until the next change; None: only when something changes the pod
 
 
@@ -75,7 +75,7 @@ def next_step(pod: Object, behaviour: Behaviour, placement: Placement, now: int)
 
 
 def seconds_to_deletion(pod: Object, behaviour: Behaviour, now: int) -> float | None:
-    """After how many seconds the node ends a pod that is being deleted; None if it does not, or has."""
+    """After how many seconds the node stops a pod that is being deleted; None if it does not, or has."""
     metadata = pod["metadata"]
     grace: int | None = metadata.get("deletionGracePeriodSeconds")
     if not grace or behaviour.holds_termination:
@@ -100,7 +100,7 @@ class _Moment:
         self._old = {one["name"]: one for one in status.get("containerStatuses") or ()}
         self._old_inits = {one["name"]: one for one in status.get("initContainerStatuses") or ()}
         self._inits = self._spec.get("initContainers") or ()
-        # When the first init container, or without one the first container starts.
+        # When the first init container starts, or without one the first container.
         self._created = self.started + round(behaviour.start_after * SECOND)
         self.wake: float | None = None
 
@@ -133,7 +133,7 @@ class _Moment:
         return behaviour.phase
 
     def _pending(self, due: int) -> bool:
-        """Whether this moment is still to come; if so, the pod changes then."""
+        """Whether this moment is in the future; if so, the pod changes then."""
         if due <= self._now:
             return False
         seconds = (due - self._now) / SECOND
@@ -201,7 +201,7 @@ class _Moment:
         )
 
     def _restarting(self, container: Object, old: Object | None, exit_after: float) -> Object:
-        """A container that ends after some seconds, again and again if the pod's restartPolicy says so."""
+        """A container that exits after some seconds, repeatedly if the pod's restartPolicy says so."""
         restarts, last = (0, {}) if old is None else (old["restartCount"], old.get("lastState") or {})
         state = (old or {}).get("state") or {}
         if "terminated" in state:
@@ -273,7 +273,7 @@ def _same(old: Object | None, new: Object) -> bool:
 
 
 def _running(old: Object | None, text: str) -> Object:
-    """Running since when it already runs, or now."""
+    """Running since it first ran, or now."""
     state = (old or {}).get("state") or {}
     known = (state.get("running") or {}).get("startedAt")
     return state if known else {"running": {"startedAt": text}}
@@ -322,7 +322,7 @@ def _duration(seconds: int) -> str:
 
 
 def _probe_delays(container: Object) -> tuple[int, int]:
-    """Seconds after its start in which the startup probe, and both probes have succeeded."""
+    """Seconds after its start when the startup probe, and when both probes have succeeded."""
     startup, readiness = container.get("startupProbe"), container.get("readinessProbe")
     if startup is None and readiness is None:
         return 0, 0
@@ -333,11 +333,8 @@ def _probe_delays(container: Object) -> tuple[int, int]:
     return starts, max(starts, int(readiness.get("initialDelaySeconds") or 0) + again)
 
 
-# Conditions.
-
-
 def _conditions(spec: Object, old: Sequence[Object], status: Object, now: int) -> list[Object]:
-    """The conditions of a kubelet, and those that others have written; each where it was."""
+    """The conditions of a kubelet, and those of other writers; each keeps its position."""
     containers_ready = _containers_ready(status)
     made = {
         "Initialized": _initialized(status),
@@ -386,7 +383,7 @@ def _unready(containers: Iterable[Object], reason: str, word: str) -> Object:
 
 
 def _gates(spec: Object, conditions: Sequence[Object]) -> Object:
-    """What the readiness gates of a pod wait for, whose containers are ready."""
+    """Why the readiness gates of a pod with ready containers are not satisfied."""
     messages: list[str] = []
     for gate in spec.get("readinessGates") or ():
         kind: Any = gate["conditionType"]

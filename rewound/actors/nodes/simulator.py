@@ -1,13 +1,13 @@
-"""The controller of all simulated nodes: registers them, renews their leases, and moves their pods on.
+"""The controller of all simulated nodes: registers them, renews their leases, and advances their pods.
 
 One loop serves every node. Its keys are pods, Node objects, and groups of leases; each is due when something about it
-changes, or at a time that the queue keeps: nothing is polled, and a cluster at rest costs the renewals alone. Each node
-writes as itself (`system:node:NAME`), as a kubelet would, and within what the Node authorizer allows where that is on;
-what Stages change besides statuses the controller writes as its own account, as kwok does. What a pod does next is a
-function of the stored pod and the time (`pod_status.next_step`), so that a restart goes on where it was.
+changes, or at a time that the queue keeps: nothing is polled, and an idle cluster costs only the renewals. Each node
+writes as itself (`system:node:NAME`), as a kubelet would, limited by the Node authorizer if that is on. Changes by
+Stages other than statuses are written by the controller's own account, as kwok does. The next step of a pod is a
+function of the stored pod and the time (`pod_status.next_step`), so a restart continues where it was.
 
-Which Node objects are simulated: those with the annotation `sim/node: "true"` or kwok's, and with `--nodes` also those
-whose conditions nobody has reported when they appear; they get the annotation.
+Simulated are Node objects with the annotation `sim/node: "true"` or kwok's, and with `--nodes` also those whose
+conditions nobody has reported when they appear; they get the annotation.
 """
 
 from __future__ import annotations
@@ -55,11 +55,9 @@ from rewound.actors.workloads.pods import node_of
 NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
-LEASES: Final = "/leases"  # what stands in keys for a namespace, and cannot be the name of one
-_SMALL: Final = (
-    512  # characters of YAML that are parsed in the event loop, which takes five microseconds for each
-)
-_MOST_COST: Final = 100_000_000  # estimated nanoseconds to find out how large a document is
+LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
+_SMALL: Final = 512  # characters of YAML parsed in the event loop, which takes five microseconds for each
+_MOST_COST: Final = 100_000_000  # estimated nanoseconds to compute the size of a document
 _DEFINE_STAGES: Final = ("/stages", "define")
 _READ_STAGES: Final = ("/stages", "read")
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
@@ -77,7 +75,7 @@ class SimulatedNode:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A Stage that was chosen for a version of an object, and when its delay ends."""
+    """The Stage chosen for a version of an object, and when its delay ends."""
 
     version: str
     stage: Stage
@@ -94,7 +92,7 @@ class SimulatedNodes(WorkloadController):
         grace = parts.context.workloads.node_monitor_grace_period
         self._renew_seconds = min(RENEW_SECONDS, grace / 4)
         self._takes_all = count is not None
-        self._missing = {f"node-{number}" for number in range(count or 0)}  # those to be created
+        self._missing = {f"node-{number}" for number in range(count or 0)}  # still to be created
         self._node_objects = self.keyed_by("nodes")
         self._pods = parts.cache.collection("pods")
         self._by_node = self._pods.index(node_of)
@@ -109,13 +107,13 @@ class SimulatedNodes(WorkloadController):
         self._stages = StageFollower(parts.context, self._read_stages, self._stages_changed)
         self._stages_started = False
         self._due: dict[Key, _Due] = {}
-        self._writing: dict[Key, Object] = {}  # the status of pods that is being written
-        self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these go
-        self._reported: dict[Key, Sequence[str]] = {}  # what is wrong with the annotations of pods
+        self._writing: dict[Key, Object] = {}  # the status being written, by pod
+        self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these are deleted
+        self._reported: dict[Key, Sequence[str]] = {}  # problems of the annotations of pods
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
-        self._start_anew()
+        self._reset()
         for pod in self._pods:
             self._pod_addresses.use((pod.get("status") or {}).get("podIP"))
         for node in self._node_objects:
@@ -129,8 +127,8 @@ class SimulatedNodes(WorkloadController):
         if self._takes_all:
             self.queue.add(_DEFINE_STAGES)
 
-    def _start_anew(self) -> None:
-        """Forget what was known when the loop ran before: while it did not, another process may have led."""
+    def _reset(self) -> None:
+        """Forget the state of an earlier run of the loop: another process may have led in between."""
         self._nodes.clear()
         self._groups.clear()
         self._due.clear()
@@ -151,8 +149,6 @@ class SimulatedNodes(WorkloadController):
             await self._reconcile_pod(key)
         else:
             await self._reconcile_node(name)
-
-    # Nodes.
 
     async def _reconcile_node(self, name: str) -> None:
         node = self._node_objects.get("", name)
@@ -177,7 +173,7 @@ class SimulatedNodes(WorkloadController):
             await self._play("Node", self._node_objects, node, known)
         else:
             await self._report(node, known)
-        if not known.runs:  # not before: what fails above is tried again
+        if not known.runs:  # only now: failures above are retried
             known.runs = True
             for pod in self._by_node.get(name):
                 self.queue.add(key_of(pod))
@@ -230,8 +226,6 @@ class SimulatedNodes(WorkloadController):
         authorizer = context.authorizer if context.authorizes_nodes else None
         return Client(context.directory, context.write_contexts, user, "kubelet", authorizer)
 
-    # Leases.
-
     async def _renew(self, group: int) -> None:
         if group >= len(self._groups):
             return  # of an earlier run of the loop
@@ -252,8 +246,6 @@ class SimulatedNodes(WorkloadController):
             new = definition.schema.decode_object(new_lease(node, text)).object
             await known.client.create(definition, namespace, new)
 
-    # Pods.
-
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
@@ -264,9 +256,7 @@ class SimulatedNodes(WorkloadController):
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
-            if (
-                not written
-            ):  # nothing follows from what this node has just written; all else may come right after
+            if not written:  # the node itself has just written this; all else may be relevant
                 self.queue.add(key)
 
     async def _reconcile_pod(self, key: Key) -> None:
@@ -300,7 +290,7 @@ class SimulatedNodes(WorkloadController):
             del self._writing[key]
 
     def _report_problems(self, pod: Object, problems: Sequence[str]) -> None:
-        """An Event for each, once: when a pod starts with it or gets it."""
+        """Record an Event for each, once: when a pod starts with it or gets it."""
         key = key_of(pod)
         before = self._reported.pop(key, ())
         if problems:
@@ -310,7 +300,7 @@ class SimulatedNodes(WorkloadController):
                 self.recorder.event(self._pods.definition, pod, "Warning", "InvalidAnnotation", problem)
 
     def _pod_address(self, pod: Object) -> str:
-        """The address that a pod has, or the same one every time until it has that: a status may be refused."""
+        """The address of a pod, or until it has one always the same candidate: a write of the status may fail."""
         uid, current = pod["metadata"]["uid"], (pod.get("status") or {}).get("podIP")
         if current:
             return str(current)
@@ -318,7 +308,7 @@ class SimulatedNodes(WorkloadController):
             stored = self._pods.get(*key_of(pod))
             address = self._pod_addresses.take()
             if stored is None or stored["metadata"]["uid"] != uid:
-                self._pod_addresses.free(address)  # it has gone meanwhile
+                self._pod_addresses.free(address)  # it is gone
                 return address
             self._assigned[uid] = address
         return self._assigned[uid]
@@ -345,10 +335,8 @@ class SimulatedNodes(WorkloadController):
             known.address = address_of(node) if node is not None else ""
         return known.address
 
-    # Stages.
-
     async def _define_stages(self) -> None:
-        """Create the kind, so that users of kwok can bring their files."""
+        """Create the kind, so that users of kwok can use their files."""
         definition = self._custom_kinds
         try:
             document = definition.schema.decode_object(stages.definition(self.names)).object
@@ -441,7 +429,7 @@ class SimulatedNodes(WorkloadController):
                 rendered = await run_in_thread(_document, patch, text)
             if not rendered:
                 return
-            # A kubelet writes statuses; the rest may be more than a node is allowed to change.
+            # A kubelet writes statuses; a node may not be allowed to change the rest.
             client = known.client if patch.subresource == "status" else self.client
             await client.patch(definition, namespace, name, rendered, patch.patch_format, patch.subresource)
         except NotFound:
@@ -485,17 +473,17 @@ class SimulatedNodes(WorkloadController):
 
 
 def _document(patch: StagePatch, text: str) -> Object | list[Object]:
-    """NotYaml, StageError."""
+    """Parse a rendered template. Raises NotYaml, or StageError if it is too large."""
     found = load_yaml(text.encode())
     try:
-        fitting(Budget(_MOST_COST, _MOST_COST).size(found))  # of aliases, which may refer to aliases
+        fitting(Budget(_MOST_COST, _MOST_COST).size(found))  # with aliases, which may refer to aliases
     except (OverBudget, RecursionError) as error:
         raise StageError(f"the template made too large a document: {error}") from error
     return patch.document(found)
 
 
 class Addresses:
-    """Free addresses of a range, in order; one that was freed is given again after all others."""
+    """Free addresses of a range, in order; a freed one is reused after all others."""
 
     def __init__(self, first: IPv4Address, last: IPv4Address) -> None:
         self._first, self._last = int(first), int(last)

@@ -1,8 +1,8 @@
-"""Stages, the objects by which users of kwok say what pods and nodes do (kwok.x-k8s.io/v1alpha1).
+"""Stages, the objects by which users of kwok define what pods and nodes do (kwok.x-k8s.io/v1alpha1).
 
-`Stage` is one of them, compiled: whether it matches an object, with which weight, after which delay, and the steps that
-it then takes. `StageSet` has those of one kind and chooses. `StageFollower` keeps the sets current while Stage objects
-come and go: their kind is a custom one, whose definition the simulator creates.
+`Stage` is one of them, compiled: whether it matches an object, its weight, its delay, and its steps. `StageSet` has
+those of one kind and chooses. `StageFollower` updates the sets when Stage objects change: their kind is a custom one,
+whose definition the simulator creates.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _STEPS: Final = ("event", "finalizers", "delete", "patch")
 _PATCH_TYPES: Final = ("json", "merge", "strategic")
 _RFC_3339: Final = "2006-01-02T15:04:05Z07:00"
-Query = Callable[[Any], list[Any] | None]  # QueryError
-Report = Callable[["Stage", str], None]  # what is wrong with it
+Query = Callable[[Any], list[Any] | None]  # raises QueryError
+Report = Callable[["Stage", str], None]  # why it cannot be used
 _LONGEST_NUMBER: Final = 64  # characters
 _MOST_WEIGHT: Final = 1 << 53
 # Bytes of a Stage, whose templates and queries are parsed when it changes, and of one that is parsed in the event loop.
@@ -49,7 +49,7 @@ _SMALL: Final = 1 << 10
 
 
 class StageError(ValueError):
-    """A Stage has something that is wrong, or that is not supported."""
+    """A Stage has something invalid or unsupported."""
 
 
 class StagePatch(NamedTuple):
@@ -59,12 +59,12 @@ class StagePatch(NamedTuple):
     patch_format: str = "strategic"
 
     def document(self, rendered: Any) -> Object | list[Object]:
-        """The patch that a rendered template is; empty: nothing to do. StageError."""
+        """The patch of a rendered template; empty: nothing to do. Raises StageError if it is no valid patch."""
         if rendered is None:
             return {}
         try:
             orjson.dumps(rendered)
-        except TypeError as error:  # YAML has keys and numbers that JSON has not
+        except TypeError as error:  # YAML has keys and numbers that JSON does not
             raise StageError(f"the template made something that JSON cannot say: {error}") from error
         if self.patch_format == "json":
             return self._operations(rendered)
@@ -85,7 +85,7 @@ class StagePatch(NamedTuple):
 
 
 class StageStep(NamedTuple):
-    """One of these."""
+    """Exactly one of these."""
 
     event: Object | None = None
     finalizers: Object | None = None
@@ -95,7 +95,7 @@ class StageStep(NamedTuple):
 
 class Stage:
     def __init__(self, stored: Object) -> None:
-        """StageError."""
+        """Raises StageError if the object is invalid or uses something unsupported."""
         self.name: str = stored["metadata"]["name"]
         spec: Object = stored.get("spec") or {}
         self.kind = _kind_of(spec.get("resourceRef") or {})
@@ -114,7 +114,7 @@ class Stage:
         self.steps = _steps(spec)
 
     def matches(self, stored: Object) -> Steps[bool]:
-        """With a pause after each query. QueryError."""
+        """Whether it matches an object, with a pause after each query. Raises QueryError."""
         metadata = stored["metadata"]
         if (
             self._selects_nothing
@@ -129,7 +129,7 @@ class Stage:
         return True
 
     def weight(self, stored: Object) -> int | None:
-        """None if it is to be read from the object, and is no number there. QueryError."""
+        """The weight; None if it comes from the object, and is no number there. Raises QueryError."""
         if self._weight_from is None or not (found := self._weight_from(stored)):
             return self._weight
         value = found[0]
@@ -137,12 +137,12 @@ class Stage:
             if isinstance(value, str):
                 value = int(value[:_LONGEST_NUMBER], 0) if value else None
             number = int(value) if isinstance(value, (int, float)) else self._weight
-        except (ValueError, OverflowError):  # of NaN and infinity
+        except (ValueError, OverflowError):  # for NaN and infinity
             return None
         return None if value is None else min(number, _MOST_WEIGHT)
 
     def delay(self, stored: Object, now: int, source: random.Random) -> float:
-        """Seconds. QueryError."""
+        """The delay in seconds. Raises QueryError."""
         seconds = self._delay.seconds(stored, now)
         if seconds is None:
             return 0.0
@@ -155,7 +155,7 @@ class Stage:
 
 
 class StageSet:
-    """The Stages of one kind; without any, nothing here concerns its objects."""
+    """The Stages of one kind; without any, its objects are not affected."""
 
     def __init__(self, stages: Iterable[Stage] = ()) -> None:
         self._stages = sorted(stages, key=lambda stage: stage.name)
@@ -164,7 +164,7 @@ class StageSet:
         return bool(self._stages)
 
     def choose(self, stored: Object, source: random.Random, report: Report) -> Steps[Stage | None]:
-        """One of those that match, by their weights: those without one only if none has one.
+        """Choose one of the matching Stages by weight: those without one only if none has one.
 
         A Stage whose queries cost too much does not match; `report` gets it with the reason.
         """
@@ -266,7 +266,7 @@ def _query_from(source: Object | None) -> Query | None:
 def _compiled(text: str, where: str) -> Query:
     try:
         return compile_query(text)
-    except (ValueError, RecursionError) as error:  # also of numbers and texts in it
+    except (ValueError, RecursionError) as error:  # also from numbers and strings in it
         raise StageError(f"{where}: {error}") from error
 
 
@@ -322,7 +322,7 @@ def changed_finalizers(current: Sequence[str], change: Object) -> list[str]:
 
 
 class StageFollower:
-    """The Stages of every kind, as they are stored now."""
+    """The stored Stages of every kind."""
 
     def __init__(
         self,
@@ -330,9 +330,7 @@ class StageFollower:
         stale: Callable[[], None],
         changed: Callable[[Sequence[tuple[Object, str]]], None],
     ) -> None:
-        """`stale` asks for a call of `read`. `changed` is called when Stages have changed, with those that cannot be
-        used and the reason.
-        """
+        """`stale` requests a call of `read`. `changed` gets the unusable Stages, with reasons, after a change."""
         self._registry, self._journal, self._feed = context.registry, context.journal, context.feed
         self._stale, self._changed = stale, changed
         self._type_id: int | None = None
@@ -388,7 +386,7 @@ class StageFollower:
 
 
 def _parsed(body: bytes) -> tuple[Stage | None, str]:
-    """A Stage, or what is wrong with it."""
+    """A Stage, or why it is invalid."""
     try:
         if len(body) > MOST_BYTES:
             raise StageError(f"it has {len(body)} bytes; at most {MOST_BYTES} are allowed")
@@ -401,7 +399,7 @@ _NONE: Final = StageSet()
 
 
 def definition(names: Names) -> Object:
-    """The CustomResourceDefinition of Stages: the fields that are read here have types, others are kept."""
+    """The CustomResourceDefinition of Stages: the fields that are read here have types, others are preserved."""
     preserved = f"{names.extension_prefix}preserve-unknown-fields"
 
     def fields(**properties: Object) -> Object:

@@ -1,11 +1,11 @@
-"""The part of Go's text/template that Stages use, with kwok's functions (docs/nodes.md lists it).
+"""The subset of Go's text/template that Stages use, with kwok's functions (docs/nodes.md lists it).
 
     template = Template('phase: {{ if .spec.initContainers }}Pending{{ else }}Running{{ end }}')
     template.render(pod, {"Now": lambda: "2026-01-01T00:00:00Z"})
 
-A template is parsed once into functions that write texts. What is missing in the object is nil, as in a map of Go. An
-action or function outside this part is a TemplateError, which names it. Integers are those of Go: int64, which wrap
-around. Values in between have a `Budget`, so that no template takes long, nor much memory.
+A template is parsed once into functions that write text. Missing fields of the object are nil, as in a Go map. An
+action or function outside this subset raises a TemplateError that names it. Integers are those of Go: int64, which wrap
+around. Intermediate values have a `Budget`, so that no template takes long, or much memory.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ Function = Callable[..., Any]
 
 
 class TemplateError(ValueError):
-    """The text is no template of the supported part, or cannot be applied to an object."""
+    """The text is no template of the supported subset, or cannot be applied to an object."""
 
 
 MOST_TEXT: Final = (
     64 << 10
 )  # characters of a template, and of one action: parsing takes up to 5 microseconds for each
 MOST_ACTION: Final = 2 << 10
-# Of one rendering, which runs in the event loop: blocks entered, each turn of a range is one, and characters written.
+# Per rendering, which runs in the event loop: blocks entered (each iteration of a range is one), and characters
+# written.
 MOST_BLOCKS: Final = 10_000
 MOST_WRITTEN: Final = 1 << 20
 _TOTAL: Final = 300_000_000  # estimated nanoseconds, in turns
@@ -41,12 +42,12 @@ _STEP: Final = 400
 
 
 class _Scope:
-    """The variables of a block, within those of the blocks around it."""
+    """The variables of a block, inside those of its outer blocks."""
 
     def __init__(self, outer: _Scope | None, functions: Mapping[str, Function], budget: Budget) -> None:
         self.budget = budget
         self._outer = outer
-        self._entered: list[None] = [] if outer is None else outer._entered  # of all blocks together
+        self._entered: list[None] = [] if outer is None else outer._entered  # shared by all blocks
         self._variables: dict[str, Any] = {}
         self.functions = functions
 
@@ -76,13 +77,13 @@ class _Scope:
         raise TemplateError(f"undefined variable {name}")
 
 
-Value = Callable[[Any, _Scope], Any]  # of the dot and the variables
+Value = Callable[[Any, _Scope], Any]  # a function of the dot and the variables
 Part = Callable[[Any, _Scope], Iterator[str]]
 
 
 class Template:
     def __init__(self, text: str) -> None:
-        """TemplateError."""
+        """Raises TemplateError if the text is no supported template."""
         if len(text) > MOST_TEXT:
             raise TemplateError(f"it has {len(text)} characters; at most {MOST_TEXT} are allowed")
         parser = _Parser(_pieces(text.strip()))
@@ -91,7 +92,7 @@ class Template:
             raise TemplateError(f"unexpected {{{{{end}}}}}")
 
     def render(self, data: Any, functions: Mapping[str, Function] | None = None) -> str:
-        """Without a pause. TemplateError."""
+        """Render without a pause. Raises TemplateError if it fails or costs too much."""
         steps = self.steps(data, functions)
         while True:
             try:
@@ -100,7 +101,7 @@ class Template:
                 return str(end.value)
 
     def steps(self, data: Any, functions: Mapping[str, Function] | None = None) -> Steps[str]:
-        """The same with pauses. TemplateError."""
+        """Like `render`, with pauses. Raises TemplateError."""
         budget = Budget(_TOTAL, _AT_ONCE)
         scope = _Scope(None, {**_FUNCTIONS, **(functions or {})}, budget)
         scope.declare("$", data)
@@ -125,13 +126,10 @@ class Template:
 
 
 def _written(parts: Sequence[Part], dot: Any, scope: _Scope) -> Iterator[str]:
-    """A text for each part, perhaps an empty one: a pause is possible there."""
+    """A text for each part, possibly empty: there it may pause."""
     for part in parts:
         scope.budget.spend(_STEP)
         yield from part(dot, scope)
-
-
-# Parsing.
 
 
 class _Piece(NamedTuple):
@@ -163,7 +161,7 @@ def _pieces(text: str) -> list[_Piece]:
     at, trims = 0, False
     while (start := text.find("{{", at)) >= 0:
         match = _ACTION.match(text, start)
-        if match is None:  # at once: to look for one behind it would take as many passes as there are
+        if match is None:  # fail at once: searching after it would take as many passes as there are
             raise TemplateError(f"unclosed action: {text[start:][:40]!r}")
         before = text[at:start]
         before = before.lstrip() if trims else before
@@ -354,7 +352,7 @@ class _Pipeline:
 
     @property
     def _follows(self) -> bool:
-        """Whether the next token stands directly behind the one before: `$x.a`, and not `$x .a`."""
+        """Whether the next token directly follows the one before: `$x.a`, and not `$x .a`."""
         return not self._tokens.spaced[self._at]
 
     def _first(self, token: str) -> Value:
@@ -399,7 +397,7 @@ class _Pipeline:
 class _Tokens(list[str]):
     def __init__(self) -> None:
         super().__init__()
-        self.spaced: list[bool] = []  # whether white space is before the token
+        self.spaced: list[bool] = []  # whether whitespace precedes the token
 
 
 _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "nil": None}
@@ -468,7 +466,7 @@ def _call(name: str, arguments: list[Value]) -> Value:
 
 
 def _kept(value: Any) -> Any:
-    """What a function returned, if it is no larger than a value may be; an integer as int64."""
+    """The result of a function, if it is not too large; an integer as int64."""
     if isinstance(value, str):
         fitting(len(value))
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -492,15 +490,12 @@ def _short_circuit(arguments: list[Value], *, stops: bool) -> Value:
     return call
 
 
-# Values.
-
-
 def _true(value: Any) -> bool:
     return bool(value)
 
 
 def _shown(value: Any) -> str:
-    """As Go's fmt prints it."""
+    """Formatted as by Go's fmt."""
     if value is None:
         return "<no value>"
     if isinstance(value, bool):
@@ -523,7 +518,7 @@ def _shown_within(budget: Budget, value: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    """For errors."""
+    """Abbreviated, for errors."""
     if isinstance(value, (dict, list)):
         return "a map" if isinstance(value, dict) else "a list"
     return _shown(value)[:64]
@@ -646,7 +641,7 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "printf": _printf,
     "Quote": _quote,
     "YAML": _yaml,
-    # Of the library sprig.
+    # From the library sprig.
     "dict": lambda budget, *pairs: budget.made_map(
         {_shown_within(budget, key): value for key, value in zip(pairs[::2], pairs[1::2], strict=True)}
     ),
@@ -679,9 +674,9 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "hasKey": lambda value, key: key in value,
     "get": lambda value, key: value.get(key, ""),
 }
-_MAKING: Final = ("dict", "list")  # get the budget, in which what they make has its size
+_MAKING: Final = ("dict", "list")  # get the budget, because they create values with a size
 
-# Nanoseconds for a character of the arguments; a function that is missing here does not look into them.
+# Nanoseconds per character of the arguments; a function that is missing here does not read them.
 _SHOWN: Final = 80
 _WEIGHTS: Final[dict[str, int]] = {
     **dict.fromkeys(("trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix"), 2),
@@ -690,5 +685,5 @@ _WEIGHTS: Final[dict[str, int]] = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "hasKey", "get"), 20),
     **dict.fromkeys(("print", "toString", "join", "int", "int64", "add", "add1", "sub", "mul"), _SHOWN),
     **dict.fromkeys(("div", "mod", "max", "min"), _SHOWN),
-    **dict.fromkeys(("printf", "quote"), 200),  # which may escape each character
+    **dict.fromkeys(("printf", "quote"), 200),  # may escape each character
 }

@@ -1,8 +1,8 @@
-"""The scheduler, as kube-scheduler v1.25 is: it finds a node for every pod that has none.
+"""The scheduler, modelled on kube-scheduler v1.25: it finds a node for every pod that has none.
 
-Begin with `scheduler`, which follows pods and nodes, decides and writes. `queue` has the pods that wait, `nodes` and
-`pods` what is known of each as numbers. `evaluation` tries nodes and compares them by plugins: `plugins` says what
-one is and has those that look at one node, `resources`, `spread`, `pod_affinity` and `volumes` the others (`tally`
-sums over topologies, `volume_objects` reads claims and volumes). `preemption` looks for pods that have to go.
-`configuration` chooses the plugins.
+Begin with `scheduler`, which follows pods and nodes, decides and writes. `queue` has the waiting pods, `nodes` and
+`pods` the facts about each as numbers. `evaluation` filters and scores nodes by plugins: `plugins` defines them and has
+those that check a single node, `resources`, `spread`, `pod_affinity` and `volumes` the others (`tally` sums over
+topologies, `volume_objects` reads claims and volumes). `preemption` finds pods to evict. `configuration` chooses the
+plugins.
 """

@@ -74,7 +74,7 @@ _OF_A_PROGRAM: Final = (
     "enableProfiling",
     "enableContentionProfiling",
 )
-# The plugins that run unless a profile says otherwise, in the order in which v1.25 asks them, with their weights.
+# The plugins that run unless a profile says otherwise, in the order of v1.25, with their weights.
 _DEFAULTS: Final[Mapping[str, int]] = {
     "PrioritySort": 0,
     "NodeUnschedulable": 0,
@@ -98,7 +98,7 @@ _DEFAULTS: Final[Mapping[str, int]] = {
     "DefaultBinder": 0,
 }
 _NOT_DEFAULT: Final = ("CinderLimits",)
-# The extension points at which each plugin does something.
+# The extension points that each plugin implements.
 _FILTERS: Final = frozenset(
     [
         "NodeUnschedulable",
@@ -149,7 +149,7 @@ _POINTS: Final[Mapping[str, frozenset[str]]] = {
     "bind": frozenset(["DefaultBinder"]),
     "postBind": frozenset(),
 }
-# A plugin at the second point needs what it does at the first.
+# A plugin at the second point needs its work at the first.
 _NEEDS: Final = (
     ("preFilter", "filter"),
     ("preScore", "score"),
@@ -165,12 +165,12 @@ class SchedulerConfigurationError(ValueError):
 @dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
     profiles: Mapping[str, Profile]
-    percentage_of_nodes: int = 0  # of nodes that do, to be scored; 0: by the number of nodes
+    percentage_of_nodes: int = 0  # of feasible nodes to be scored; 0: by the number of nodes
     initial_backoff: float = INITIAL_BACKOFF
     longest_backoff: float = LONGEST_BACKOFF
 
     def wakes(self) -> dict[str, frozenset[str]]:
-        """The plugins that each sort of change may help."""
+        """The plugins that each kind of change may help."""
         found: dict[str, frozenset[str]] = {}
         for profile in self.profiles.values():
             for plugin in profile.plugins:
@@ -201,7 +201,7 @@ def read_configuration(path: Path, names: Names) -> SchedulerConfiguration:
 
 
 class _Section:
-    """A mapping of the file, of which every field is read once: what nobody read is unknown."""
+    """A mapping of the file, of which every field is read once: fields that nobody reads are unknown."""
 
     def __init__(self, path: str, place: str, fields: Mapping[str, Any]) -> None:
         self._path, self._place, self._fields = path, place, fields
@@ -255,7 +255,7 @@ class _Section:
         return self._fields.get(field) is not None
 
     def end(self, *others: str) -> None:
-        """Refuse fields that nobody asked for, apart from `others`."""
+        """Reject fields that nobody read, apart from `others`."""
         for field in self._fields:
             if field not in self._known and field not in others:
                 known = ", ".join(sorted(self._known)) or "none"
@@ -329,7 +329,7 @@ def _arguments(section: _Section) -> dict[str, _Section]:
 
 
 def _points(section: _Section) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Which plugins run at each extension point, in their order, and the weights of those that score."""
+    """The plugins of each extension point, in order, and the weights of those that score."""
     everywhere, weights = _merged(section.section("multiPoint"))
     found: dict[str, list[str]] = {}
     for point, able in _POINTS.items():
@@ -358,7 +358,7 @@ def _merged(section: _Section) -> tuple[list[str], dict[str, int]]:
 
 
 def _expanded(everywhere: Sequence[str], enabled: Mapping[str, int], disabled: Sequence[str]) -> list[str]:
-    """Those of the point that were enabled everywhere too come first, in its own order."""
+    """Plugins of the point that were also enabled everywhere come first, in its own order."""
     if "*" in disabled:
         return list(enabled)
     left = [one for one in everywhere if one not in disabled]
@@ -371,7 +371,7 @@ def _expanded(everywhere: Sequence[str], enabled: Mapping[str, int], disabled: S
 
 
 def _enabled(section: _Section) -> dict[str, int]:
-    """The names and weights of plugins; a weight of 0 is the default one."""
+    """The names and weights of plugins; a weight of 0 means the default."""
     found: dict[str, int] = {}
     for one in section.sections("enabled"):
         name = one.text("name")
@@ -449,7 +449,7 @@ def _shape(section: _Section) -> list[tuple[int, int]]:
 
 
 def _weights(section: _Section, most: int) -> dict[str, int]:
-    """The resources that count, and how much; those of CPU and memory are equal unless given."""
+    """The resources that count, with their weights; CPU and memory are equal by default."""
     found: dict[str, int] = {}
     for one in section.sections("resources"):
         name = one.text("name")

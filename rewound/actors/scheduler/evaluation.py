@@ -1,13 +1,13 @@
-"""Which nodes do for a pod, and which of them is best, as v1.25 decides it.
+"""Finds the feasible nodes of a pod and the best of them, as v1.25 does.
 
-An `Evaluation` is made for pods that no plugin can tell apart: equal specs, labels, namespace, services and
-controller. It remembers for every node whether it does and what its score depends on, and looks again only at nodes
-that changed since: of ten thousand equal pods each one after the first costs one node, not five thousand.
+Pods that no plugin can distinguish share an `Evaluation`: equal specs, labels, namespace, services and controller. It
+remembers for every node whether it is feasible and what its score depends on, and checks only nodes again that have
+changed: of ten thousand equal pods each one after the first costs one node, not five thousand.
 
-Nodes are tried from where the last pod ended, until enough of them do; with a hundred nodes or more that is not all.
+Nodes are tried from where the last pod ended, until enough are feasible; with a hundred nodes or more that is not all.
 
-Whatever looks at many nodes is done in `Steps`, between which others may run and change the cluster. Nodes that change
-meanwhile are looked at again (`refresh`); where the set of nodes does, the decision begins anew (`Outdated`).
+Work over many nodes is done in `Steps`, between which other tasks may run and change the cluster. Nodes that change
+meanwhile are checked again (`refresh`); if the set of nodes changes, the decision starts over (`Outdated`).
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 
-_FEWEST_NODES: Final = 100  # up to so many are all tried
+_FEWEST_NODES: Final = 100  # up to this many, all are tried
 _LOWEST_PERCENTAGE: Final = 5
-_MOST_KEYS: Final = 20_000  # of one evaluation, also of states that nodes had before
+_MOST_KEYS: Final = 20_000  # of one evaluation, including former states of nodes
 STEP: Final = 64  # nodes: a fraction of a turn on the event loop
 _REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]  # of long work, each a fraction of a turn on the event loop; then its result
+Steps = Generator[
+    None, None, T
+]  # long work, each step a fraction of a turn on the event loop; then its result
 Key = tuple[Hashable, ...]  # what the score of a node depends on, by plugin
-# Pods with a priority of at least this pod's that are to run on a node, once others are gone.
+# Pods of at least this pod's priority that are nominated to a node.
 Nominated = Callable[[str], Sequence[PodFacts]]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one scheduler name means."""
+    """The settings of one scheduler name."""
 
     name: str
     filters: tuple[Plugin, ...]
@@ -65,11 +67,11 @@ class Profile:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why no node does."""
+    """Why no node is feasible."""
 
     nodes: int
     failures: dict[str, Failure] = field(default_factory=dict)
-    after: str = ""  # what preemption said
+    after: str = ""  # the message of preemption
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -99,7 +101,7 @@ class Outdated(Exception):
 
 
 def finished(steps: Steps[T]) -> T:
-    """All of the steps at once, and their result."""
+    """Run all steps at once; returns their result."""
     while True:
         try:
             next(steps)
@@ -114,13 +116,13 @@ class NoNodes(Exception):
 
 
 class _Unknown:
-    """In the place of a failure that nobody has looked for yet."""
+    """Placeholder for a failure that has not been computed yet."""
 
 
 _UNKNOWN: Final = _Unknown()
 
 
-def _nobody(_: str) -> Sequence[PodFacts]:
+def _no_pods(_: str) -> Sequence[PodFacts]:
     return ()
 
 
@@ -131,7 +133,7 @@ def _nominated_node(pod: PodFacts) -> str:
 
 class Evaluation:
     def __init__(self, profile: Profile, pod: PodFacts, around: Surroundings) -> None:
-        """Raises Refusal if no node can do."""
+        """Raises Refusal if no node is feasible."""
         self.pod = pod
         self._cluster = around.cluster
         self.names: frozenset[str] | None = None
@@ -145,14 +147,14 @@ class Evaluation:
         self._scores = made
         self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
         self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
-        self._changed: dict[str, None] = {}  # nodes that have to be looked at again
+        self._changed: dict[str, None] = {}  # nodes that must be checked again
         # The claims of a pod may be compared with thousands of volumes at each node.
         self._stride = 1 if claim_names(pod) else STEP
         self._forget()
         self.steps = self._count()
 
     def _count(self) -> Iterator[None]:
-        """Let filters and scores count all nodes, some at a time: what changes meanwhile is counted anew."""
+        """Let filters and scores count all nodes, in parts; nodes that change meanwhile are counted again."""
         for _, one in self.filters:
             yield from one.steps()
         names = [node.name for node in self._cluster.order]
@@ -161,7 +163,7 @@ class Evaluation:
             yield
 
     def complete(self) -> Evaluation:
-        """Count the nodes that are left."""
+        """Count the remaining nodes."""
         for _ in self.steps:
             pass
         return self
@@ -203,11 +205,11 @@ class Evaluation:
 
     @property
     def has_seen_all(self) -> bool:
-        """Whether no node has changed since it was looked at."""
+        """Whether no node has changed since it was checked."""
         return self._seen == len(self._cluster.changes) and not self._changed
 
     def refresh(self) -> Steps[None]:
-        """Look again at the nodes that changed since. Outdated."""
+        """Check the nodes again that have changed. Raises Outdated if the set of nodes has."""
         while True:
             self.check_current()
             changes = self._cluster.changes
@@ -228,7 +230,7 @@ class Evaluation:
             yield
 
     def check_current(self) -> None:
-        """Outdated."""
+        """Raise Outdated if the set of nodes has changed."""
         if not self.is_current():
             raise Outdated
 
@@ -238,8 +240,8 @@ class Evaluation:
         for score in self._scores:
             score.refresh(names)
 
-    def look(self, node: NodeState) -> tuple[int, Failure] | None:
-        """The first failure that depends on the node only, and its position among the filters."""
+    def fixed_failure(self, node: NodeState) -> tuple[int, Failure] | None:
+        """The first failure that depends only on the node, and its position among the filters."""
         at = self._at[node.name]
         known = self._failures[at]
         if isinstance(known, _Unknown):
@@ -247,8 +249,8 @@ class Evaluation:
         return known
 
     def check(self, node: NodeState) -> Failure | None:
-        """The first failure of a node as the cluster has it."""
-        known = self.look(node)
+        """The first failure of a node in its current state."""
+        known = self.fixed_failure(node)
         for position, one in self._moving:
             if known is not None and position > known[0]:
                 break
@@ -258,7 +260,7 @@ class Evaluation:
         return None if known is None else known[1]
 
     def check_assumed(self, node: NodeState) -> Failure | None:
-        """The first failure of a node that has other pods than the cluster has it."""
+        """The first failure of a node with other pods than in the cluster."""
         found = self._first([(at, one.assuming(node)) for at, one in self.filters], node)
         return None if found is None else found[1]
 
@@ -271,7 +273,7 @@ class Evaluation:
         return None
 
     def check_with(self, node: NodeState, nominated: Sequence[PodFacts]) -> Failure | None:
-        """With and without the pods that are to run there: some filters fail with them, others without."""
+        """Check with and without the nominated pods: some filters fail with them, others without."""
         if nominated:
             crowded = node.copy()
             for pod in nominated:
@@ -290,9 +292,9 @@ class Evaluation:
         nominated: Nominated,
         failures: dict[str, Failure],
     ) -> Steps[list[NodeState]]:
-        """Up to `wanted` nodes that do, from `start` on and around; the failures of those in between. Outdated."""
+        """Up to `wanted` feasible nodes, circularly from `start`; adds the failures of the others. Raises Outdated."""
         found: list[NodeState] = []
-        for number, node in enumerate(_around(nodes, start), 1):
+        for number, node in enumerate(_circular(nodes, start), 1):
             failure = self.check_with(node, nominated(node.name))
             if failure is not None:
                 failures[node.name] = failure
@@ -305,14 +307,14 @@ class Evaluation:
                 self.check_current()
         return found
 
-    def unhindered(self, start: int, wanted: int) -> Window | None:
-        """The next nodes, if all of them are known to do: what nearly every pod of many equal ones finds."""
+    def known_feasible(self, start: int, wanted: int) -> Window | None:
+        """The next nodes, if all are known to be feasible, as for nearly every pod of many equal ones."""
         window = Window(start, wanted, len(self._failures))
         known = window.of(self._failures)
         return None if self._moving or self._moving_scores or any(known) else window
 
     def keys(self, nodes: Sequence[NodeState]) -> Steps[list[int]]:
-        """Numbers of what the scores of the nodes depend on: equal ones for equal scores. Outdated."""
+        """Numbers of what the scores of the nodes depend on: equal numbers for equal scores. Raises Outdated."""
         found = []
         for count, node in enumerate(nodes, 1):
             number = self._keys[self._at[node.name]]
@@ -335,7 +337,7 @@ class Evaluation:
         return number
 
     def _number(self, key: Key) -> int:
-        """Numbers are compared and counted in less time than what they stand for."""
+        """The number of a key: numbers are faster to compare and count than keys."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._parts)
@@ -373,7 +375,7 @@ class Evaluation:
         return next((one for _, one in self.filters if isinstance(one, BindingFilter)), None)
 
     def explained(self, nodes: Sequence[NodeState]) -> Steps[dict[str, dict[str, int]]]:
-        """The weighted score of each plugin for each of these nodes, which are the feasible ones. Outdated."""
+        """The weighted score of each plugin for each of these feasible nodes. Raises Outdated."""
         keys = yield from self.keys(nodes)
         counts = Counter(keys)
         found: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
@@ -393,7 +395,7 @@ class Evaluation:
 
 
 class Window(NamedTuple):
-    """So many positions from a start on, and on from the first after the last."""
+    """A range of positions that continues at the first after the last."""
 
     start: int
     wanted: int
@@ -404,7 +406,7 @@ class Window(NamedTuple):
         return items[self.start : end] + items[: max(end - self.size, 0)]
 
 
-def _around(nodes: Sequence[NodeState], start: int) -> Iterator[NodeState]:
+def _circular(nodes: Sequence[NodeState], start: int) -> Iterator[NodeState]:
     yield from nodes[start:]
     yield from nodes[:start]
 
@@ -419,7 +421,7 @@ def wanted_nodes(nodes: int, percentage: int) -> int:
 
 
 class Evaluations:
-    """Finds the node for one pod after the other."""
+    """Finds the node for one pod after another."""
 
     def __init__(self, cluster: Cluster, random: Random, percentage: int = 0) -> None:
         self._cluster, self._random, self._percentage = cluster, random, percentage
@@ -427,21 +429,21 @@ class Evaluations:
         self._remembered: OrderedDict[Hashable, Evaluation] = OrderedDict()
 
     def clear(self) -> None:
-        """Forget everything, because something outside of nodes and pods changed."""
+        """Forget everything, because something besides nodes and pods changed."""
         self._remembered.clear()
 
     def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Steps[Evaluation]:
-        """Raises Unschedulable if no node can do, NoNodes, or Outdated."""
-        evaluation = self._begun(profile, pod, around)
+        """Raises Unschedulable if no node is feasible, NoNodes, or Outdated."""
+        evaluation = self._find_or_create(profile, pod, around)
         for (
             _
-        ) in evaluation.steps:  # not `yield from`: if this decision is given up, the next one goes on here
+        ) in evaluation.steps:  # not `yield from`: if this decision is abandoned, the next one continues here
             yield
             evaluation.check_current()
         yield from evaluation.refresh()
         return evaluation
 
-    def _begun(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
+    def _find_or_create(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
         if not self._cluster.nodes:
             raise NoNodes
         key = _signature(profile, pod, around.default_selector)
@@ -463,34 +465,34 @@ class Evaluations:
     def choose(
         self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated | None = None
     ) -> Steps[NodeState]:
-        """The best node; raises Unschedulable, with what is wrong with each, or Outdated.
+        """The best node. Raises Unschedulable, with the failure of each, or Outdated.
 
-        `nominated`: the pods to be reckoned with, if there are any.
+        `nominated`: the nominated pods to consider, if there are any.
         """
         if nominated is None and evaluation.names is None and not _nominated_node(pod):
             wanted = wanted_nodes(len(self._cluster.order), self._percentage)
             start = self._start % len(self._cluster.order)
-            window = evaluation.unhindered(start, wanted)
+            window = evaluation.known_feasible(start, wanted)
             if window is not None:
                 self._start = start + wanted
                 keys = yield from evaluation.keys_in(window)
                 return self._best(evaluation, window.of(self._cluster.order), keys)
         diagnosis = Diagnosis(len(self._cluster.nodes))
-        nodes = yield from self._feasible(evaluation, pod, nominated or _nobody, diagnosis)
+        nodes = yield from self._feasible(evaluation, pod, nominated or _no_pods, diagnosis)
         if not nodes:
             raise Unschedulable(diagnosis)
         if len(nodes) == 1:
             return nodes[0]
         return self._best(evaluation, nodes, (yield from evaluation.keys(nodes)))
 
-    def still_does(self, evaluation: Evaluation, node: NodeState, nominated: Nominated | None) -> bool:
-        """Whether a node that was chosen does for the pod also as the cluster has become between the steps."""
+    def is_still_feasible(self, evaluation: Evaluation, node: NodeState, nominated: Nominated | None) -> bool:
+        """Whether a chosen node is still feasible after changes of the cluster between the steps."""
         if not evaluation.is_current():
             return False
         if evaluation.has_seen_all:
             return True
         finished(evaluation.refresh())
-        return evaluation.check_with(node, (nominated or _nobody)(node.name)) is None
+        return evaluation.check_with(node, (nominated or _no_pods)(node.name)) is None
 
     def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[int]) -> NodeState:
         best = evaluation.best(keys)
@@ -521,7 +523,7 @@ class Evaluations:
 
 
 def _signature(profile: Profile, pod: PodFacts, default_selector: Selector) -> Hashable | None:
-    """Equal for pods that no plugin can tell apart; None: claims make this pod unlike any other."""
+    """Equal for pods that no plugin can distinguish; None: claims make this pod unlike any other."""
     if claim_names(pod):
         return None
     spec = pod.spec

@@ -1,13 +1,13 @@
-"""Why a pod runs where it runs, or nowhere: which filter removed which nodes, and how the rest scored.
+"""Explains why a pod runs on its node, or on none: which filter removed which nodes, and how the rest scored.
 
-An explanation is a document, printed by `rewound why` and written to pods that ask for one by an annotation:
+An explanation is a document. `rewound why` prints it, and pods get it that ask for one by an annotation:
 
     {"pod": "default/web-1", "schedulerName": "default-scheduler", "nodes": 3, "node": "",
-     "message": "0/3 nodes are available: ...",          only if no node does
+     "message": "0/3 nodes are available: ...",          only if no node is feasible
      "filtered": [{"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "count": 2, "nodes": ["a", "b"]}],
      "scores": [{"node": "c", "total": 612, "plugins": {"TaintToleration": 300, ...}}]}
 
-All nodes are looked at, also where the scheduler would take a part of them.
+It covers all nodes, also where the scheduler would sample them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import Failure, Refusal, SchedulingError, Surroundings
 from rewound.actors.scheduler.pods import PodFacts
 
-# A pod with the first gets the second when it is scheduled, or is not. The same in both dialects.
+# A pod with the first annotation gets the second when it is scheduled, or fails to be. The same in both dialects.
 ASKED: Final = f"scheduler.{REWIND_GROUP}/explain"
 ANSWERED: Final = f"scheduler.{REWIND_GROUP}/explanation"
 IN_ANNOTATION: Final = 10  # nodes in each list
@@ -35,7 +35,7 @@ def is_asked(pod: Object) -> bool:
 def explain(
     profile: Profile, pod: PodFacts, around: Surroundings, node: str = "", most: int | None = None
 ) -> Steps[Object]:
-    """`node`: the one that was chosen; `most`: so many nodes in each list. Outdated."""
+    """`node`: the chosen one; `most`: at most this many nodes in each list. Raises Outdated."""
     nodes = around.cluster.order
     found: Object = {
         "pod": f"{pod.namespace}/{pod.name}",
@@ -94,7 +94,7 @@ def _filtered(failures: dict[str, Failure], most: int | None) -> Steps[list[Obje
 
 
 def lines(explanation: Object) -> Iterable[str]:
-    """As text for people."""
+    """The explanation as text."""
     node, scores = explanation["node"], explanation["scores"]
     does = f"{len(scores)} of {explanation['nodes']} nodes do"
     yield f"pod {explanation['pod']}: {f'assigned to {node}; {does}' if node else does}"
@@ -110,7 +110,7 @@ def lines(explanation: Object) -> Iterable[str]:
 
 
 def _table(scores: list[Object], chosen: str) -> Iterable[str]:
-    """A row for each node; plugins that give all nodes the same are in one line below."""
+    """A row for each node; plugins with the same score for all nodes are in one line below."""
     names = list(scores[0]["plugins"])
     telling = [name for name in names if len({one["plugins"][name] for one in scores}) > 1]
     rows = [["", "node", "total", *telling]]

@@ -30,9 +30,9 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """All requirements must hold."""
+    """Matches if all requirements hold."""
 
-    labels: frozenset[tuple[str, str]]  # which must be there
+    labels: frozenset[tuple[str, str]]  # required
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Labels) -> bool:

@@ -1,11 +1,11 @@
-"""The nodes as the scheduler sees them: what they have, what is requested of it, and which pods they run.
+"""The scheduler's view of nodes: their resources, the requests on them, and their pods.
 
-`Cluster` follows Nodes and assigned Pods one change at a time. It also counts pods that were assigned a moment ago
-and whose binding is still on its way (`assume`), so that the next decision knows of them. Two numbers say what
-changed: `layout` grows when the set or the order of nodes does, or something that concerns all of them; `changes`
-lists the nodes whose own state changed, so that an `Evaluation` looks at these again and at no others.
+`Cluster` follows Nodes and assigned Pods one change at a time. It also counts pods that were just assigned and whose
+binding is not written yet (`assume`), so that the next decision knows of them. Two values describe changes: `layout`
+grows when the set or the order of nodes changes, or something that concerns all of them; `changes` lists the nodes
+whose own state changed, so that an `Evaluation` checks only these again.
 
-Nodes stand in the order in which v1.25 tries them: one of each zone in turn, in the order of their arrival.
+Nodes are in the order in which v1.25 tries them: one of each zone in turn, in order of arrival.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rewound.actors.scheduler.matching import Labels
 from rewound.actors.scheduler.pods import CPU, EPHEMERAL, MEMORY, PODS, Amounts, HostPort, PodFacts, Shapes
 
 ANY_ADDRESS: Final = "0.0.0.0"
-# Then all evaluations begin anew: as much as several thousand pods change.
+# After this many all evaluations start over: as many as several thousand pods cause.
 _MOST_CHANGES: Final = 20_000
 _MEASURED: Final = (CPU, MEMORY, EPHEMERAL)
 
 
 class NodeState:
-    """One node. Its pods are changed with `add` and `remove` only, which keep the sums."""
+    """One node. Only `add` and `remove` may change its pods, because they update the sums."""
 
     __slots__ = (
         "affine",
@@ -59,7 +59,7 @@ class NodeState:
 
     def set_node(self, node: Object, shapes: Shapes) -> None:
         spec, status = node.get("spec", {}), node.get("status", {})
-        allocatable = shapes.amounts(status.get("allocatable", {}))  # first: it may raise
+        allocatable = shapes.amounts(status.get("allocatable", {}))  # first, because it may raise
         self.node = node
         self.name: str = node["metadata"]["name"]
         self.labels: Labels = node["metadata"].get("labels", {})
@@ -103,7 +103,7 @@ class NodeState:
                 del self.ports[port]
 
     def copy(self) -> NodeState:
-        """A node to try changes of its pods on."""
+        """A copy to try changes of its pods on."""
         made = NodeState.__new__(NodeState)
         for name in NodeState.__slots__:
             setattr(made, name, getattr(self, name))
@@ -115,7 +115,7 @@ class NodeState:
         return self.allocatable.get(name, 0) - self.requested.get(name, 0)
 
     def has_conflict(self, port: HostPort) -> bool:
-        """Whether a pod holds this port, on the same address or where one of the two means all addresses."""
+        """Whether a pod holds this port, on the same address or if one of the two means all addresses."""
         if port.address == ANY_ADDRESS:
             return any(
                 count and held.port == port.port and held.protocol == port.protocol
@@ -133,11 +133,11 @@ class Cluster:
         self.layout = 0
         self.changes: list[str] = []
         self.affine_pods = self.repelling_pods = 0
-        self.priorities: Counter[int] = Counter()  # of the pods that run
+        self.priorities: Counter[int] = Counter()  # of the running pods
         self._zones: dict[str, dict[str, None]] = {}  # the nodes of each zone
         self._order: list[NodeState] | None = []
         self._placed: dict[str, str] = {}  # the node of each pod
-        self._homeless: dict[str, dict[str, PodFacts]] = {}  # pods of nodes that do not exist
+        self._pods_of_missing_nodes: dict[str, dict[str, PodFacts]] = {}  # pods of nodes that do not exist
         self.zone_key, self.region_key = names.key("zone", "topology"), names.key("region", "topology")
         self.old_zone_key = names.key("zone", "failure-domain.beta")
         self.old_region_key = names.key("region", "failure-domain.beta")
@@ -181,29 +181,29 @@ class Cluster:
         self._leave(self._zone(state.labels), name)
         self.images.subtract(state.images.keys())
         if state.pods:
-            self._homeless[name] = state.pods
+            self._pods_of_missing_nodes[name] = state.pods
         self._order = None
         self._all_changed()
 
     def assume(self, pod: PodFacts, node: str) -> None:
-        """Count the pod on the node; the same pod again, in a newer version, replaces itself."""
+        """Count the pod on the node; a newer version of the same pod replaces the old one."""
         if self._placed.get(pod.uid) is not None:
             self.remove_pod(pod.uid)
         self._placed[pod.uid] = node
         self._count_pod(pod, 1)
         state = self.nodes.get(node)
         if state is None:
-            self._homeless.setdefault(node, {})[pod.uid] = pod
+            self._pods_of_missing_nodes.setdefault(node, {})[pod.uid] = pod
         else:
             state.add(pod)
             self._changed(node)
 
     def renew(self, pod: Object) -> None:
-        """Keep a newer version of a pod of which nothing changed that the scheduler looks at."""
+        """Store a newer version of a pod that has not changed for the scheduler."""
         uid = pod["metadata"]["uid"]
         node = self._placed[uid]
         state = self.nodes.get(node)
-        held = self._homeless[node] if state is None else state.pods
+        held = self._pods_of_missing_nodes[node] if state is None else state.pods
         held[uid].pod = pod
 
     def remove_pod(self, uid: str) -> None:
@@ -212,16 +212,16 @@ class Cluster:
             return
         state = self.nodes.get(node)
         if state is None:
-            waiting = self._homeless[node]
+            waiting = self._pods_of_missing_nodes[node]
             self._count_pod(waiting.pop(uid), -1)
             if not waiting:
-                del self._homeless[node]
+                del self._pods_of_missing_nodes[node]
         else:
             self._count_pod(state.remove(uid), -1)
             self._changed(node)
 
     def _add_node(self, state: NodeState) -> None:
-        for pod in self._homeless.pop(state.name, {}).values():
+        for pod in self._pods_of_missing_nodes.pop(state.name, {}).values():
             state.add(pod)
         self.nodes[state.name] = state
         self.images.update(state.images.keys())
@@ -263,7 +263,7 @@ class Cluster:
 
 
 def _differs(old: Object, new: Object) -> bool:
-    """Whether the scheduler has to look at the node again: heartbeats are none of its business."""
+    """Whether the scheduler has to check the node again: heartbeats do not matter."""
     for part, field in (
         ("spec", "taints"),
         ("spec", "unschedulable"),
@@ -288,10 +288,10 @@ def _in_turn(zones: list[dict[str, None]]) -> Iterable[str]:
 
 
 def insufficient(pod: Amounts, node: NodeState, ignored: Iterable[str] = ()) -> list[str]:
-    """What the node has too little of for one more pod with these requests.
+    """The resources of which the node has too little for one more pod with these requests.
 
-    A pod that requests anything needs all of CPU, memory and ephemeral storage to be in order: it does not fit where
-    any of these is requested more than once over.
+    A pod that requests anything needs all of CPU, memory and ephemeral storage: it does not fit if any of these is
+    overcommitted.
     """
     missing = [PODS] if len(node.pods) + 1 > node.pod_limit else []
     scalars = [name for name in pod if name not in _MEASURED]

@@ -1,12 +1,12 @@
-"""What a plugin of the scheduler is, and the plugins that look at one node and nothing else.
+"""The interface of scheduler plugins, and the plugins that check a single node and nothing else.
 
-For each pod a plugin is prepared once: it says at once that no node can do (`Refusal`), or gives a `Filter`, a
-`Score`, both or neither. Pods with equal specs and labels share what was prepared (`evaluation`), so a filter or
-score that depends on the state of a node only is asked again when the node changes, not for every pod.
+A plugin is prepared once for each pod: it says at once that no node is feasible (`Refusal`), or returns a `Filter`, a
+`Score`, both or neither. Pods with equal specs and labels share the result (`evaluation`). So a filter or score that
+depends only on the state of a node runs again when the node changes, not for every pod.
 
-Filters and scores return what v1.25 returns, with its reasons, and scores of 0 to 100 after normalization. A score
-has a key for each node, and nodes with equal keys get equal scores: what is normalized are the keys of the feasible
-nodes, of which there are few, not the nodes, of which there are many.
+Filters and scores return the results of v1.25, with its reasons, and scores of 0 to 100 after normalization. A score
+has a key for each node, and nodes with equal keys get equal scores: the few distinct keys of the feasible nodes are
+normalized, not the many nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_SCORE: Final = 100
 
 
 class Failure(NamedTuple):
-    """Why a node does not do. `resolvable`: it might, if pods of it were gone."""
+    """Why a node is not feasible. `resolvable`: it might be, if pods of it were gone."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
 
 
 class Refusal(Exception):
-    """No node can do, whatever it has."""
+    """No node is feasible, whatever its state."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(", ".join(failure.reasons))
@@ -52,12 +52,12 @@ class Refusal(Exception):
 
 
 class SchedulingError(Exception):
-    """The pod cannot be judged; the text is that of v1.25."""
+    """The pod cannot be evaluated; the text is that of v1.25."""
 
 
 @dataclass(slots=True)
 class Prepared:
-    """What plugins made of one pod."""
+    """The filters and scores that plugins prepared for one pod."""
 
     filter: Filter | None = None
     score: Score | None = None
@@ -71,15 +71,15 @@ class Filter(ABC):
     def check(self, node: NodeState) -> Failure | None: ...
 
     def steps(self) -> Iterator[None]:
-        """What has to be computed before the first check, where that takes long."""
+        """Steps to run before the first check, if that takes long."""
         return iter(())
 
     def assuming(self, node: NodeState) -> Filter:
-        """The same filter where the node of this name were as given."""
+        """The same filter, assuming the node of this name were as given."""
         return self
 
     def refresh(self, names: Collection[str]) -> None:  # noqa: B027
-        """These nodes changed, or are new to it."""
+        """These nodes have changed or are new."""
 
 
 class Score(ABC):
@@ -93,22 +93,22 @@ class Score(ABC):
         """The normalized score of each key; `keys` has the number of feasible nodes with each."""
 
     def refresh(self, names: Collection[str]) -> None:  # noqa: B027
-        """These nodes changed, or are new to it."""
+        """These nodes have changed or are new."""
 
 
 @dataclass(slots=True)
 class Surroundings:
-    """What plugins read apart from the pod."""
+    """The data that plugins read besides the pod."""
 
     cluster: Cluster
     volumes: VolumeObjects
     namespace_labels: Mapping[str, Mapping[str, str]]
-    # The selector of the pod's services and of its controller, for spreading by default.
+    # The selector of the pod's services and of its controller, for default spreading.
     default_selector: Selector
 
 
 class Plugin(ABC):
-    """A plugin with its arguments. `wakes` are the changes after which a pod that it refused is tried again."""
+    """A plugin with its arguments. `wakes` are the changes after which a pod that it rejected is tried again."""
 
     name: str
     wakes: frozenset[str]
@@ -159,7 +159,7 @@ class NodeName(Plugin):
     wakes = frozenset([NODE_ADD, *NODE_UPDATE])
 
     def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
-        """Pods with a node name are not scheduled: this matters only where somebody asks why."""
+        """Pods with a node name are not scheduled: this matters only for explanations."""
         return Prepared()
 
 
@@ -178,7 +178,7 @@ class _TaintFilter(Filter):
 
 
 class _TaintScore(Score):
-    """The number of taints that only ask pods to stay away, and that the pod does not tolerate."""
+    """The number of PreferNoSchedule taints that the pod does not tolerate."""
 
     def __init__(self, tolerations: Sequence[Object]) -> None:
         self._tolerations = [one for one in tolerations if one.get("effect", "") in ("", PREFER_NO_SCHEDULE)]
@@ -258,7 +258,7 @@ class NodeAffinity(Plugin):
 
 
 def _preferences(terms: Iterable[Object]) -> Preferences:
-    """Preferred terms; those without weight or requirements say nothing."""
+    """Preferred terms; those without weight or requirements are dropped."""
     compiled = ((one["weight"], NodeTerm.compile(one["preference"])) for one in terms)
     return tuple((weight, term) for weight, term in compiled if weight and term is not None)
 

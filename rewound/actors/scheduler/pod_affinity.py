@@ -1,7 +1,7 @@
 """InterPodAffinity: pods near other pods, or away from them, by the topology of their nodes.
 
-The terms count in both directions: those of the pod about pods that run, and those of running pods about the pod, of
-which only anti-affinity is required.
+Terms count in both directions: those of the pod about running pods, and those of running pods about the pod, of which
+only anti-affinity is required.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Terms:
         return bool(terms) and all(self.selects(one, other) for one in terms)
 
     def repelling(self, node: NodeState) -> Part:
-        """Required anti-affinity of the node's pods that names the pod."""
+        """Required anti-affinity of the node's pods that matches the pod."""
         part: Part = {}
         for other in node.repelling.values():
             _count(part, node, filter(self.is_selected, other.shape.required_anti_affinity), 1)
@@ -107,7 +107,7 @@ class _PodFilter(Filter):
         return None
 
     def _is_near(self, labels: Mapping[str, str]) -> bool:
-        """Whether all terms are met; where no pod is selected anywhere, one that selects itself may begin."""
+        """Whether all terms are met. If no pod matches anywhere, one that matches its own terms may be the first."""
         all_there = True
         for term in self._terms.shape.required_affinity:
             value = labels.get(term.topology_key)

@@ -1,4 +1,4 @@
-"""What the scheduler knows of a pod: its requests as numbers, its host ports, its affinity terms.
+"""The scheduler's facts about a pod: its requests as numbers, its host ports, its affinity terms.
 
 Pods of one template share a `PodShape`, so that ten thousand of them cost ten thousand small `PodFacts`.
 """
@@ -14,11 +14,11 @@ from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import Labels, Selector, selector_of
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-# What a container without a request counts for in scores, as in v1.25: 100m of CPU, 200 MB of memory.
+# The default requests of a container in scores, as in v1.25: 100m of CPU, 200 MB of memory.
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
-_MOST_SHAPES: Final = 4096  # templates and single pods that differ; then all are forgotten
-# Volumes that some filter looks at; the others (config maps, tokens, empty folders) say nothing about nodes.
+_MOST_SHAPES: Final = 4096  # different templates and single pods; then all are forgotten
+# Volumes that some filter checks; the others (config maps, tokens, empty folders) do not depend on nodes.
 VOLUME_SOURCES: Final = (
     "persistentVolumeClaim",
     "ephemeral",
@@ -64,7 +64,7 @@ class PodShape(NamedTuple):
     required_anti_affinity: tuple[Term, ...]
     preferred_affinity: tuple[Term, ...]
     preferred_anti_affinity: tuple[Term, ...]
-    has_affinity: bool  # pod affinity or anti-affinity of any sort
+    has_affinity: bool  # pod affinity or anti-affinity of any kind
     volumes: tuple[Object, ...]
 
 
@@ -112,7 +112,7 @@ class Shapes:
         return PodFacts(pod, shape)
 
     def amounts(self, resources: Object) -> Amounts:
-        """A list of resources as numbers; those that no scheduler counts are left out."""
+        """A list of resources as numbers; those that no scheduler counts are dropped."""
         return {
             name: amount(name, quantity) for name, quantity in resources.items() if self._is_counted(name)
         }
@@ -168,7 +168,7 @@ def amount(name: str, quantity: str) -> int:
 
 
 def request_of(container: Object, name: str, *, nonzero: bool) -> int:
-    """What the container requests; of CPU and memory at least something, where scores need it."""
+    """The request of a container; for scores, at least a default of CPU and memory."""
     quantity = _requests_of(container).get(name)
     if quantity is not None:
         return amount(name, quantity)

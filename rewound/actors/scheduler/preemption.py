@@ -1,8 +1,8 @@
-"""Preemption: which pods of lower priority have to go, so that a pod fits.
+"""Preemption: which pods of lower priority to evict, so that a pod fits.
 
-For nodes where it may help, all pods of lower priority are taken away; if the pod then fits, as many as possible are
-given back, the most important first, those that a disruption budget protects before the others. Of the nodes the best
-one breaks no budget, then costs the least important pods, then the fewest, then the youngest.
+On nodes where it may help, all pods of lower priority are removed; if the pod then fits, as many as possible are put
+back, the most important first, those that a disruption budget protects before the others. The best node violates no
+budget, then has the least important victims, then the fewest, then the youngest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of it. `nominate`: the new nominated node, "" for none, None to leave it as it is."""
+    """The result. `nominate`: the new nominated node, "" for none, None to leave it unchanged."""
 
     message: str = ""
     nominate: str | None = None
@@ -107,7 +107,7 @@ class Preemption:
         violating: list[Candidate] = []
         for node in (*promising[offset:], *promising[:offset]):
             if self._cluster.nodes.get(node.name) is not node:
-                continue  # it has gone between two steps
+                continue  # it was removed between two steps
             found = yield from self._select(pod, node, evaluation, nominated, budgets)
             if isinstance(found, Failure):
                 failures[node.name] = found
@@ -134,7 +134,7 @@ class Preemption:
         nominated: Nominated,
         budgets: Mapping[str, Sequence[_Budget]],
     ) -> Steps[Candidate | Failure]:
-        """What has to go from one node; each step tries a copy of it."""
+        """The victims on one node; each step tries a copy of it."""
         lower = [other for other in node.pods.values() if other.priority < pod.priority]
         if not lower:
             return _NO_VICTIMS
@@ -161,7 +161,7 @@ class Preemption:
         return Candidate(node.name, victims, violations)
 
     def _best(self, candidates: Sequence[Candidate]) -> Candidate:
-        """By one criterion after the other; the last one is the latest start of the most important victim."""
+        """By one criterion after the other; the last is the latest start of the most important victim."""
         return min(
             candidates,
             key=lambda one: (
@@ -199,7 +199,7 @@ class _Budget:
 def _by_budgets(
     pods: Sequence[PodFacts], budgets: Mapping[str, Sequence[_Budget]]
 ) -> tuple[list[PodFacts], list[PodFacts]]:
-    """Pods whose loss would break a budget, and the others; budgets are by namespace."""
+    """Pods whose eviction would violate a budget, and the others; budgets are by namespace."""
     left: dict[_Budget, int] = {}
     protected: list[PodFacts] = []
     others: list[PodFacts] = []

@@ -1,16 +1,16 @@
-"""The pods that wait for a node, as v1.25 queues them.
+"""The pods that wait for a node, queued as in v1.25.
 
-Active pods are tried by priority; of the same priority namespaces take turns, and in each that pod comes first which
-waits longest. v1.25 knows no namespaces there: the pods of one that wants a million would keep all others waiting.
+Active pods are tried by priority. Within a priority, namespaces take turns, each with its longest waiting pod. v1.25
+ignores namespaces there: the pods of one that wants a million would keep all others waiting.
 
-A pod that no node does for becomes unschedulable, and stays so until something changes that may help: each plugin names
-what helps the pods that it refused. It is then tried again, but not before its backoff has passed, which doubles with
-every attempt. After five minutes it is tried in any case.
+A pod without a feasible node becomes unschedulable, and stays so until something changes that may help: each plugin
+names the changes that help the pods that it rejected. It is then tried again, but not before its backoff has passed,
+which doubles with every attempt. After five minutes it is tried in any case.
 
-A change is only noted: `waking` finds the pods that it may help, in steps, before the next pod is tried. Until then no
-pod becomes unschedulable, so it finds those that were when the change came.
+A change is only recorded: `waking` finds the pods that it may help, in steps, before the next pod is tried. Until then
+no pod becomes unschedulable, so it finds those that were when the change happened.
 
-The queue also knows which pods are to run on which node once other pods are gone (nominated).
+The queue also knows which pods are nominated to which node.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ INITIAL_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
 LONGEST_UNSCHEDULABLE: Final = 300.0
 _FEW_OUTDATED: Final = 64  # entries of a heap
-_STEP: Final = 64  # pods that become active between two looks at the clock
-_MOST_CHANGES: Final = (
-    1000  # that are noted; after more of them all pods that a plugin refused are tried again
-)
+_STEP: Final = 64  # pods that become active between two checks of the clock
+_MOST_CHANGES: Final = 1000  # recorded changes; beyond this, all pods that a plugin rejected are tried again
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedulable", "in flight"
 
 
@@ -43,9 +41,9 @@ class QueuedPod:
 
     def __init__(self, facts: PodFacts, now: float) -> None:
         self.facts = facts
-        self.since = now  # when it was added, or its last attempt
+        self.since = now  # when it was added, or last tried
         self.attempts = 0
-        self.plugins: frozenset[str] = frozenset()  # those that refused it
+        self.plugins: frozenset[str] = frozenset()  # that rejected it
         self.state = ""
 
     @property
@@ -53,7 +51,7 @@ class QueuedPod:
         return self.facts.namespace, self.facts.name
 
 
-_Active = tuple[int, float, int, QueuedPod]  # negated priority, how long it waits, number
+_Active = tuple[int, float, int, QueuedPod]  # negated priority, since when it waits, number
 _Place = tuple[int, int, int, str]  # negated priority of its first pod, round, number, namespace
 _Noted = tuple[str, Check | None]  # a change, and which pods it may help; None: all
 _Checks = Sequence[Check | None]
@@ -67,22 +65,22 @@ class SchedulingQueue:
         initial_backoff: float = INITIAL_BACKOFF,
         longest_backoff: float = LONGEST_BACKOFF,
     ) -> None:
-        """`wakes`: the plugins that each sort of change may help."""
+        """`wakes`: the plugins that each kind of change may help."""
         self._now, self._wakes = now, wakes
         self._initial_backoff, self._longest_backoff = initial_backoff, longest_backoff
         self._pods: dict[Key, QueuedPod] = {}
-        # All may have outdated entries: of pods that left, or that are in another state since.
+        # All may have outdated entries: of pods that are gone or have changed their state.
         self._active: dict[str, list[_Active]] = {}  # by namespace
         self._entries = 0  # in all of these
         self._order: list[_Place] = []  # the namespaces
-        self._places: dict[str, _Place] = {}  # the entries that count
+        self._places: dict[str, _Place] = {}  # the current entries
         self._round = 0
         self._due: list[tuple[float, int, QueuedPod]] = []
-        # By the plugins that refused them: a change helps all with the same ones, or none.
+        # By the plugins that rejected them: a change helps all with the same plugins, or none.
         self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
-        self._seeking: dict[Key, QueuedPod] = {}  # those of them that have to be near other pods
-        self._changes: dict[_Noted, None] = {}  # in order, as all that decides what is tried first
-        self._near: dict[_Noted, None] = {}  # those for pods that seek others
+        self._seeking: dict[Key, QueuedPod] = {}  # those of them that must be near other pods
+        self._changes: dict[_Noted, None] = {}  # in order: it decides which pods are tried first
+        self._near: dict[_Noted, None] = {}  # changes for pods that must be near others
         self._counts = {_ACTIVE: 0, _BACKOFF: 0, _UNSCHEDULABLE: 0, _IN_FLIGHT: 0}
         self._number = self._cycle = 0
         self._moved_in = -1  # the cycle of the last change that may help
@@ -93,7 +91,7 @@ class SchedulingQueue:
         return {state: count for state, count in self._counts.items() if state != _IN_FLIGHT}
 
     def _become(self, queued: QueuedPod, state: str) -> None:
-        """`state`: "" as long as it is not in the queue."""
+        """`state`: "" while it is not in the queue."""
         for one, change in ((queued.state, -1), (state, 1)):
             if one:
                 self._counts[one] += change
@@ -110,7 +108,7 @@ class SchedulingQueue:
         self.nominate(facts, _nominated_node(facts.pod))
 
     def update(self, facts: PodFacts) -> None:
-        """A newer version of a pod that waits."""
+        """A newer version of a waiting pod."""
         queued = self._pods.get((facts.namespace, facts.name))
         if queued is None or queued.facts.uid != facts.uid:
             self.add(facts)
@@ -154,10 +152,10 @@ class SchedulingQueue:
         return None
 
     def _first_active(self, namespace: str, priority: int) -> QueuedPod | None:
-        """The next pod of a namespace, which then waits for another turn with the others that it has.
+        """The next pod of a namespace, which then waits for its next turn if it has more.
 
-        None if it has none of this priority, negated, because the pod left that it was placed for: then it waits for
-        its turn among those with the priority of its next pod.
+        None if it has none of this (negated) priority, because the pod that it was placed for is gone: it then waits
+        for its turn with the priority of its next pod.
         """
         entries, found = self._active[namespace], None
         self._drop_outdated(entries)
@@ -178,7 +176,7 @@ class SchedulingQueue:
             self._entries -= 1
 
     def _place(self, namespace: str, priority: int) -> None:
-        """Have a namespace wait for its turn among those whose first pod has this priority, negated."""
+        """Let a namespace wait for its turn among those whose first pod has this (negated) priority."""
         known = self._places.get(namespace)
         if known is not None and known[0] <= priority:
             return
@@ -188,7 +186,7 @@ class SchedulingQueue:
         heapq.heappush(self._order, place)
 
     def is_in_flight(self, queued: QueuedPod) -> bool:
-        """Whether nobody deleted or assigned the pod since it was popped."""
+        """Whether the pod has not been deleted or assigned since it was popped."""
         return queued.state == _IN_FLIGHT and self._pods.get(queued.key) is queued
 
     def next_due(self) -> float | None:
@@ -200,7 +198,7 @@ class SchedulingQueue:
         return None
 
     def add_unschedulable(self, queued: QueuedPod, plugins: frozenset[str]) -> None:
-        """Take back a pod that was tried; if something changed meanwhile that may help, it is tried again soon."""
+        """Take back a pod that was tried; if a change meanwhile may help, it is tried again soon."""
         if self._pods.get(queued.key) is not queued:
             return
         queued.since, queued.plugins = self._now(), plugins
@@ -216,7 +214,7 @@ class SchedulingQueue:
             self.nominate(queued.facts, _nominated_node(queued.facts.pod))
 
     def move(self, change: str, check: Check | None = None) -> bool:
-        """Have the unschedulable pods tried again that this change may help; returns whether there may be any."""
+        """Try the unschedulable pods again that this change may help; returns whether there may be any."""
         self._moved_in = self._cycle
         if not any(self._helps(change, plugins) for plugins in self._unschedulable):
             return False
@@ -224,7 +222,7 @@ class SchedulingQueue:
         return True
 
     def move_if_near(self, change: str, selects: Check) -> bool:
-        """The same for a pod that runs: it helps those whose affinity it satisfies."""
+        """The same for a running pod: it helps those whose affinity it satisfies."""
         self._moved_in = self._cycle
         if not self._seeking:
             return False
@@ -239,7 +237,7 @@ class SchedulingQueue:
         changes[change, check] = None
 
     def waking(self) -> Steps[None]:
-        """Make those pods active, or have them wait for their backoff, that a change may help or that are due."""
+        """Activate the pods that are due or that a change may help, or let them wait for their backoff."""
         while self._changes or self._near:
             changes, self._changes = self._changes, {}
             near, self._near = self._near, {}
@@ -253,7 +251,7 @@ class SchedulingQueue:
         yield from self._wake_due()
 
     def _checks_of(self, plugins: frozenset[str], changes: dict[_Noted, None]) -> _Checks:
-        """Those of the changes that may help pods which these plugins refused."""
+        """The changes that may help pods which these plugins rejected."""
         return [check for change, check in changes if self._helps(change, plugins)]
 
     def _wake(self, pods: Iterable[QueuedPod], by_plugins: Mapping[frozenset[str], _Checks]) -> Steps[None]:
@@ -261,7 +259,7 @@ class SchedulingQueue:
             for queued in part:
                 for checks in parts_of(by_plugins.get(queued.plugins, ()), _STEP):
                     if queued.state != _UNSCHEDULABLE:
-                        break  # it changed or left meanwhile, or another change helps it
+                        break  # it has changed or is gone, or another change helps it
                     if any(check is None or check(queued.facts) for check in checks):
                         self._retry(queued)
                     elif len(checks) == _STEP:
@@ -290,7 +288,7 @@ class SchedulingQueue:
             self._clear_active()
 
     def _clear_active(self) -> None:
-        """Keep the first entry of each pod: what follows it is outdated as soon as that one is popped."""
+        """Keep the first entry of each pod: later ones are outdated as soon as that one is popped."""
         self._entries = 0
         for namespace, entries in tuple(self._active.items()):
             firsts: dict[Key, _Active] = {}
@@ -316,7 +314,7 @@ class SchedulingQueue:
             heapq.heapify(self._due)
 
     def _has_outdated(self, entries: int) -> bool:
-        """Whether so many entries of a heap are outdated that it is worth while to clear them away."""
+        """Whether so many entries of a heap are outdated that clearing them is worthwhile."""
         return entries > 2 * len(self._pods) + _FEW_OUTDATED
 
     def _is_active(self, queued: QueuedPod) -> bool:
@@ -348,7 +346,7 @@ class SchedulingQueue:
         return queued.since + LONGEST_UNSCHEDULABLE if queued.state == _UNSCHEDULABLE else -1.0
 
     def _backoff_end(self, queued: QueuedPod) -> float:
-        # The exponent is limited before the power is taken: attempts may go on for years.
+        # Limit the exponent before taking the power: attempts may continue for years.
         doubled = self._initial_backoff * 2.0 ** min(max(queued.attempts - 1, 0), 32)
         return queued.since + min(doubled, self._longest_backoff)
 
@@ -360,7 +358,7 @@ class SchedulingQueue:
         self._seeking.pop(queued.key, None)
 
     def nominate(self, facts: PodFacts, node: str) -> None:
-        """The pod is to run on this node, once others are gone; "": on none."""
+        """Nominate the pod to this node; "": to none."""
         before = self._nominations.pop(facts.uid, None)
         if before is not None:
             del self._nominated[before][facts.uid]
@@ -393,13 +391,13 @@ _IGNORED: Final = ("resourceVersion", "generation", "managedFields", "finalizers
 
 
 def _differs(old: Object, new: Object) -> bool:
-    """Whether anything changed that can make a difference: not the status."""
+    """Whether anything relevant has changed: not the status."""
     return bool(old["spec"] != new["spec"] or _metadata(old) != _metadata(new))
 
 
 def _metadata(pod: Object) -> Object:
     kept = {name: value for name, value in pod["metadata"].items() if name not in _IGNORED}
     annotations = kept.get("annotations", {})
-    if ANSWERED in annotations:  # what this scheduler itself writes is no news
+    if ANSWERED in annotations:  # written by this scheduler itself
         kept["annotations"] = {name: value for name, value in annotations.items() if name != ANSWERED}
     return kept

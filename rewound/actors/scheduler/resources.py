@@ -1,6 +1,6 @@
 """The plugins of resources and images: what fits on a node, and how its free resources score.
 
-Scores count requests of a hundredth of what nodes offer, and round as v1.25 does: down, in whole numbers.
+Scores count requests as hundredths of what nodes offer, and round down to whole numbers as v1.25 does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _FitFilter(Filter):
 
 
 class _ResourceScore(Score):
-    """What of the chosen resources would be requested with the pod on the node, by a strategy."""
+    """The requests of the chosen resources with the pod on the node, scored by a strategy."""
 
     def __init__(
         self, pod: PodFacts, around: Surroundings, weights: Weights, strategy: Strategy, *, nonzero: bool
@@ -77,7 +77,7 @@ class _ResourceScore(Score):
 
 
 def _request(spec: Object, name: str, *, nonzero: bool) -> int:
-    """What a pod requests for scores. Overhead counts in whole units, as in v1.25, of CPU too."""
+    """The request of a pod for scores. Overhead counts in whole units, also of CPU, as in v1.25."""
     total = sum(request_of(one, name, nonzero=nonzero) for one in spec["containers"])
     initial = [request_of(one, name, nonzero=nonzero) for one in spec.get("initContainers", ())]
     overhead = spec.get("overhead", {}).get(name)
@@ -100,7 +100,7 @@ def _weighted(resources: Sequence[tuple[int, int, int]], score: Callable[[int, i
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
-    """By a broken line through points of utilization in percent and score of 0 to 10."""
+    """By a piecewise linear function of points: utilization in percent, score of 0 to 10."""
     points = [(utilization, score * MAX_SCORE // 10) for utilization, score in shape]
 
     def strategy(resources: Sequence[tuple[int, int, int]]) -> int:
@@ -131,7 +131,7 @@ def _towards_zero(number: int, divisor: int) -> int:
 
 
 def balanced(resources: Sequence[tuple[int, int, int]]) -> int:
-    """More where the resources are requested in equal parts."""
+    """Higher if the resources are requested in equal fractions."""
     fractions = [min(used / all_, 1.0) for used, all_, _ in resources]
     deviation = 0.0
     if len(fractions) == 2:
@@ -184,7 +184,7 @@ _LARGEST: Final = 1000 * _MEGABYTE  # for each container
 
 
 class _ImageScore(Score):
-    """The sizes of images that the node has; those that few nodes have count less, so that no node is crowded."""
+    """The sizes of images that the node has; images on few nodes count less, so that no node is crowded."""
 
     def __init__(self, images: Sequence[str], around: Surroundings) -> None:
         cluster = around.cluster

@@ -1,11 +1,11 @@
 """The scheduler: it finds a node for every pod that has none, as kube-scheduler v1.25 does.
 
-Decisions are made one after the other in one pass (`_attempt`), so that each knows of those before it; a decision takes
-turns on the event loop, and holds if the node that it chose still does at its end. What decisions lead to is then
-written concurrently, so that one commit carries many bindings. The work queue has the key PASS for the pass, and the
-keys of the pods with something to write. Nothing runs while no pod waits that something may help.
+One pass makes all decisions in order (`_attempt`), so that each knows of those before it. A decision takes turns on the
+event loop, and stands if the chosen node is still feasible at its end. The resulting writes are then concurrent, so
+that one commit carries many bindings. The work queue has the key PASS for the pass, and the keys of the pods with
+something to write. Nothing runs while no waiting pod can be helped.
 
-After a restart everything is found again in the objects: pods without a node wait, those with one count on it.
+After a restart the objects have the whole state: pods without a node wait, those with one count on it.
 """
 
 from __future__ import annotations
@@ -83,17 +83,19 @@ logger = logging.getLogger(__name__)
 
 USER: Final = "system:kube-scheduler"
 PASS: Final[Key] = ("", "")
-# Decisions whose writes are on their way: enough for many commits, and a bound for their memory.
+# Decisions that are not written yet: enough for many commits, and a bound for their memory.
 MAX_IN_FLIGHT: Final = 1000
-# Pods whose volumes somebody has to bind or provision, which may take minutes; others with such claims are tried later.
+# Pods whose volumes are being bound or provisioned, which may take minutes; others with such claims are tried later.
 MAX_WAITING_FOR_VOLUMES: Final = 10_000
 _TOO_MANY_WAIT: Final = (
     f"{MAX_WAITING_FOR_VOLUMES} pods wait for their volumes; this one is tried again later"
 )
-_MOST_TRIES: Final = 20  # of one attempt, which begins anew when nodes come or go meanwhile
-_CHANGING: Final = "the nodes changed again and again while the pod was evaluated; it is tried again later"
-_MOST_SELECTORS: Final = 10_000  # pods with labels of their own, such as those of StatefulSets; then none
-_LONGEST_NOTE: Final = 1024  # of an Event
+_MOST_TRIES: Final = 20  # of one attempt, which starts over if nodes are added or removed meanwhile
+_CHANGING: Final = "the nodes kept changing while the pod was evaluated; it is tried again later"
+_MOST_SELECTORS: Final = (
+    10_000  # of pods with their own labels, such as those of StatefulSets; then all are forgotten
+)
+_LONGEST_NOTE: Final = 1024  # characters of an Event
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class Binding:
     queued: QueuedPod
     node: str
     explanation: str = ""  # for the pod's annotation, if it asked for one
-    volumes: Reserved | None = None  # to be bound or provisioned before
+    volumes: Reserved | None = None  # to be bound or provisioned first
     volumes_since: float | None = None  # when these were written
 
 
@@ -124,7 +126,7 @@ class SchedulerStatistics:
 
 class Scheduler:
     name = "scheduler"
-    observed_types: frozenset[int] = frozenset()  # the cache reports changes
+    observed_types: frozenset[int] = frozenset()  # none: the cache reports changes
 
     def __init__(self, parts: Parts, configuration: SchedulerConfiguration | None = None) -> None:
         context, cache = parts.context, parts.cache
@@ -206,10 +208,8 @@ class Scheduler:
             self._attempts, self._pending.counts(), self._preemption_attempts, self._victims
         )
 
-    # --- the loop
-
     def observe(self, events: Sequence[Event]) -> None:
-        """Nothing: the cache reports changes."""
+        """Do nothing: the cache reports changes."""
 
     async def catch_up(self) -> None:
         self._is_ready = False
@@ -264,10 +264,8 @@ class Scheduler:
         if due is not None:
             self.queue.add_after(PASS, max(due - trio.current_time(), 0.0))
 
-    # --- one decision
-
     def _attempt(self, queued: QueuedPod) -> Iterator[None]:
-        """Decide about a pod, in steps; again if the cluster changes so much between them that it has to be."""
+        """Decide about a pod, in steps; starts over if the cluster changes too much in between."""
         pod = queued.facts
         try:
             for _ in range(_MOST_TRIES):
@@ -278,15 +276,15 @@ class Scheduler:
                     pass
                 yield
             self._failed(queued, _CHANGING, "SchedulerError", Outcome(nominate=""), frozenset())
-        except Exception as broken:  # one pod must not keep the others from being scheduled
+        except Exception as broken:  # one pod must not prevent the others from being scheduled
             logger.exception("the scheduler broke on pod %s/%s", pod.namespace, pod.name)
             message = f"{type(broken).__name__}: {broken}"
             self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
 
     def _decide(self, queued: QueuedPod) -> Steps[bool]:
-        """False: what was decided does not hold any more. Outdated."""
+        """Returns False if the decision no longer holds. Raises Outdated."""
         if not self._pending.is_in_flight(queued):
-            return True  # somebody deleted or assigned it
+            return True  # it was deleted or assigned
         pod = queued.facts
         profile = self._configuration.profiles[pod.spec["schedulerName"]]
         if pod.terminating:
@@ -321,11 +319,11 @@ class Scheduler:
         return True
 
     def _assign(self, queued: QueuedPod, evaluation: Evaluation, node: NodeState, explanation: str) -> bool:
-        """Count the pod on a node, and have that written; False if the node does not do for it any more."""
+        """Count the pod on a node, and queue the write; False if the node is no longer feasible."""
         pod, volumes = queued.facts, evaluation.volumes()
         if volumes is not None and not volumes.is_current(node):
             return False
-        if not self._evaluations.still_does(evaluation, node, self._nominated_for(pod)):
+        if not self._evaluations.is_still_feasible(evaluation, node, self._nominated_for(pod)):
             return False
         reserved = None if volumes is None else volumes.reserve(node)
         if reserved is not None:
@@ -371,14 +369,14 @@ class Scheduler:
         self.queue.add(queued.key)
 
     def _explanation(self, profile: Profile, pod: PodFacts, node: str) -> Steps[str]:
-        """For the annotation of a pod that asks for it. Outdated."""
+        """For the annotation of a pod that asks for it. Raises Outdated."""
         if not is_asked(pod.pod):
             return ""
         found = yield from explain(profile, pod, self._surroundings(pod), node, IN_ANNOTATION)
         return dumps(found).decode()
 
     def _nominated_for(self, pod: PodFacts) -> partial[Sequence[PodFacts]] | None:
-        """The pods of at least this priority that are to run on a node; None: nobody is to run anywhere."""
+        """The pods of at least this priority that are nominated to a node; None: there are none at all."""
         return partial(self._nominated, pod) if self._pending.has_nominated else None
 
     def _nominated(self, pod: PodFacts, node: str) -> Sequence[PodFacts]:
@@ -389,7 +387,7 @@ class Scheduler:
         return Surroundings(self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod))
 
     def _default_selector(self, pod: PodFacts) -> Selector:
-        """Which pods the services and the controller of a pod select; the same for all of a controller."""
+        """The pods that the services and the controller of a pod select; the same for all pods of a controller."""
         owner = controller_of(pod.pod) or {}
         key = pod.namespace, repr(pod.labels), owner.get("uid", "")
         found = self._selectors.get(key)
@@ -399,8 +397,6 @@ class Scheduler:
             services = self._services.in_namespace(pod.namespace)
             found = self._selectors[key] = default_selector(pod, services, self._owners)
         return found
-
-    # --- what decisions lead to
 
     async def _bind(self, decision: Binding) -> bool:
         """Assign the pod; False if its volumes are not bound yet."""
@@ -427,7 +423,7 @@ class Scheduler:
         return True
 
     async def _bind_volumes(self, decision: Binding, reserved: Reserved) -> bool:
-        """Write the choice, once, and wait for those who bind and provision; False: they have not finished."""
+        """Write the choice, once, and wait for the binder and provisioners; False: they have not finished."""
         key, now = decision.queued.key, trio.current_time()
         if decision.volumes_since is None:
             decision.volumes_since = now
@@ -448,7 +444,7 @@ class Scheduler:
         return False
 
     def _release(self, decision: Binding) -> None:
-        """Nothing about volumes is assumed any longer."""
+        """Drop the assumptions about volumes."""
         if decision.volumes is not None:
             self._volumes.forget(decision.volumes.claims, decision.volumes.volumes)
             self._end_wait(decision.queued.key)
@@ -473,7 +469,7 @@ class Scheduler:
         self._release(decision)
         stored = self._stored(queued.facts)
         if stored is not None and stored["spec"].get("nodeName"):
-            return  # somebody else assigned it
+            return  # another program assigned it
         self._cluster.remove_pod(queued.facts.uid)
         self._pending.move(POD_DELETE)
         if stored is not None:
@@ -561,18 +557,16 @@ class Scheduler:
         reporter.event(self._pods.definition, pod.pod, event_type, reason, note, action)
 
     def _stored(self, pod: PodFacts) -> Object | None:
-        """The pod as it is now; None: it is gone."""
+        """The current pod; None if it is gone."""
         stored = self._pods.get(pod.namespace, pod.name)
         return stored if stored is not None and stored["metadata"]["uid"] == pod.uid else None
-
-    # --- changes
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if not self._is_ready:
             return
         try:
             self._take_pod(old, new)
-        except Exception:  # one that nobody validated, as in a recording: the others go on
+        except Exception:  # an invalid one, as from a recording: the others continue
             logger.exception("the scheduler left out pod %s", _name_of(new or old))
 
     def _take_pod(self, old: Object | None, new: Object | None) -> None:
@@ -593,7 +587,7 @@ class Scheduler:
                 self._pending.delete(self._cluster.shapes.facts(old))
             key = old["metadata"]["namespace"], old["metadata"]["name"]
             if key in self._waiting_for_volumes:
-                self.queue.add(key)  # which gives back what was reserved for it
+                self.queue.add(key)  # to give back what was reserved for it
         elif new["spec"]["schedulerName"] in for_us and self._cluster.node_of(new["metadata"]["uid"]) is None:
             facts = self._cluster.shapes.facts(new)
             if old is None:
@@ -616,7 +610,7 @@ class Scheduler:
         self._wake_near(POD_ADD if old is None else POD_UPDATE, new)
 
     def _wake_near(self, change: str, pod: Object) -> None:
-        """Pods that want to be near others may have found them."""
+        """Wake pods that must be near others and may have found them."""
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
         namespace_labels = self._namespace_labels.get(namespace, {})
 
@@ -663,7 +657,7 @@ class Scheduler:
             return
         if new is None:
             assert old is not None
-            self._wake_waiting(added, old)  # what they wait for will not come
+            self._wake_waiting(added, old)  # they wait for something that will not come
             return
         change = added if old is None else updated
         if change != CLASS_ADD or new.get("volumeBindingMode") == "WaitForFirstConsumer":
@@ -681,14 +675,14 @@ class Scheduler:
 
 
 def _placement(pod: Object | None) -> str:
-    """Pods that ended concern nobody."""
+    """Where a pod counts. Finished pods count nowhere."""
     if pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return ""
     return "assigned" if pod["spec"].get("nodeName") else "waits"
 
 
 def _pod_differs(old: Object, new: Object) -> bool:
-    """Whether a running pod counts for something else than before."""
+    """Whether a running pod counts differently than before."""
     before, after = old["metadata"], new["metadata"]
     if before.get("labels") != after.get("labels"):
         return True
@@ -698,7 +692,7 @@ def _pod_differs(old: Object, new: Object) -> bool:
 
 
 def _node_change(old: Object, new: Object) -> str:
-    """What changed of a node that may help a pod; the first that v1.25 looks at."""
+    """The change of a node that may help a pod; the first that v1.25 checks."""
     was, now = old.get("spec", {}), new.get("spec", {})
     if was.get("unschedulable", False) and not now.get("unschedulable", False):
         return NODE_TAINTS
@@ -717,7 +711,7 @@ def _conditions(status: Object) -> dict[str, str]:
 
 
 def _might_fit(node: NodeState, pod: PodFacts) -> bool:
-    """Whether the pod is worth another attempt because of this node."""
+    """Whether another attempt with this node is worthwhile for the pod."""
     if insufficient(pod.shape.requests, node):
         return False
     try:
@@ -727,7 +721,7 @@ def _might_fit(node: NodeState, pod: PodFacts) -> bool:
             return False
         return untolerated(node.taints, pod.spec.get("tolerations", ()), (NO_SCHEDULE,)) is None
     except Exception:
-        return True  # the decision meets it too, and reports it; the pods behind this one must not wait
+        return True  # the decision finds it too, and reports it; the pods behind this one must not wait
 
 
 def _name_of(pod: Object | None) -> str:

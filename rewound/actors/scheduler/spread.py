@@ -1,6 +1,6 @@
-"""PodTopologySpread: pods of one sort in equal numbers over zones, hosts or any other topology.
+"""PodTopologySpread: spreads similar pods evenly over zones, hosts or any other topology.
 
-Pods without constraints of their own get those of the profile, over the pods that their services and their controller
+Pods without their own constraints get those of the profile, over the pods that their services and their controller
 select: hosts and zones, as a preference, unless the configuration says otherwise.
 """
 
@@ -36,7 +36,7 @@ NAME: Final = "PodTopologySpread"
 _UNEVEN_REASON: Final = "node(s) didn't match pod topology spread constraints"
 _UNEVEN: Final = Failure(NAME, (_UNEVEN_REASON,))
 _NO_LABEL: Final = Failure(NAME, (f"{_UNEVEN_REASON} (missing required label)",), False)
-_NO_DOMAIN: Final = 2**31 - 1  # the smallest number of pods where no node has the topology
+_NO_DOMAIN: Final = 2**31 - 1  # the minimum number of pods if no node has the topology
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 SpreadKey = tuple[int | str | None, ...]
 # The controllers whose pods are spread by default: only the first has a selector of labels alone.
@@ -55,7 +55,7 @@ class Constraint(NamedTuple):
 
 
 def constraints_of(sent: Sequence[Object], action: str, selector: Selector | None = None) -> list[Constraint]:
-    """Those with this action when they cannot be met; with this selector, or each with its own."""
+    """The constraints with this whenUnsatisfiable action; with this selector, or each with its own."""
     return [
         Constraint(
             one["maxSkew"],
@@ -68,7 +68,7 @@ def constraints_of(sent: Sequence[Object], action: str, selector: Selector | Non
 
 
 def count(node: NodeState, namespace: str, selector: Selector) -> int:
-    """Pods of the namespace on the node that are selected and not about to go."""
+    """Selected pods of the namespace on the node that are not terminating."""
     return sum(
         pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels)
         for pod in node.pods.values()
@@ -161,8 +161,8 @@ class _SpreadFilter(Filter):
 class _SpreadScore(Score):
     """The fewer pods the topologies of a node have, the better; large topologies weigh more.
 
-    The key of a node has for each constraint the number of its own pods, if the topology is the host, or else the
-    value of its topology. None stands for a topology that the node lacks; a node that is left out has the key None.
+    The key of a node has for each constraint the number of its own pods, if the topology is the host, otherwise the
+    value of its topology. None stands for a topology that the node lacks; an ignored node has the key None.
     """
 
     def __init__(

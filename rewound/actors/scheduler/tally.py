@@ -1,7 +1,7 @@
-"""Sums over the nodes of a cluster by topology: how many pods of some sort each zone, each host, each rack has.
+"""Sums over the nodes of a cluster by topology: how many pods of some kind each zone, each host, each rack has.
 
-What a node adds depends on the node only, so a changed node is subtracted as it was and added as it is. A pair of
-topology key and value stays as long as a node adds something to it, be it nothing but a zero.
+What a node adds depends only on the node, so a changed node's old part is subtracted and its new part added. A pair of
+topology key and value stays as long as a node adds something to it, even a zero.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Tally:
         self._parts: dict[str, Part] = {}
 
     def refresh(self, names: Collection[str]) -> None:
-        """Count these nodes, or count them anew."""
+        """Count these nodes for the first time or again."""
         for name in names:
             node = self._cluster.nodes.get(name)
             self._replace(name, _NOTHING if node is None else self._part_of(node))
 
     def assuming(self, node: NodeState) -> Tally:
-        """What the sums were if the node of this name were as given."""
+        """The sums, assuming the node of this name were as given."""
         made = Tally.__new__(Tally)
         made._cluster, made._part_of = self._cluster, self._part_of
         made.sums, made._holders = dict(self.sums), dict(self._holders)

@@ -1,7 +1,7 @@
-"""The storage objects that filters read: claims, volumes, classes, and what drivers say about nodes.
+"""The storage objects that filters read: claims, volumes, classes, and the drivers' data about nodes.
 
-A volume or claim that a decision took is overlaid with what it becomes (`assume`), until the server says the same or
-the decision fails: the next pod sees it as taken.
+A decision overlays the volumes and claims that it takes with their future state (`assume`), until they are stored like
+that or the decision fails: the next pod sees them as taken.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class VolumeObjects:
 
 
 def _newer(stored: Object | None, assumed: Object | None) -> Object | None:
-    """What is assumed, as long as the stored object has not changed since."""
+    """The assumed object, as long as the stored one has not changed since."""
     if stored is None or assumed is None:
         return stored
     same = stored["metadata"].get("resourceVersion") == assumed["metadata"].get("resourceVersion")

@@ -1,8 +1,8 @@
-"""The plugins of volumes: claims that are bound or can be, zones of volumes, disks that one pod can have, and limits.
+"""The plugins of volumes: claims that are bound or can be, zones of volumes, disks for only one pod, and limits.
 
-A claim of a class with WaitForFirstConsumer is bound when a pod that uses it is scheduled: `VolumeChoice` says with
-which volumes, or that they are to be provisioned for the node. Volumes of in-tree plugins are taken as they are:
-v1.25 would translate those that a CSI driver took over.
+A claim of a class with WaitForFirstConsumer is bound when a pod that uses it is scheduled: `VolumeChoice` has the
+volumes, or the claims to provision for the node. Volumes of in-tree plugins are used as they are: v1.25 would translate
+those that a CSI driver took over.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def claim_names(pod: PodFacts) -> list[tuple[str, bool]]:
 
 @dataclass(slots=True)
 class VolumeChoice:
-    """What a node means for the claims of a pod that are not bound yet."""
+    """A node's choice for the unbound claims of a pod."""
 
     reasons: list[str] = field(default_factory=list)
     bindings: list[tuple[Object, Object]] = field(default_factory=list)  # claim and volume
@@ -81,19 +81,19 @@ class VolumeChoice:
 
 @dataclass(slots=True)
 class Reserved:
-    """Volumes and claims as they are to be, so that the pod can run on its node."""
+    """Volumes and claims in their future state, so that the pod can run on its node."""
 
     volumes: list[Object]
     bound: list[Object]  # the claims of these volumes
     claims: list[Object]  # to be provisioned for the node
 
     def awaited(self) -> Iterator[tuple[str, str]]:
-        """Namespaces and names of the volumes, which have none, and of the claims."""
+        """Namespaces and names of the volumes, which have no namespace, and of the claims."""
         for one in (*self.volumes, *self.bound, *self.claims):
             yield one["metadata"].get("namespace", ""), one["metadata"]["name"]
 
     def is_bound(self, objects: VolumeObjects, node: str) -> bool:
-        """Whether everything is bound; raises SchedulingError if it cannot be any more."""
+        """Whether everything is bound. Raises SchedulingError if it no longer can be."""
         for volume in self.volumes:
             name = volume["metadata"]["name"]
             stored = objects.volume(name)
@@ -116,7 +116,7 @@ class Reserved:
 
 
 class BindingFilter(Filter):
-    """The claims of one pod, compared with volumes as they were when its attempt began (`is_current`)."""
+    """The claims of one pod, compared with the volumes as of the start of its attempt (`is_current`)."""
 
     of_node_only = False
 
@@ -148,7 +148,7 @@ class BindingFilter(Filter):
         return Failure("VolumeBinding", tuple(reasons), False) if reasons else None
 
     def is_current(self, node: NodeState) -> bool:
-        """Whether nothing that the choice for this node depends on has changed since the attempt began."""
+        """Whether the choice for this node is still valid: nothing that it depends on has changed."""
         objects, choice = self._objects, self.choose(node)
         claims = (*self._bound, *self._unbound)
         return (
@@ -174,7 +174,7 @@ class BindingFilter(Filter):
         return choice
 
     def reserve(self, node: NodeState) -> Reserved | None:
-        """What has to be written before the pod runs on the node; None: nothing."""
+        """The writes that must precede the pod on the node; None: nothing."""
         if not self._unbound:
             return None
         choice, names = self.choose(node), self._objects.names
@@ -195,7 +195,7 @@ class BindingFilter(Filter):
         return True, True
 
     def _find(self, node: NodeState, choice: VolumeChoice) -> tuple[bool, bool]:
-        """Volumes for the claims; returns whether all can be had, and whether there is space to provision."""
+        """Volumes for the claims. Returns whether all were found, and whether there is space to provision."""
         selected = self._objects.names.key("selected-node", "volume")
         matching: list[_Candidates] = []
         provisions: list[Object] = []
@@ -251,7 +251,7 @@ class BindingFilter(Filter):
 
 
 class _ByLabels(Generic[T]):
-    """Items by a label that a node must have for each: of thousands, a node is compared with its own."""
+    """Items by a label that a node must have: of thousands, a node is compared only with its own."""
 
     def __init__(self) -> None:
         self._any: list[T] = []
@@ -267,7 +267,7 @@ class _ByLabels(Generic[T]):
             values.setdefault(value, []).append(item)
 
     def of(self, labels: Mapping[str, str]) -> list[list[T]]:
-        """The items for a node with these labels, in lists that each have the order in which items were added."""
+        """The items for a node with these labels, in lists that each keep the order of insertion."""
         found = [self._any]
         for key, values in self._by_label.items():
             if (value := labels.get(key)) is not None and value in values:
@@ -289,7 +289,7 @@ class _Candidate(NamedTuple):
 
 
 class _Candidates:
-    """The volumes that do for a claim, on some node."""
+    """The volumes that satisfy a claim, on some node."""
 
     def __init__(self, claim: Object, keys: VolumeKeys) -> None:
         self.claim, self._keys = claim, keys
@@ -307,19 +307,19 @@ class _Candidates:
             self._free.append(_Candidate(capacity(volume), len(self._free), volume, terms))
 
     def sort(self) -> Iterator[None]:
-        """After the last volume: the smallest first."""
-        self._free.sort()  # their numbers differ: nothing behind these is compared
+        """Call after the last volume: sorts the smallest first."""
+        self._free.sort()  # their numbers differ, so nothing after these is compared
         for number, one in enumerate(self._free, 1):
             self._by_labels.add(one, _affinity_label(one.volume))
             if number % _STEP == 0:
                 yield
 
     def best(self, node: NodeState, taken: Collection[str]) -> Object | None:
-        """The one that is reserved for the claim, or the smallest that the node reaches."""
+        """The one reserved for the claim, or the smallest that the node can access."""
         for volume in self._reserved:
             if volume["metadata"]["name"] not in taken:
                 return volume if reaches(volume, node) else None
-        # In one list each is no smaller than the one before it: the first that does is the best of the list.
+        # Each list is in ascending order: the first match is the best of the list.
         firsts = []
         for some in self._by_labels.of(node.labels):
             for one in some:
@@ -445,7 +445,7 @@ class VolumeBinding(Plugin):
 
 
 def _waits(objects: VolumeObjects, claim: Object) -> bool:
-    """Whether the claim is to be bound when a pod is scheduled."""
+    """Whether the claim is bound only when a pod is scheduled."""
     made = objects.storage_class(objects.class_of(claim))
     if made is None or claim["spec"].get("volumeName"):
         return False
@@ -564,11 +564,11 @@ _LONGEST_RESOURCE: Final = 63
 
 @dataclass(frozen=True, slots=True)
 class DiskKind:
-    """A sort of disk of which a node can have so many."""
+    """A kind of disk of which a node can have a limited number."""
 
     plugin: str
     source: str  # the field of volumes
-    identity: str  # its field that names the disk
+    identity: str  # its field that identifies the disk
     resource: str
     provisioner: str
     limit: int
@@ -583,7 +583,7 @@ DISK_KINDS: Final = {
         DiskKind("CinderLimits", "cinder", "volumeID", "cinder", "cinder", 256),
     )
 }
-# Instances of this sort have fewer places for disks.
+# Instances of this kind can attach fewer disks.
 _NITRO: Final = re.compile(r"^[cmr]5.*|t3|z1d")
 _NITRO_LIMIT: Final = 25
 
