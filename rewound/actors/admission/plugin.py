@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from rewound.actors.access.remote.slots import Slots
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
 from rewound.actors.errors import Cause, Forbidden, Resource
 from rewound.actors.kinds.declaration.definition import Definition
@@ -101,12 +100,6 @@ class Admitted:
     reinvocation: Reinvocation | None = None  # None: as it was
 
 
-class Queue(NamedTuple):
-    slots: Slots
-    seconds: float  # A step that has waited for so long begins without a slot, and fails.
-    found: Sequence[Any]  # whom the step asks: what changes while it waits counts for later requests
-
-
 class AsyncPlugin(Plugin):
     """Has one step: it either `mutates`, `completes` or `validates`."""
 
@@ -122,10 +115,6 @@ class AsyncPlugin(Plugin):
     def may_concern(self, request: AdmissionRequest) -> bool:
         """False only if `concerns` will be False too, however other plugins change the object."""
         return True
-
-    def queue(self, request: AdmissionRequest) -> Queue | None:
-        """Where the step waits until it may begin; None: it may begin at once."""
-        return None
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Must not change the request; may be cancelled, and called again if the object has changed."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object, WriteContext
@@ -29,32 +28,35 @@ class Reinvocation:
     output: Object | None = None  # the object after the last webhook
 
 
-class Queued(NamedTuple):
-    """An asynchronous step that had to wait until it could begin."""
-
-    since: float  # in the time of trio
-    found: Sequence[Any]  # what its plugin had found by then
-
-
 class AdmissionRequest:
-    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request.
+    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request."""
 
-    What few requests use has its defaults in the class: every write creates a request.
-    """
-
-    # Submits further writes that belong into the commit of this one; only of requests with callbacks. The actor calls
-    # it once for all requests of a batch that have the same, right after it has submitted the batch.
-    companion: Callable[[], None] | None = None
-    sent_empty: frozenset[str] = frozenset()  # lists that the client sent empty, and the object does not have
-    counted_at: int = 0  # the version of the state in which quotas allowed it
-    written: int | Proposal = 0  # the event that wrote `old`
-    # Of a custom kind: the version that `old` is in, if it may not be that of the definition.
-    old_version: str = ""
-    delete_options: DeleteOptions | None = None  # of a delete
-    in_collection: bool = False  # a delete of a whole collection: webhooks get no name
-    evicts: bool = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
-    deadline: float = inf  # of what is never stored, by the clock of trio; known when it first waits
-    phase_began: float = 0.0  # when its changes or checks began, by the clock of durations
+    __slots__ = (
+        "callbacks",
+        "companion",
+        "context",
+        "counted_at",
+        "deadline",
+        "definition",
+        "delete_options",
+        "dry_run",
+        "evicts",
+        "in_collection",
+        "in_thread",
+        "name",
+        "namespace",
+        "object",
+        "old",
+        "old_version",
+        "operation",
+        "phase_began",
+        "reinvocation",
+        "sent_empty",
+        "subresource",
+        "user",
+        "warnings",
+        "written",
+    )
 
     def __init__(
         self,
@@ -79,12 +81,27 @@ class AdmissionRequest:
         self.user = user
         self.dry_run = dry_run
         self.context = context
-        # Called once with whether the write became durable; plugins release reservations there.
-        self.callbacks: tuple[Callable[[bool], None], ...] = ()
+        self.written: int | Proposal = 0  # the event that wrote `old`
+        self.old_version = (
+            ""  # of a custom kind: the version of `old`, if it may not be that of the definition
+        )
+        self.sent_empty: frozenset[str] = (
+            frozenset()
+        )  # lists that were sent empty, and the object does not have
+        self.delete_options: DeleteOptions | None = None  # of a delete
+        self.in_collection = False  # a delete of a whole collection: webhooks get no name
+        self.evicts = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
+        self.in_thread = False  # a worker thread of trio runs the steps of plugins that are safe there
         self.warnings: tuple[str, ...] = ()  # for the client
         self.reinvocation: Reinvocation | None = None  # None: no webhook was called
-        self.queued: Queued | None = None  # it waited for an asynchronous step; the step resets it
-        self.in_thread = False  # a worker thread of trio runs the steps of plugins that are safe there
+        # Called once with whether the write became durable; plugins release reservations there.
+        self.callbacks: tuple[Callable[[bool], None], ...] = ()
+        # Submits further writes that belong into the commit of this one; only of requests with callbacks. The actor
+        # calls it once for all requests of a batch that have the same, right after it has submitted the batch.
+        self.companion: Callable[[], None] | None = None
+        self.counted_at = 0  # the version of the state in which quotas allowed it
+        self.deadline = inf  # of what is never stored, by the clock of trio; known when it first waits
+        self.phase_began = 0.0  # when its changes or checks began, by the clock of durations
 
     def with_object(self, changed: Object) -> AdmissionRequest:
         """A copy with another object."""

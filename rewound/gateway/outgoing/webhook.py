@@ -31,6 +31,7 @@ from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 from rewound.actors.access.remote.kubeconfig_file import User
 from rewound.actors.access.remote.slots import Slots
 from rewound.actors.access.remote.target import Target
+from rewound.actors.runtime.turns import SharedTurns
 from rewound.gateway.outgoing.client import HttpsClient
 from rewound.gateway.outgoing.connections import InvalidUrl, cause_of
 from rewound.gateway.outgoing.response import Response, ResponseError, ResponseTooLarge
@@ -71,8 +72,11 @@ class _Retriable(Exception):
 class HttpsCalls:
     """The `Calls` of a server."""
 
+    def __init__(self) -> None:
+        self._turns = SharedTurns()
+
     def webhook(self, target: Target) -> HttpsWebhook:
-        return HttpsWebhook(target)
+        return HttpsWebhook(target, self._turns)
 
     async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
         """The document at a URL, over a connection of its own. DocumentError."""
@@ -92,15 +96,12 @@ class HttpsCalls:
 class HttpsWebhook:
     """A `Webhook` that is called by POSTs."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, turns: SharedTurns | None = None) -> None:
         self._target = target
         self._client = HttpsClient(
             target.tls, server_name=target.server_name, proxy_url=target.proxy_url, max_idle=MAX_CALLS
         )
-        deadlines = Deadlines()
-        self._slots = Slots(MAX_CALLS, deadlines)
-        # For callers that wait before they begin: as many as have a slot here find one for their call.
-        self.queue = Slots(MAX_CALLS, deadlines)
+        self._slots = Slots(MAX_CALLS, Deadlines(), turns)
         self._token, self._token_expires = "", float("-inf")
         self._fixed_headers = _headers_for(target)
         self._authorized = "authorization" in self._fixed_headers
@@ -109,15 +110,13 @@ class HttpsWebhook:
     def display_url(self) -> str:
         return self._target.display_url
 
-    def ask(
-        self, make: MakeBody, url: str, seconds: float, since: float | None = None
-    ) -> Coroutine[Any, Any, bytes]:
+    def ask(self, make: MakeBody, url: str, seconds: float) -> Coroutine[Any, Any, bytes]:
         """The body of the response, within so many seconds, at another URL with the same TLS identity.
 
-        The body is made when the call can begin, so that those that wait for others do not hold one. `since` is when
-        the caller began to wait in `queue`, if it did. No coroutine of its own, because many calls may wait.
+        The body is made when the call can begin, so that calls that wait for a slot do not hold one. No coroutine of
+        its own, because many calls may wait.
         """
-        return self._try(make, url, seconds, since=since, call=self._insist)
+        return self._try(make, url, seconds, call=self._insist)
 
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
         """The body of the response, of at most so many bytes and within so many seconds."""
@@ -172,15 +171,11 @@ class HttpsWebhook:
         url: str = "",
         seconds: float = TRY_SECONDS,
         largest: int = 0,
-        since: float | None = None,
         call: Call | None = None,
     ) -> bytes:
         """`largest`: bytes of the response; 0 for as many as the body suggests."""
-        now = trio.current_time()
-        deadline = (now if since is None else since) + seconds
+        deadline = trio.current_time() + seconds
         try:
-            if deadline <= now:
-                raise TooSlow
             if not self._slots.take_nowait():
                 await self._slots.take(deadline)
             try:

@@ -1,23 +1,16 @@
-"""Asynchronous steps that wait in the queue of their plugin: in order, without a task, each for a bounded time."""
+"""Asynchronous steps that wait for a slot: in order, in the tasks of their clients, each for a bounded time."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rewound.actors.access.remote.deadlines import Deadlines
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 from rewound.actors.access.remote.slots import Slots
-from rewound.actors.admission.calls import AdmissionCalls
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
-from rewound.actors.kinds.built_in import built_in
-from rewound.actors.names import CLUSTER
-from rewound.actors.runtime.turns import TURN, SharedTurns
-from tests.actors.admission.admitted import CONTEXT
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -35,59 +28,18 @@ class Queueing(AsyncPlugin):
         self.patience = patience
         self.began: list[tuple[str, float]] = []
 
-    def queue(self, request: AdmissionRequest) -> Queue:
-        return Queue(self.slots, self.patience, (request.name,))
-
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        now, queued = trio.current_time(), request.queued
-        self.began.append((request.name, now))
-        if queued is not None:
-            assert queued.found == (request.name,)
-            if now >= queued.since + self.patience:
-                raise Forbidden(CONFIG_MAPS, request.name, "waited for too long")
-        await trio.sleep(SECONDS)
+        if not self.slots.take_nowait():
+            try:
+                await self.slots.take(trio.current_time() + self.patience)
+            except TooSlow:
+                raise Forbidden(CONFIG_MAPS, request.name, "waited for too long") from None
+        try:
+            self.began.append((request.name, trio.current_time()))
+            await trio.sleep(SECONDS)
+        finally:
+            self.slots.release()
         return Admitted()
-
-
-class Rounds(trio.abc.Instrument):
-    """Counts how often the event loop has run all tasks that could run."""
-
-    count = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.count += 1
-
-
-async def test_steps_that_may_begin_at_the_same_moment_take_turns() -> None:
-    plugin, now, loop = Queueing(), 0.0, Rounds()
-    began: list[int] = []
-
-    async def work(request: AdmissionRequest) -> Admitted:
-        nonlocal now
-        now += TURN / 4
-        began.append(loop.count)
-        return Admitted()
-
-    plugin.slots, plugin.admit = Slots(12, Deadlines()), work  # type: ignore[method-assign]
-    assert all(plugin.slots.take_nowait() for _ in range(12))
-    trio.lowlevel.add_instrument(loop)
-    async with trio.open_nursery() as nursery:
-        calls = AdmissionCalls(turns=SharedTurns(lambda: now))
-        for _ in range(12):
-            nursery.start_soon(calls.call, plugin, writing_config_map())
-        await wait_all_tasks_blocked()
-        for _ in range(12):
-            plugin.slots.release()
-        await wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-    assert len(began) == 12
-    assert max(Counter(began).values()) <= 5, "four steps fill a turn"
-
-
-def writing_config_map() -> AdmissionRequest:
-    definition = next(one for one in built_in(CLUSTER).definitions if one.plural == "configmaps")
-    new = {"metadata": {"name": "a"}}
-    return AdmissionRequest(CREATE, definition, "default", "a", "", new, None, "user", False, CONTEXT)
 
 
 async def create(store: Store, name: str) -> None:
@@ -104,7 +56,7 @@ async def start_in_order(store: Store, nursery: trio.Nursery, wanted: str) -> No
         await wait_all_tasks_blocked()
 
 
-async def test_steps_begin_in_order_with_a_task_each_time_one_has_ended(autojump_clock: MockClock) -> None:
+async def test_steps_begin_in_order_each_time_one_has_ended(autojump_clock: MockClock) -> None:
     async with open_store(plugin := Queueing()) as store:
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -122,7 +74,7 @@ async def test_steps_begin_in_order_with_a_task_each_time_one_has_ended(autojump
         assert plugin.slots.idle and store.directory.admission_statistics().running == 0
 
 
-async def test_step_that_waits_for_too_long_begins_without_a_slot(autojump_clock: MockClock) -> None:
+async def test_step_that_waits_for_too_long_is_refused(autojump_clock: MockClock) -> None:
     async with open_store(plugin := Queueing(SECONDS / 2)) as store:
         began = trio.current_time()
 

@@ -20,7 +20,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rewound.actors.access.remote.deadlines import Deadlines
 from rewound.actors.access.remote.slots import Slots
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Queue, rule
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.admission.timings import ADMIT
 from rewound.actors.errors import NoSuchResource, NotFound, RequestError, Resource
@@ -56,11 +56,13 @@ class Review(AsyncPlugin):
         self._asked[request.context.uid] += 1
         return True
 
-    def queue(self, request: AdmissionRequest) -> Queue | None:
-        return Queue(self.slots, inf, ())
-
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        await trio.sleep(1)
+        if not self.slots.take_nowait():
+            await self.slots.take(inf)
+        try:
+            await trio.sleep(1)
+        finally:
+            self.slots.release()
         return Admitted(warnings=("reviewed",))
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from rewound.actors.access.remote.slots import Slots
 from rewound.actors.access.remote.target import Target
 from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import dumps
@@ -41,10 +40,6 @@ class Webhook(Protocol):
         """The webhook in errors and logs."""
 
     @property
-    def queue(self) -> Slots:
-        """Slots for callers that wait before they start: every caller with a slot here finds one for its call."""
-
-    @property
     def idle(self) -> bool:
         """Whether no call is in progress."""
 
@@ -56,13 +51,10 @@ class Webhook(Protocol):
         `after_any_error` also retries errors that usually repeat.
         """
 
-    def ask(
-        self, make: MakeBody, url: str, seconds: float, since: float | None = None
-    ) -> Coroutine[Any, Any, bytes]:
+    def ask(self, make: MakeBody, url: str, seconds: float) -> Coroutine[Any, Any, bytes]:
         """The reply, within this many seconds, from another URL with the same TLS identity.
 
-        The body is created when the call can start, so that waiting calls do not hold one. `since` is when the caller
-        started to wait in `queue`, if it did.
+        The body is created when the call can start, so that waiting calls do not hold one.
         """
 
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:

@@ -15,7 +15,7 @@ import outcome
 import trio
 
 from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
-from rewound.actors.runtime.turns import user_at_work
+from rewound.actors.runtime.turns import SharedTurns, user_at_work
 
 
 class Waiter(Protocol):
@@ -42,11 +42,13 @@ class _WaitingTask:
 
 
 class Slots:
-    __slots__ = ("_deadlines", "_free", "_limit", "_users", "_waiting")
+    __slots__ = ("_deadlines", "_free", "_limit", "_turns", "_users", "_waiting")
 
-    def __init__(self, limit: int, deadlines: Deadlines) -> None:
+    def __init__(self, limit: int, deadlines: Deadlines, turns: SharedTurns | None = None) -> None:
+        """`turns`: shared by tasks that have waited, because many may get their slots at the same moment."""
         self._limit = self._free = limit
         self._deadlines = deadlines
+        self._turns = turns
         self._waiting: OrderedDict[str, dict[Waiter, None]] = OrderedDict()  # by user; the first is next
         self._users: dict[Waiter, str] = {}
 
@@ -72,6 +74,12 @@ class Slots:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+        if self._turns is not None and self._turns.over():
+            try:
+                await self._turns.next()
+            except BaseException:
+                self.release()
+                raise
 
     def wait(self, waiter: Waiter, deadline: float) -> None:
         """Let it wait until it gets a slot or gives up, among those of the user that this task serves."""

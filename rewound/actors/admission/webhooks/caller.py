@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 
 import trio
 
 from rewound.actors.access.remote.calls import WebhookError
-from rewound.actors.admission.plugin import Queue
 from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.admission.timings import WebhookTimings
 from rewound.actors.admission.webhooks.candidates import Match
@@ -100,7 +99,7 @@ class WebhookCaller:
         a call `passed`, when it has applied the patch.
         """
         hook = match.hook
-        began = began_at(request)
+        began = perf_counter()
         try:
             if request.dry_run and not hook.safe_in_dry_run:
                 raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
@@ -125,11 +124,6 @@ class WebhookCaller:
             self.refused(hook, request, NO_ERROR, refused.code, began)
             raise refused
         return verdict, document
-
-    def queue(self, hook: Hook, found: Sequence[Match]) -> Queue | None:
-        """Where a request waits that asks this webhook first."""
-        slots = self._clients.queue(hook)
-        return Queue(slots, hook.seconds, found) if slots is not None else None
 
     def passed(self, hook: Hook, request: AdmissionRequest, began: float) -> None:
         """Record that a webhook allowed a write; `began` is when its call did."""
@@ -173,14 +167,8 @@ class WebhookCaller:
             except ConversionFailed as error:
                 raise WebhookFailed(str(error)) from None
         built = _Built(partial(self._build, uid, match, shown, version), request.in_thread)
-        since = None
-        if request.queued is not None:
-            since, request.queued = (
-                request.queued.since,
-                None,
-            )  # the next call of this request has its whole time
         try:
-            raw = await self._clients.ask(hook, built, since)
+            raw = await self._clients.ask(hook, built)
             read = partial(self._reviews.verdict, uid, hook, raw, mutating=self._mutating)
             verdict = await run_in_thread(read) if len(raw) > LARGE_BYTES else read()
         except WebhookError as error:
@@ -216,12 +204,6 @@ class WebhookCaller:
                     logger.warning("the audit annotation %.300r of a webhook has no valid key", key)
                 else:
                     annotations.setdefault(key, value)
-
-
-def began_at(request: AdmissionRequest) -> float:
-    """When a call began that begins now or waited in a queue, by the clock of durations."""
-    queued = request.queued
-    return perf_counter() - (trio.current_time() - queued.since if queued is not None else 0.0)
 
 
 async def _version(written: int | Proposal) -> str:

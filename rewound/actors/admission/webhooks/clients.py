@@ -19,7 +19,6 @@ from rewound.actors.access.remote.address import Addressed, cleaned_path, cleane
 from rewound.actors.access.remote.calls import Calls, MakeBody, Webhook, WebhookError
 from rewound.actors.access.remote.kubeconfig_file import KubeconfigError, User
 from rewound.actors.access.remote.shared_calls import SharedCalls
-from rewound.actors.access.remote.slots import Slots
 from rewound.actors.access.remote.target import Target
 from rewound.actors.admission.webhooks.credentials import WebhookCredentials
 from rewound.actors.admission.webhooks.services import Services, Unresolved
@@ -39,35 +38,24 @@ class WebhookClients:
         # Hundreds of writes may need the same new client: a thread and a TLS context for each would take megabytes.
         self._created: SharedCalls[_Key, Webhook] = SharedCalls()
 
-    def queue(self, hook: Addressed) -> Slots | None:
-        """Where calls of a webhook may wait before they begin; None before its first call."""
-        service = hook.service
-        try:
-            where = (service.host, service.port) if service else _host_and_port(hook.url)
-        except ValueError:
-            return None
-        webhook = self._clients.get((*where, service is not None, hook.ca_bundle))
-        return webhook.queue if webhook is not None else None
-
-    def ask(self, hook: Addressed, make: MakeBody, since: float | None = None) -> Coroutine[Any, Any, bytes]:
+    def ask(self, hook: Addressed, make: MakeBody) -> Coroutine[Any, Any, bytes]:
         """The body of the webhook's response. WebhookError if there is none.
 
-        `make` makes the body when the call can begin; `since` is when the caller began to wait in `queue`. No
-        coroutine of its own, because many calls may wait.
+        `make` makes the body when the call can begin. No coroutine of its own, because many calls may wait.
         """
         url, host, port = self._address(hook)
         key = host, port, hook.service is not None, hook.ca_bundle
         webhook = self._clients.get(key)
         if webhook is None:
-            return self._ask_first(hook, make, since)
+            return self._ask_first(hook, make)
         self._clients.move_to_end(key)
         if len(self._clients) > MAX_CLIENTS:
             self._close_idle()
-        return webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds, since)
+        return webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 
-    async def _ask_first(self, hook: Addressed, make: MakeBody, since: float | None) -> bytes:
+    async def _ask_first(self, hook: Addressed, make: MakeBody) -> bytes:
         url, webhook = await self._client(hook)
-        return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds, since)
+        return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 
     async def send(self, webhook: Addressed, body: bytes, largest: int) -> bytes:
         """The body of the response, which may have so many bytes. WebhookError if there is none."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 import trio
 
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
 from rewound.actors.admission.timings import WebhookTimings
-from rewound.actors.admission.webhooks.caller import WebhookCaller, began_at
+from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match, selects_object
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
@@ -73,12 +74,6 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     def may_concern(self, request: AdmissionRequest) -> bool:
         return self._configurations.may_match(request)
 
-    def queue(self, request: AdmissionRequest) -> Queue | None:
-        due = self._due(request)
-        if len(due) != 1:
-            return None
-        return self._caller.queue(due[0].hook, self._configurations.candidates(request).matches)
-
     def _due(self, request: AdmissionRequest) -> Sequence[Match]:
         found = self._configurations.matching(request)
         before = request.reinvocation
@@ -91,8 +86,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         state = first = _since_last(request.reinvocation or Reinvocation(), request.object)
         current = request
         warnings: list[str] = []
-        queued = request.queued
-        for match in queued.found if queued is not None else self._configurations.candidates(request).matches:
+        for match in self._configurations.candidates(request).matches:
             if state.round and match.hook.identity not in state.again:
                 continue
             if not selects_object(match.hook, current):
@@ -118,7 +112,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]
     ) -> Object | None:
         """Ask one webhook; returns what it made of the object, None if that is the same."""
-        began = began_at(request)
+        began = perf_counter()
         changed = False
         try:
             verdict, document = await self._caller.ask(match, request, match.position)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Final
 
 import trio
 
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.admission.timings import WebhookTimings
-from rewound.actors.admission.webhooks.caller import WebhookCaller, began_at
+from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.matching import Configurations
@@ -52,16 +53,11 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
     def may_concern(self, request: AdmissionRequest) -> bool:
         return self._configurations.may_match(request)
 
-    def queue(self, request: AdmissionRequest) -> Queue | None:
-        found = self._configurations.matching(request)
-        return self._caller.queue(found[0].hook, found) if len(found) == 1 else None
-
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """The refusal of the first in the list of all webhooks counts, whichever responded first."""
-        queued = request.queued
-        found = queued.found if queued is not None else self._configurations.matching(request)
+        found = self._configurations.matching(request)
         if len(found) == 1:
-            began = began_at(request)
+            began = perf_counter()
             verdict, _ = await self._caller.ask(found[0], request, 0)
             if verdict is None:
                 return ADMITTED
@@ -89,7 +85,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
 
     async def _ask(self, match: Match, request: AdmissionRequest, index: int) -> tuple[str, ...]:
         """The warnings of a webhook that allows the write; RequestError if it does not."""
-        began = began_at(request)
+        began = perf_counter()
         verdict, _ = await self._caller.ask(match, request, index)
         if verdict is None:
             return ()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 from rewound.actors.access.remote.slots import Slots
-from rewound.actors.runtime.turns import user_at_work
+from rewound.actors.runtime.turns import TURN, SharedTurns, user_at_work
 
 
 async def test_slots_go_to_those_that_wait_for_longest(autojump_clock: MockClock) -> None:
@@ -81,3 +83,47 @@ async def test_users_have_slots_one_after_the_other(autojump_clock: MockClock) -
         slots.release()
     assert order == ["f0", "a", "f1", "b", "f2", "f3"]
     assert slots.idle
+
+
+class Rounds(trio.abc.Instrument):
+    """Counts how often the event loop has run all tasks that could run."""
+
+    count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_calls_that_get_slots_at_the_same_moment_take_turns() -> None:
+    now, loop = 0.0, Rounds()
+    began: list[int] = []
+    slots = Slots(12, Deadlines(), SharedTurns(lambda: now))
+
+    async def call() -> None:
+        nonlocal now
+        await slots.take(trio.current_time() + 100)
+        now += TURN / 4
+        began.append(loop.count)
+
+    assert all(slots.take_nowait() for _ in range(12))
+    trio.lowlevel.add_instrument(loop)
+    async with trio.open_nursery() as nursery:
+        for _ in range(12):
+            nursery.start_soon(call)
+        await wait_all_tasks_blocked()
+        for _ in range(12):
+            slots.release()
+    assert len(began) == 12
+    assert max(Counter(began).values()) <= 5, "four calls fill a turn"
+
+
+async def test_call_that_is_cancelled_before_its_turn_gives_its_slot_back() -> None:
+    slots = Slots(1, Deadlines(), SharedTurns(lambda: 0.0))
+    assert slots.take_nowait()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slots.take, trio.current_time() + 100)
+            await wait_all_tasks_blocked()
+            slots.release()
+            scope.cancel()
+    assert scope.cancelled_caught and slots.idle
