@@ -58,9 +58,8 @@ def no_warnings(_: Object, __: Object | None) -> list[str]:
 class Strategy:
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
-    validates_metadata: bool = False  # validate_create checks metadata too, in an order of its own
-    # Paths that a write does not change, so that no manager comes to own them. None: the status, where it is a
-    # subresource.
+    validates_metadata: bool = False  # validate_create checks metadata too, in its own order
+    # Paths that a write resets, so that no manager owns them. None: the status, if it is a subresource.
     reset_fields: tuple[str, ...] | None = None
     prepare_for_create: Callable[[Object], None] = no_preparation
     prepare_for_update: PrepareForUpdate = no_preparation

@@ -1,21 +1,21 @@
 """Compiles the schema of one version of a custom resource to what its Definition and its strategy need.
 
-`compile_schema` takes an `openAPIV3Schema` that `check_schema` has accepted. Compiled schemas are immutable and usable
-from any thread. Everything compiles on first use: most kinds of a cluster are never written.
+`compile_schema` takes an `openAPIV3Schema` that `check_schema` has accepted. Compiled schemas are immutable and
+usable from any thread. Everything compiles on first use: most kinds of a cluster are never written.
 
-`CustomSchema` decodes documents, with the interface of the decoder of built-in kinds. The order of the steps, and so of
-the problems that a client gets, is that of v1.25: duplicate fields, kind and apiVersion (required here), metadata,
-unknown fields by name, the metadata of embedded objects. Decoded objects have no kind and apiVersion; their fields are
-in the order of the document, with those that have defaults after them. Numbers are integers of 64 bits where they are
-written as such, and floating point otherwise, also 1.0; rules see the difference. orjson parses most documents. The
+`CustomSchema` decodes documents, with the interface of the decoder of built-in kinds. The order of the steps, and so
+of the problems that a client gets, is that of v1.25: duplicate fields, kind and apiVersion (required here), metadata,
+unknown fields by name, the metadata of embedded objects. Decoded objects have no kind and apiVersion; their fields
+are in the order of the document, followed by those that were defaulted. Numbers that are written as integers are
+64-bit integers, all others floating point, even 1.0; rules see the difference. orjson parses most documents. The
 exact parser, ten times slower, reads those in which a field may be duplicate, an integer needs more than 64 bits, or
-something is wrong. A floating-point number without a fraction is stored without one, as Go's JSON does: an object that
-was created with 1.0 has 1 when it is read.
+something is wrong. A floating-point number without a fraction is stored without one, as Go's JSON does: an object
+that was created with 1.0 has 1 when it is read.
 
 An object is pruned and defaulted when it is written, so that it needs neither when it is read, unless the schema has
-changed since. `prune_and_default` is for those: whoever publishes a Definition whose objects may have been stored under
-another schema gives it a `Conversion` with it (`Compiled.conversion`), and none otherwise, so that reads stay free of
-charge. `is_canonical` says of one stored object whether it needs the conversion.
+changed since. Only a Definition whose objects may have been stored under another schema has a `Conversion`
+(`Compiled.conversion`), which calls `prune_and_default`, so that reads of all others cost nothing. `is_canonical`
+says whether a stored object needs the conversion.
 """
 
 from __future__ import annotations
