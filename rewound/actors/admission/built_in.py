@@ -1,7 +1,7 @@
 """The admission plugins of this server, in the order in which they run.
 
-Larger plugins that are off by default are imported when they are on or have a configuration (which is checked either
-way): a start does not wait for the others.
+Larger plugins that are off by default are imported only if they are on or have a configuration (which is checked either
+way), so that a start does not wait for the others.
 """
 
 from __future__ import annotations

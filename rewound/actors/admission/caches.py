@@ -1,4 +1,4 @@
-"""What plugins cache of stored objects, so that a write needs no read; the feed updates it.
+"""Data of stored objects that plugins cache, so that a write needs no read; the feed updates it.
 
 `Namespaces`: which exist and which are terminating. `NamespaceAnnotations`: what a plugin reads from them.
 `CachedObjects`: all objects of a cluster-scoped type with few objects, such as storage classes.
@@ -20,21 +20,21 @@ from rewound.journal.records import Event
 class Namespaces:
     """Caches which namespaces exist and which are terminating, because every create needs it.
 
-    The feed keeps it up to date; an unknown name is looked up in the journal once. Admission reads it without
-    waiting, so a create may be admitted while its namespace gets a deletionTimestamp: the namespace controller
-    deletes that object too, because it continues until the namespace is empty.
+    The feed keeps it up to date; an unknown name is looked up in the journal once. Admission reads it without waiting,
+    so a create may be admitted while its namespace gets a deletionTimestamp: the namespace controller deletes that
+    object too, because it continues until the namespace is empty.
     """
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._type_id = journal.type_id("namespaces")
         self._terminating: dict[str, bool] = {}
-        self._active: set[str] = set()  # those that are known not to be terminating
+        self._active: set[str] = set()  # known not to be terminating
         self.is_known_active = self._active.__contains__
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def terminating(self, name: str) -> bool | None:
-        """None if there is no such namespace."""
+        """Whether the namespace is terminating; None if it does not exist."""
         known = self._terminating.get(name)
         return known if known is not None else self._look_up(name)
 
@@ -69,9 +69,7 @@ NAMESPACES = Resource("", "namespaces")
 
 
 class NamespaceAnnotations(Generic[T]):
-    """Caches what a plugin reads from the annotations of namespaces: parsed once, and again when a namespace
-    changes.
-    """
+    """Caches what a plugin reads from the annotations of namespaces: parsed once, and again after a change."""
 
     def __init__(self, journal: Journal, feed: Feed, parse: Callable[[Mapping[str, str]], T]) -> None:
         self._journal, self._feed = journal, feed
@@ -81,7 +79,7 @@ class NamespaceAnnotations(Generic[T]):
         self._follows = False
 
     def of(self, name: str) -> T:
-        """NotFound if there is no such namespace; otherwise raises what `parse` raises."""
+        """Raises NotFound if there is no such namespace, or what `parse` raises."""
         if not self._follows:
             self._follows = True
             self._feed.follow(self._committed, frozenset({self._type_id}))
@@ -102,8 +100,7 @@ class NamespaceAnnotations(Generic[T]):
 
 
 class CachedObjects(Generic[T]):
-    """Caches what plugins need of all objects of a cluster-scoped type: parsed once, and updated by the
-    feed.
+    """Caches what plugins need of all objects of a cluster-scoped type: parsed once, and updated by the feed.
 
     For types with few objects that many writes need, such as storage classes.
     """
@@ -118,14 +115,14 @@ class CachedObjects(Generic[T]):
         self._parsed: dict[str, T] | None = None  # until first use
 
     def all(self) -> Mapping[str, T]:
-        """By name, of those objects of which something is cached."""
+        """By name, without objects of which nothing is cached."""
         if self._parsed is None:
             self._parsed = self._read()
             self._feed.follow(self._committed, frozenset({self._type_id}))
         return self._parsed
 
     def _read(self) -> dict[str, T]:
-        """The journal may be ahead of the feed, which then passes events that are in the result already."""
+        """The journal may be ahead of the feed, which then passes events that are already in the result."""
         parsed: dict[str, T] = {}
         with self._journal.read() as view:
             for _, name, row in view.rows(self._type_id, None):

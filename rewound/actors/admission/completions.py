@@ -1,4 +1,4 @@
-"""What the server itself does to a write after all mutating plugins; no flag disables these.
+"""The server's own changes to a write, after all mutating plugins; no flag disables these.
 
 `ServiceAllocation`: ClusterIPs and node ports. `SigningRequests`: the requesting user and the times of conditions of
 certificate signing requests. `CertificateLibrary` and `SchemaLibrary` import, before the actor needs them, the modules
@@ -24,17 +24,17 @@ from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import imported
 
 SERVICES = Resource("", "services")
-# Of a thread to reserve what it chose. Each failure means that another service got one of the values.
+# Attempts of a thread to reserve the values that it chose. Each failure means that another service got one of them.
 MAX_ATTEMPTS = 5
 
 
 class ServiceAllocation(Plugin):
     """Allocates ClusterIPs and node ports of services, after mutating plugins and before validation.
 
-    It is part of every write of a service and cannot be disabled. Allocated values are reserved until the write
-    is durable or failed; after that, the services in the journal show what is allocated. A large service may
-    have tens of thousands of ports: for it, a worker thread chooses free values and the event loop reserves
-    them, if they are still free.
+    It is part of every write of a service and cannot be disabled. Allocated values are reserved until the write is
+    durable or failed; after that, the services in the journal show what is allocated. A large service may have tens of
+    thousands of ports: for it, a worker thread chooses free values and the event loop reserves them, if they are still
+    free.
     """
 
     name = "ServiceAllocation"
@@ -90,7 +90,7 @@ class ServiceAllocation(Plugin):
 class CertificateLibrary(AsyncPlugin):
     """Imports the library that validates requests and certificates, before the actor validates them.
 
-    The import takes 300 ms, in which the event loop would serve no request. Most servers never need the library.
+    The import takes 300 ms, during which the event loop would serve no request. Most servers never need the library.
     """
 
     name = "CertificateLibrary"
@@ -105,9 +105,9 @@ class CertificateLibrary(AsyncPlugin):
 
 
 class SigningRequests(Plugin):
-    """What the server itself sets in certificate signing requests: the requesting user, and times of conditions.
+    """Sets the requesting user and the times of conditions in certificate signing requests.
 
-    Values that a client sends for the user are dropped; times that a client sends are taken over.
+    A client's values for the user are dropped; its times are used.
     """
 
     name = "SigningRequests"
@@ -159,9 +159,9 @@ def _with_times(status: Object, before: Object, now: str) -> Object:
 
 
 class SchemaLibrary(AsyncPlugin):
-    """Imports what validates CustomResourceDefinitions, and what their kinds need, before the actor validates one.
+    """Imports the modules that validate CustomResourceDefinitions and serve their kinds, before an actor needs them.
 
-    The imports take 200 ms, in which the event loop would serve no request. Servers without custom kinds need none.
+    The imports take 200 ms, during which the event loop would serve no request. Servers without custom kinds need none.
     """
 
     name = "SchemaLibrary"

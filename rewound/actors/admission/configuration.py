@@ -38,24 +38,24 @@ class AdmissionConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PluginConfiguration:
-    """What the file says for one plugin, inline or in a file of its own."""
+    """The configuration of one plugin, inline or in its own file."""
 
     path: Path  # of the file that has it
-    place: str  # of the mapping in that file, with a dot at its end; empty for the whole file
+    place: str  # of the mapping in that file, with a trailing dot; empty for the whole file
     document: Mapping[str, Any]
 
     def error(self, name: str, why: str) -> AdmissionConfigurationError:
         return AdmissionConfigurationError(f"{self.path}: {self.place}{name}: {why}")
 
     def check_type(self, *allowed: tuple[str, str]) -> None:
-        """Refuse a document that has none of these pairs of apiVersion and kind."""
+        """Reject a document that has none of these pairs of apiVersion and kind."""
         found = self.document.get("apiVersion"), self.document.get("kind")
         if found not in allowed:
             api_version, kind = allowed[0]
             raise self.error("kind", f"write apiVersion: {api_version} and kind: {kind}")
 
     def check_fields(self, *allowed: str) -> None:
-        """Refuse unknown fields, besides apiVersion and kind."""
+        """Reject unknown fields, besides apiVersion and kind."""
         for name in self.document:
             if name not in (*allowed, "apiVersion", "kind"):
                 raise self.error(str(name), f"is not known; there are {', '.join(allowed)}")

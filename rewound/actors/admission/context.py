@@ -1,4 +1,4 @@
-"""What admission plugins are built from."""
+"""The services and settings that admission plugins are built from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PluginContext:
     authorizer: Authorizer
     rbac: Rbac
     registry: Registry | None = None  # None: no version of a kind is equivalent to another one
-    converter: Converter | None = None  # None: webhooks convert with connections of their own
+    converter: Converter | None = None  # None: webhooks convert with their own connections
     calls: Calls = NO_CALLS
     quotas: QuotaAccounts | None = None  # None: the plugin counts for itself
     create_namespace: Callable[[str], Awaitable[None]] = _create_no_namespace
@@ -46,5 +46,5 @@ class PluginContext:
         return None if self.registry is None else self.registry.current.of_kind(api_version, kind)
 
     def used(self, plugin: str) -> bool:
-        """Whether a plugin runs, or has a configuration that is to be checked."""
+        """Whether a plugin runs, or has a configuration to check."""
         return plugin not in self.off or self.configuration.of(plugin) is not None

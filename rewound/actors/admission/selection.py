@@ -56,7 +56,7 @@ AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, SUBJECT_RESTRI
 
 
 def parse_plugins(text: str) -> frozenset[str]:
-    """The plugins in a comma-separated list; ValueError for a name that no plugin has."""
+    """Parse a comma-separated list of plugins. Raises ValueError for an unknown name."""
     named = frozenset(filter(None, (one.strip() for one in text.split(","))))
     if unknown := sorted(named.difference(AVAILABLE)):
         raise ValueError(
@@ -74,6 +74,6 @@ def plugins_off(rules: Rules, enabled: frozenset[str], disabled: frozenset[str])
 
 
 def refuse_both(enabled: frozenset[str], disabled: frozenset[str]) -> None:
-    """ValueError for plugins that are both enabled and disabled."""
+    """Raise ValueError for plugins that are both enabled and disabled."""
     if both := sorted(enabled & disabled):
         raise ValueError(f"{', '.join(both)} is in --enable-admission-plugins too; leave one of them out")

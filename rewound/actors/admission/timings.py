@@ -1,11 +1,11 @@
-"""How long admission takes: of a whole phase (admit, validate), of each plugin, and of each webhook.
+"""Durations of admission: of a whole phase (admit, validate), of each plugin, and of each webhook.
 
-Metrics of Kubernetes' names are read from these. Plain integers and floats, because most steps take a few microseconds
-and a write has several. Compiled chains hold the series of their steps; only what runs is recorded, so a write that
-no plugin is concerned with records nothing. The chains of the worker thread have series of their own (`Timings` are
+Metrics with Kubernetes' names are read from these. Plain integers and floats, because most steps take a few
+microseconds and a write has several. Compiled chains hold the series of their steps; only steps that run are recorded,
+so a write that concerns no plugin records nothing. The chains of the worker thread have their own series (`Timings` are
 merged when they are read), because no two threads may add to the same number.
 
-Names of webhooks are chosen by clients: beyond MAX_SERIES they are counted together.
+Clients choose the names of webhooks: beyond MAX_SERIES they are counted together.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Histogram:
             self.buckets[bisect_left(BOUNDS, seconds) - 1] += 1
 
     def counts(self) -> tuple[int, ...]:
-        """How many took up to each bound and more than the one before, and how many longer than all."""
+        """The counts per bucket; the last is for durations above all bounds."""
         return (self.quick, *self.buckets)
 
 
 class StepTiming:
-    """The durations of one plugin or phase for one operation: of what passed and of what was refused."""
+    """The durations of one plugin or phase for one operation: of admitted and of rejected writes."""
 
     __slots__ = ("passed", "refused")
 
@@ -100,7 +100,7 @@ class Timings:
         return found or self._plugins.setdefault((name, type_, operation), StepTiming())
 
     def skipped(self, names: Sequence[str], type_: str, operation: str) -> Skipped:
-        """Of the writes that skip the steps of these plugins. Chains with the same plugins share it."""
+        """The count of writes that skip the steps of these plugins. Chains with the same plugins share it."""
         labels = (type_, operation, *names)
         found = self._skipped.get(labels)
         if found is None:
@@ -124,7 +124,7 @@ class Timings:
 
 
 class WebhookTimings:
-    """Calls of webhooks, those of all kinds of configurations."""
+    """Calls of webhooks, of both kinds of configurations."""
 
     def __init__(self) -> None:
         self._durations: dict[Labels, Histogram] = {}
@@ -145,7 +145,7 @@ class WebhookTimings:
         _count(self._requests, (name, type_, operation, str(code), refused), (OTHER, type_, operation, "0"))
 
     def ignored(self, type_: str, name: str) -> None:
-        """A webhook failed, and the write went on."""
+        """A webhook failed, and the write continued."""
         _count(self._ignored, (name, type_), (OTHER, type_))
 
     def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:

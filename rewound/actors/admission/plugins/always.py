@@ -1,4 +1,4 @@
-"""AlwaysAdmit, which does nothing, and AlwaysDeny, which refuses every write of clients: for tests of clients.
+"""AlwaysAdmit, which does nothing, and AlwaysDeny, which rejects every write of clients: for tests of clients.
 
 Writes of the server itself pass AlwaysDeny, because a server without its initial objects cannot serve reads either.
 """

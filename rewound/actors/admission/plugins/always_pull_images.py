@@ -1,6 +1,6 @@
-"""AlwaysPullImages: nodes pull images before every start, so that only those who may pull an image can use it.
+"""AlwaysPullImages: nodes pull images before every start, so that only users who may pull an image can use it.
 
-Updates that bring no new image are not concerned: the containers of a stored pod keep their policies.
+Updates without a new image are not affected: the containers of a stored pod keep their policies.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _containers(pod: Object) -> Iterator[tuple[str, Object]]:
 
 
 def _has_new_image(pod: Object, old: Object | None) -> bool:
-    """True for every create."""
+    """Whether an update adds an image; True for every create."""
     if old is None:
         return True
     known = {one.get("image", "") for _, one in _containers(old)}

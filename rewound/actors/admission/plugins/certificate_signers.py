@@ -1,8 +1,8 @@
 """CertificateApproval and CertificateSigning: who may approve and sign certificate signing requests of a signer.
 
-The right to write the subresource is not enough: approving needs the verb `approve` on the signer, and writing a
-certificate or a condition by /status the verb `sign`. Rights name the signer (`example.com/one`) or all signers of its
-domain (`example.com/*`). Whether a denial needs `approve` too is the rule `denial-right` (`actors.profile`).
+The permission to write the subresource is not enough: approving needs the verb `approve` on the signer, and writing a
+certificate or a condition by /status the verb `sign`. Permissions name the signer (`example.com/one`) or all signers of
+its domain (`example.com/*`). The rule `denial-right` (`actors.profile`) says whether a denial needs `approve` too.
 """
 
 from __future__ import annotations

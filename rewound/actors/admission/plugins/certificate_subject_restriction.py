@@ -1,7 +1,7 @@
-"""CertificateSubjectRestriction: refuses requests for certificates of the group system:masters.
+"""CertificateSubjectRestriction: rejects requests for certificates of the group system:masters.
 
-It concerns the signer of API clients alone: the others do not sign such requests. Whether it is on by default is the
-rule `certificate-subjects` (`actors.profile`).
+It applies only to the signer of API clients: the others do not sign such requests. The rule `certificate-subjects`
+(`actors.profile`) says whether it is on by default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DefaultIngressClass: a new ingress without a class gets the default class; of several the newest."""
+"""DefaultIngressClass: a new ingress without a class gets the default class; if there are several, the newest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DefaultIngressClass(Plugin):
         return {**ingress, "spec": INGRESS_SPEC.arranged({**spec, "ingressClassName": name})}
 
     def _default(self, stored: Object) -> str | None:
-        """The time at which a default class was created; nothing is cached of the others."""
+        """The creation time of a default class; nothing is cached of the others."""
         metadata = stored["metadata"]
         if metadata.get("annotations", {}).get(self._default_key) != "true":
             return None

@@ -1,4 +1,4 @@
-"""DefaultStorageClass: a new claim without a storage class gets the default class; two defaults refuse it."""
+"""DefaultStorageClass: a new claim without a storage class gets the default class; two defaults reject it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""EventRateLimit: limits how many core/v1 Events are written, in total and per namespace, user, or source and object.
+"""EventRateLimit: limits the rate of core/v1 Events, in total and per namespace, user, or source and object.
 
 Each limit has token buckets: a bucket holds at most `burst` tokens, gets `qps` tokens a second, and an event takes one
-from the bucket of each limit. An event for which one bucket is empty is refused with 429, and still takes tokens from
-the others. Buckets that were not used for the longest time are dropped when there are more than `cacheSize`; their keys
-start again with a full bucket. Dry runs take no tokens.
+from the bucket of each limit. If one bucket is empty, the event is rejected with 429, and still takes tokens from the
+others. The least recently used buckets are dropped if there are more than `cacheSize`; their keys start again with a
+full bucket. Dry runs take no tokens.
 """
 
 from __future__ import annotations

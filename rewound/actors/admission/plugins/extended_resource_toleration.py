@@ -45,7 +45,7 @@ class ExtendedResourceToleration(Plugin):
 
 
 def _with_toleration(tolerations: list[Object], resource: str) -> list[Object]:
-    """Replace a toleration of the same taint, which may be limited in time, or else add one."""
+    """Replace a toleration of the same taint, which may be limited in time, or add one."""
     wanted = {"key": resource, "operator": "Exists", "effect": EFFECT}
     replaced = [wanted if _same_taint(one, resource) else one for one in tolerations]
     return replaced if wanted in replaced else [*replaced, wanted]

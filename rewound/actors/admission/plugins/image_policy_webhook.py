@@ -1,7 +1,7 @@
-"""ImagePolicyWebhook: POSTs an ImageReview with the images of a pod to a webhook, which allows or refuses the pod.
+"""ImagePolicyWebhook: POSTs an ImageReview with the images of a pod to a webhook, which allows or rejects the pod.
 
 Decisions are cached by the spec of the review. If the webhook cannot be called, `defaultAllow` decides; a pod that is
-allowed so gets an annotation. Ephemeral containers are reviewed when they are added, as in later releases of v1.25.
+then allowed gets an annotation. Ephemeral containers are reviewed when they are added, as in later releases of v1.25.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _seconds(
     most: float,
     default: float,
 ) -> float:
-    """0 means the default, and -1 none."""
+    """A duration in seconds. 0 means the default, and -1 none."""
     value = fields.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool):
         raise given.error(f"{CONFIGURATION}.{name}", "must be a whole number")

@@ -1,8 +1,8 @@
-"""LimitRanger: sets the default requests and limits of pods, and refuses pods and claims outside the LimitRanges.
+"""LimitRanger: sets the default requests and limits of pods, and rejects pods and claims outside the LimitRanges.
 
 Every pod needs the LimitRanges of its namespace, so they are parsed once and cached; the feed keeps the cache up to
-date. They apply in the order of their names. By the rule `default-cpu` (`actors.profile`), a container in the namespace
-`default` may request 0.1 CPU if it does not say otherwise, while that namespace has no LimitRange.
+date. They apply in the order of their names. By the rule `default-cpu` (`actors.profile`), containers in the namespace
+`default` request 0.1 CPU by default, while that namespace has no LimitRange.
 
 Checks compare whole nano-units. Several violations of one LimitRange make one message.
 """
@@ -156,7 +156,7 @@ def _above_ratio(limit: Limit, requests: Amounts, limits: Amounts) -> Iterator[s
 
 
 def _pod_total(spec: Object, part: str) -> Amounts:
-    """The sum of the containers where each has an amount, or that of an init container if it is larger."""
+    """The sum of the containers if each has an amount, or that of an init container if it is larger."""
     containers = [one["resources"].get(part, _NONE) for one in spec["containers"] or ()]
     total = _sum(containers)
     for one in spec.get("initContainers", ()):
@@ -176,7 +176,7 @@ def _sum(containers: list[Amounts]) -> dict[str, str]:
 
 
 def _total(name: str, amounts: Iterable[str]) -> str:
-    """CPU has thousandths, all else whole units; a sum is written with decimal suffixes."""
+    """CPU in thousandths, all else in whole units; a sum is written with decimal suffixes."""
     if name == "cpu":
         return canonical_quantity(f"{sum(-(-nanos(one) // MILLIS) for one in amounts)}m")
     return canonical_quantity(str(sum(-(-nanos(one) // NANOS) for one in amounts)))
@@ -201,7 +201,7 @@ class LimitRanges:
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def of(self, namespace: str) -> Ranges:
-        """Not in a thread."""
+        """The LimitRanges of a namespace. Not for threads."""
         if self._by_namespace is None:
             self._by_namespace = self._read()
         found = self._by_namespace.get(namespace)
@@ -274,7 +274,7 @@ class LimitRanger(Plugin):
 
 
 def _with_defaults(pod: Object, limit_range: LimitRange, annotation: str) -> Object | None:
-    """The pod with default requests and limits, and an annotation that names them; None if it lacks none."""
+    """The pod with default requests and limits, and an annotation that lists them; None if it lacks none."""
     spec, notes = dict(pod["spec"]), list[str]()
     for part, words in (("containers", "container"), ("initContainers", "init container")):
         if spec.get(part):

@@ -1,4 +1,4 @@
-"""NamespaceAutoProvision: a create in a namespace that does not exist creates it first, except in a dry run."""
+"""NamespaceAutoProvision: a create in a missing namespace creates that first, except in a dry run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NamespaceAutoProvision(AsyncPlugin):
         try:
             await self._create_namespace(request.namespace)
         except AlreadyExists:
-            pass  # by another request, a moment ago
+            pass  # another request has just created it
         except (Overloaded, ShuttingDown):
             raise
         except RequestError as error:

@@ -1,4 +1,4 @@
-"""NamespaceExists: refuses writes in a namespace that does not exist; for servers without NamespaceLifecycle."""
+"""NamespaceExists: rejects writes in a namespace that does not exist; for servers without NamespaceLifecycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: refuses creates in missing or terminating namespaces, and deletes of three system namespaces."""
+"""NamespaceLifecycle: rejects creates in missing or terminating namespaces, and deletes of three system namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NamespaceLifecycle(Plugin):
         return self._namespaces.is_known_active if operation == CREATE else None
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
-        """Refuses here, not in `validate`, because this error comes before all other errors of the object."""
+        """Rejects here, not in `validate`, because this error precedes all other errors of the object."""
         if request.operation == DELETE:
             self._refuse_deleting_protected(request)
         elif (terminating := self._namespaces.terminating(request.namespace)) is not False:
@@ -40,7 +40,7 @@ class NamespaceLifecycle(Plugin):
 
     def _refuse_creating_in(self, request: AdmissionRequest, terminating: bool | None) -> None:
         if request.definition.storage.ephemeral:
-            return  # access reviews must not say which namespaces exist
+            return  # access reviews must not reveal which namespaces exist
         if not terminating:
             raise NotFound(NAMESPACES, request.namespace)
         why = f"unable to create new content in namespace {request.namespace} because it is being terminated"

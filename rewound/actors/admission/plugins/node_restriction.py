@@ -1,8 +1,8 @@
 """NodeRestriction: a node writes only its own Node, Lease and CSINode, its mirror pods, and the status of its pods.
 
-Off by default. The Node authorizer allows nodes kinds of writes; this plugin sees the objects and refuses those that
-would give a node power over others: a pod that names secrets, a label that attracts pods, a token for another node's
-pod. A node is a user system:node:<name> in the group system:nodes; other users are not concerned.
+Off by default. The Node authorizer decides by kinds of writes; this plugin sees the objects and rejects those that
+would give a node power over others: a pod that references secrets, a label that attracts pods, a token for another
+node's pod. A node is a user system:node:<name> in the group system:nodes; other users are not affected.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class NodeRestriction(Plugin):
         self.mutates = (rule(CREATE, UPDATE, DELETE, of=self._checks, subresources=None),)
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
-        """Refuses here, not in `validate`, because its errors come before those of the object."""
+        """Rejects here, not in `validate`, because its errors precede those of the object."""
         caller = request.context.caller if request.context is not None else None
         node = None if caller is None else node_of(caller)
         if node is not None:
@@ -65,8 +65,6 @@ class NodeRestriction(Plugin):
                 raise _refused(request, f"could not determine node from user {_quoted(request.user)}")
             self._checks[request.definition.resource](node, request)
         return None
-
-    # Pods.
 
     def _check_pod(self, node: str, request: AdmissionRequest) -> None:
         if request.subresource == "status":
@@ -127,8 +125,6 @@ class NodeRestriction(Plugin):
             raise NotFound(resource, name)
         return row.facts
 
-    # Nodes.
-
     def _check_node(self, node: str, request: AdmissionRequest) -> None:
         who = f"node {_quoted(node)}"
         if request.name != node:
@@ -148,8 +144,6 @@ class NodeRestriction(Plugin):
                 raise _refused(request, f"{who} is not allowed to modify taints")
             if labels := self._labels.forbidden(new["metadata"].get("labels"), old["metadata"].get("labels")):
                 raise _refused(request, f"is not allowed to modify labels: {labels}")
-
-    # Claims.
 
     def _check_claim(self, node: str, request: AdmissionRequest) -> None:
         if request.subresource != "status":
@@ -171,10 +165,8 @@ class NodeRestriction(Plugin):
             and (new.get(part, {}).get(field) or None) != (old.get(part, {}).get(field) or None)
         }
 
-    # Tokens.
-
     def _check_token(self, node: str, request: AdmissionRequest) -> None:
-        """A node gets tokens of accounts only for its own pods, and only such that end with the pod."""
+        """A node gets tokens of accounts only for its own pods, and only tokens bound to such a pod."""
         if request.operation != CREATE or request.subresource != "token":
             return
         assert request.object is not None
@@ -190,8 +182,6 @@ class NodeRestriction(Plugin):
             raise _refused(request, f"{what}. The object might have been deleted and then recreated")
         if not _is_bound(pod, node):
             raise _refused(request, "node requested token bound to a pod scheduled on a different node")
-
-    # Leases and CSINodes.
 
     def _check_lease(self, node: str, request: AdmissionRequest) -> None:
         if request.namespace != self._lease_namespace:

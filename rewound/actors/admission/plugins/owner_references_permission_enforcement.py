@@ -1,7 +1,7 @@
-"""OwnerReferencesPermissionEnforcement: changing the owners of an object needs the right to delete it.
+"""OwnerReferencesPermissionEnforcement: changing the owners of an object needs the permission to delete it.
 
-An owner decides when the object is deleted, so whoever sets one in an update could also delete the object. A reference
-with blockOwnerDeletion delays the deletion of the owner, and needs the right to update the owner's finalizers.
+An owner decides when the object is deleted, so setting one in an update could also delete the object. A reference with
+blockOwnerDeletion delays the deletion of the owner, and needs the permission to update the owner's finalizers.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _owners(document: Object | None) -> list[Object]:
 
 
 def _new_blocking(request: AdmissionRequest) -> list[Object]:
-    """The references that block the deletion of their owners and did not before."""
+    """The references that now block the deletion of their owners and did not before."""
     blocking = {one.get("uid") for one in _owners(request.old) if one.get("blockOwnerDeletion")}
     return [
         one

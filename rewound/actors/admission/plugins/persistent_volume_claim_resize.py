@@ -48,7 +48,7 @@ class PersistentVolumeClaimResize(Plugin):
         return row is not None and bool(decode(row.body).get("allowVolumeExpansion"))
 
     def _class_of(self, claim: Object) -> str:
-        """The class in the older annotation, or else in the spec."""
+        """The class in the older annotation, otherwise in the spec."""
         annotated = claim["metadata"].get("annotations", {}).get(self._class_key)
         return str(annotated if annotated is not None else claim["spec"].get("storageClassName", ""))
 

@@ -1,8 +1,8 @@
 """PersistentVolumeLabel: new volumes on a disk of a cloud provider get the labels of its region and zone.
 
 This server calls no cloud provider, so the configuration of the plugin has the region and the zones of the disks.
-Volumes that a provisioner created keep the labels that they have. The node affinity of a volume gets the same values,
-unless it has a rule for one of the labels already.
+Volumes that a provisioner created keep their labels. The node affinity of a volume gets the same values, unless it
+already has a rule for one of the labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
 VOLUMES: Final = Resource("", "persistentvolumes")
-# The sources whose disks are in one zone: how messages show them, and the field that names the disk.
+# The sources whose disks are in one zone: their names in messages, and the field that identifies the disk.
 DISKS: Final = {
     "awsElasticBlockStore": ("AWS EBS volume", "volumeID"),
     "gcePersistentDisk": ("GCE PD volume", "pdName"),
@@ -65,7 +65,7 @@ class PersistentVolumeLabel(Plugin):
         return {**volume, "metadata": metadata, "spec": _with_affinity(volume["spec"], rules)}
 
     def _values(self, key: str, value: str, request: AdmissionRequest) -> list[str]:
-        """The zones of a zone label, of which there may be several."""
+        """The values of a label; a zone label may have several zones."""
         if key not in (self._zone, self._old_zone):
             return [value]
         zones = {zone.strip() for zone in value.split(ZONE_SEPARATOR)}

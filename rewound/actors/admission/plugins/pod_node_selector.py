@@ -1,4 +1,4 @@
-"""PodNodeSelector: the node selector of its namespace is merged into a new pod; a pod that contradicts it is refused.
+"""PodNodeSelector: merges the node selector of its namespace into a new pod, and rejects a pod that contradicts it.
 
 The namespace has its selector in an annotation; without it, the cluster default of the configuration applies. The
 configuration may also list, per namespace, the only labels that pods there may select nodes by.
@@ -74,7 +74,7 @@ def _refused(pod: Object, why: str) -> Forbidden:
 
 
 def parse_selector(text: str) -> Selector:
-    """The labels of `a=b, c=d`; ValueError if it is none."""
+    """The labels of `a=b, c=d`. Raises ValueError for anything else."""
     selector: Selector = {}
     for part in text.split(",") if text else ():
         sides = part.split("=")

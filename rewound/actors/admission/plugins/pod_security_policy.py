@@ -1,12 +1,12 @@
 """PodSecurityPolicy of v1.24: a pod must satisfy a policy that its creator or its service account may `use`.
 
-Two plugins with one name, because a plugin that waits for an authorizer has one step. The first one fills in, when a
-pod is created, what a policy requires: of the policies by name, the first one that the pod satisfies as it is, or else
-the first one that it satisfies with these values. The second one refuses pods that satisfy no policy, also when they
+Two plugins with one name, because a plugin that waits for an authorizer has one step. When a pod is created, the first
+one fills in what a policy requires. It chooses, by name, the first policy that the pod satisfies unchanged, otherwise
+the first one that it satisfies with these values. The second one rejects pods that satisfy no policy, also when they
 are updated, and starts with the policy that the annotation `psp` names.
 
 The API accepts policies whose rules lack the ranges or options that they need. Such a policy cannot be used: it admits
-no pod, and is left out like one that does not exist.
+no pod, and is ignored as if it did not exist.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 POLICIES: Final = Resource("policy", "podsecuritypolicies")
-GROUPS: Final = ("policy", "extensions")  # rights may name the group in which policies once were
+GROUPS: Final = ("policy", "extensions")  # permissions may name the former group of policies
 NAME: Final = "PodSecurityPolicy"
 # An update that changes only these is made by the garbage collector.
 COLLECTED: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
@@ -66,7 +66,7 @@ class PodSecurityPolicyDefaults(AsyncPlugin):
         return Admitted(self._annotated(pod, name))
 
     async def _chosen(self, request: AdmissionRequest) -> tuple[str, Object]:
-        """The policy, and the pod with what it fills in."""
+        """The policy, and the pod with the values that it fills in."""
         pod = request.object
         assert pod is not None
         changing: tuple[str, Object] | None = None
@@ -125,14 +125,14 @@ class _Policies:
         self._policies = CachedObjects(POLICIES, journal, feed, self._usable)
 
     def ordered(self, request: AdmissionRequest, first: str = "") -> list[tuple[str, Policy]]:
-        """By name, except the first one. Forbidden if there is none."""
+        """The policies by name, after `first`. Raises Forbidden if there is none."""
         policies = sorted(self._policies.all().items(), key=lambda one: (one[0] != first, one[0]))
         if not policies:
             raise forbidden(request, f"{NAME}: no providers available to validate pod request")
         return policies
 
     async def evaluate(self, policy: Policy, request: AdmissionRequest) -> tuple[Object, list[FieldError]]:
-        """The pod with what the policy fills in, and what violates the policy even then."""
+        """The pod with the values that the policy fills in, and its remaining violations."""
         pod = request.object
         assert pod is not None
         if request.in_thread:  # a large pod
@@ -147,7 +147,7 @@ class _Policies:
     async def refusal(
         self, request: AdmissionRequest, why: str, errors: dict[str, list[FieldError]]
     ) -> Forbidden:
-        """Shows the errors of the policies that may be used, and nothing of the others."""
+        """The error, with the violations of the policies that may be used, and nothing of the others."""
         shown = [
             str(error.cause())
             for name, found in sorted(errors.items())
@@ -652,7 +652,7 @@ def check_volumes(
 
 
 def _is_token(names: Names, allowed: Sequence[str], volume: Object) -> bool:
-    """The volume with the token of the service account is as good as the secret that it replaced."""
+    """Whether it is the volume with the service account token, which counts as the secret that it replaced."""
     projected = volume.get("projected")
     if "secret" not in allowed or projected is None:
         return False

@@ -1,7 +1,7 @@
 """PodTolerationRestriction: a pod gets the default tolerations of its namespace, and may have only allowed ones.
 
-Both lists are in annotations of the namespace; without them, those of the configuration apply. Pods that are not of the
-QoS class BestEffort also tolerate memory pressure.
+Both lists are in annotations of the namespace; without them, those of the configuration apply. Pods of other QoS
+classes than BestEffort also tolerate memory pressure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TYPES: Final[dict[str, type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tolerations:
-    """None: the list of the cluster applies."""
+    """The lists of a namespace. None: the list of the cluster applies."""
 
     default: Sequence[Object] | None = None
     allowed: Sequence[Object] | None = None

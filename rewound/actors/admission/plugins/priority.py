@@ -37,7 +37,7 @@ class PriorityClasses:
         return self._all().get(name)
 
     def default(self) -> Object | None:
-        """The default class; if there are several, that with the lowest value."""
+        """The default class; if there are several, the one with the lowest value."""
         marked = [one for one in self._all().values() if one.get("globalDefault")]
         return min(marked, key=_value, default=None)
 
@@ -119,7 +119,7 @@ class Priority(Plugin):
 
 
 def _keep(pod: Object, old: Object, *parts: str) -> Object | None:
-    """Keep fields that an update leaves out: clients that do not know them must not clear them."""
+    """Keep fields that an update omits: clients that do not know them must not clear them."""
     kept = {part: old["spec"][part] for part in parts if part in old["spec"] and part not in pod["spec"]}
     if not kept:
         return None

@@ -1,9 +1,9 @@
-"""Users grant no rights that they do not have: checks every write of a role or binding, after all mutations.
+"""Prevents privilege escalation: users can grant only permissions that they have. Checked after all mutations.
 
-Who writes a role needs every right in it, or the verb `escalate` on the role; who writes a binding needs every right of
-its role, or the verb `bind` on the role. An aggregation rule can gather any right, so it needs all of them. Members of
-system:masters and the server itself need nothing. A change of finalizers and owner references alone is not checked, so
-that others can complete a deletion. Validation comes later, as in v1.25.
+Writing a role needs every permission in it, or the verb `escalate` on the role; writing a binding needs every
+permission of its role, or the verb `bind` on the role. An aggregation rule can gather any permission, so it needs all
+of them. Members of system:masters and the server itself need nothing. A change of only finalizers and owner references
+is not checked, so that others can complete a deletion. Validation comes later, as in v1.25.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EVERYTHING: Final[tuple[Object, ...]] = (
 )
 NEEDS_EVERYTHING: Final = "must have cluster-admin privileges to use the aggregationRule"
 ROLE_PLURALS: Final = {"Role": "roles", "ClusterRole": "clusterroles"}
-# Metadata whose change alone grants no right.
+# Metadata whose change alone grants nothing.
 _HARMLESS: Final = frozenset(
     ("ownerReferences", "finalizers", "managedFields", "selfLink", "resourceVersion")
 )
@@ -83,7 +83,7 @@ class RoleEscalation(AsyncPlugin):
     async def _check_binding(self, request: AdmissionRequest, reference: Object, caller: User) -> None:
         kind, name = reference["kind"], reference["name"]
         if kind not in ROLE_PLURALS:
-            return  # validation refuses it
+            return  # validation rejects it
         plural = ROLE_PLURALS[kind]
         if await self._may(caller, "bind", plural, request.namespace, name):
             return
@@ -161,7 +161,7 @@ def _changes_only_harmless_metadata(new: Object, old: Object | None) -> bool:
 
 
 def _compared(one: Object) -> Object:
-    """Without metadata that is harmless; what is empty counts as absent."""
+    """The object without harmless metadata; empty values count as absent."""
     compared = {key: value for key, value in one.items() if value and key != "metadata"}
     compared["metadata"] = {
         key: value for key, value in one["metadata"].items() if value and key not in _HARMLESS

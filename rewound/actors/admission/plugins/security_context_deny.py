@@ -1,4 +1,4 @@
-"""SecurityContextDeny: refuses pods that choose users, groups or SELinux options themselves."""
+"""SecurityContextDeny: rejects pods that set users, groups or SELinux options themselves."""
 
 from __future__ import annotations
 

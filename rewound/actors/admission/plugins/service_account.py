@@ -1,7 +1,7 @@
 """ServiceAccount: every pod runs as a service account of its namespace and gets that account's token in a volume.
 
-Mirror pods of static pods get no service account and may not reference any, nor secrets. The service account controller
-creates the account `default` shortly after the namespace; a pod that is created before that is admitted with it too.
+Mirror pods of static pods get no service account and may reference neither one nor secrets. The service account
+controller creates the account `default` shortly after the namespace; a pod created before that is admitted with it too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from rewound.journal.records import Event
 PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"
 TOKEN_SECONDS: Final = 3607  # an hour; the extra seconds identify tokens of this volume, as in Kubernetes
-# Accounts that are cached, parsed, because every pod needs one: as many, each of up to so many bytes in JSON.
+# Parsed accounts are cached, because every pod needs one: this many, each of up to this many bytes of JSON.
 MAX_CACHED, LARGEST_CACHED = 1024, 4096
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Accounts:
-    """Stored service accounts, of which those that were used last are cached, parsed, until they change."""
+    """Stored service accounts; the most recently used are cached, parsed, until they change."""
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
@@ -104,7 +104,7 @@ class ServiceAccount(Plugin):
             self._refuse_unlisted(pod, account, request)
 
     def _refuse_unlisted(self, pod: Object, account: Object, request: AdmissionRequest) -> None:
-        """Refuse secrets that the account does not list, if its annotation enforces mountable secrets."""
+        """Reject secrets that the account does not list, if its annotation enforces mountable secrets."""
         if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
             why = _unlisted(pod["spec"], account, added=bool(request.subresource))
             if why:
@@ -177,7 +177,7 @@ class ServiceAccount(Plugin):
 
 
 def _suffix(seed: str) -> str:
-    """Five letters that depend only on the pod, so that a create which is decided again gets the same."""
+    """Five letters that depend only on the pod, so that a create that is decided again gets the same."""
     number = zlib.crc32(seed.encode())
     letters = []
     for _ in range(5):
@@ -203,7 +203,7 @@ def _refuse_references(pod: Object, request: AdmissionRequest) -> None:
 
 
 def _unlisted(spec: Object, account: Object, *, added: bool) -> str:
-    """Why a secret of the pod is refused because its account does not list it; "" if none is."""
+    """Why a secret of the pod is rejected because its account does not list it; "" if none is."""
     name = account["metadata"]["name"]
     listed = {one.get("name") for one in account.get("secrets", ())}
     no_secret = f"is not allowed because service account {name} does not reference that secret"

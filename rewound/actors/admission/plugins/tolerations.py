@@ -8,7 +8,7 @@ from rewound.actors.messages import Object
 
 
 def merged(first: Sequence[Object], second: Sequence[Object]) -> list[Object]:
-    """Both lists, without each toleration that another one covers; of equal ones the first stays."""
+    """Both lists without redundant tolerations (covered by another); of equal ones the first stays."""
     every, kept = [*first, *second], list[Object]()
     for index, one in enumerate(every):
         if any(covers(other, one) for other in kept):

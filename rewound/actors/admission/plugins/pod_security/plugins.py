@@ -1,4 +1,4 @@
-"""PodSecurity: refuses pods that violate the enforced level of their namespace, and warns about what else does.
+"""PodSecurity: rejects pods that violate the enforced level of their namespace, and warns about other violations.
 
 Four plugins with one name: `PodSecurity` for pods, `PodSecurityOfTemplates` for objects with a pod template,
 `PodSecurityOfNamespaces` for labels of namespaces, and `PodSecurityOfExistingPods` for namespaces that get a stricter
@@ -71,11 +71,11 @@ PODS: Final = Resource("", "pods")
 
 
 class PodSecurity(Plugin):
-    """PodSecurity for pods: refuses those that violate the enforced level of their namespace.
+    """PodSecurity for pods: rejects those that violate the enforced level of their namespace.
 
-    Of the updates, only those are evaluated that change what a check reads and an update can change: the image
-    of a container, the seccomp annotation of a container, or a new ephemeral container. So a pod that was
-    admitted before its namespace became stricter can still get labels, finalizers and a status.
+    Of the updates, it evaluates only those that change what a check reads and an update can change: the image or the
+    seccomp annotation of a container, or a new ephemeral container. So a pod that was admitted before its namespace
+    became stricter can still get labels, finalizers and a status.
     """
 
     name = "PodSecurity"
@@ -148,7 +148,7 @@ _PATHS: Final = {
 class PodSecurityOfTemplates(Plugin):
     """PodSecurity for objects with a pod template: warns about templates whose pods would violate a level.
 
-    Never refuses: the enforced level concerns the pods that a controller creates from the template.
+    Never rejects: the enforced level applies to the pods that a controller creates from the template.
     """
 
     name = "PodSecurity"
@@ -172,7 +172,7 @@ class PodSecurityOfTemplates(Plugin):
 
 
 def _template(request: AdmissionRequest) -> Object | None:
-    """None for a ReplicationController without one."""
+    """The pod template; None for a ReplicationController without one."""
     found = request.object
     for member in _PATHS[request.definition.resource]:
         if found is None:
@@ -182,11 +182,9 @@ def _template(request: AdmissionRequest) -> Object | None:
 
 
 class PodSecurityOfNamespaces(Plugin):
-    """PodSecurity for namespaces: refuses labels that are not a policy, and warns when an exempt namespace has a
-    policy.
+    """PodSecurity for namespaces: rejects invalid policy labels, and warns if an exempt namespace has a policy.
 
-    Labels that were wrong before stay allowed: an update that is about something else must not fail because of
-    them.
+    Labels that were already invalid stay allowed: an unrelated update must not fail because of them.
     """
 
     name = "PodSecurity"
@@ -253,10 +251,9 @@ class _Candidates:
 class PodSecurityOfExistingPods(AsyncPlugin):
     """PodSecurity for a namespace that gets a stricter level: warns about existing pods that violate it.
 
-    Nothing happens to these pods; the warnings list what would not start again. At most 3,000
-    pods are evaluated, and for at most a second: first the pods without a controller and one pod of each
-    controller, then the others. The work runs in a task of its own, in turns; the namespace itself is changed
-    when it is done.
+    Nothing happens to these pods; the warnings list those that would be rejected if created again. At most 3,000 pods
+    are evaluated, and for at most a second: first the pods without a controller and one pod of each controller, then
+    the others. The work runs in its own task, in turns; the namespace is changed when it is done.
     """
 
     name = "PodSecurity"
@@ -310,7 +307,7 @@ class PodSecurityOfExistingPods(AsyncPlugin):
         return [*warnings, *sorted(_described(one, why) for why, one in offenders.items())]
 
     async def _candidates(self, namespace: str) -> list[str]:
-        """Reads the names in turns; each turn has a read transaction of its own."""
+        """Reads the names in turns, each with its own read transaction."""
         found = _Candidates()
         after: tuple[str, str] | None = None
         while True:
@@ -359,7 +356,7 @@ class PodSecurityOfExistingPods(AsyncPlugin):
         with self._journal.read() as view:
             row = view.get(self._pods, namespace, name)
         if row is None:
-            return ""  # deleted meanwhile
+            return ""  # deleted in the meantime
         if len(row.body) < LARGE_BYTES:
             return self._reasons_of(row.body, enforce)
         return await trio.to_thread.run_sync(self._reasons_of, row.body, enforce)
@@ -386,7 +383,7 @@ ALLOW, DENY = "allow", "deny"
 
 
 class Evaluation(NamedTuple):
-    """What one count of evaluations is about."""
+    """The labels of one count of evaluations."""
 
     decision: str
     policy_level: str
@@ -398,7 +395,7 @@ class Evaluation(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What one count of exemptions or errors is about."""
+    """The labels of one count of exemptions or errors."""
 
     request_operation: str
     resource: str
@@ -424,8 +421,8 @@ class Counts(Generic[Key]):
 class Evaluations:
     """Evaluates pods and pod templates against the policy of their namespace, and counts the outcomes.
 
-    The counts are the metrics pod_security_evaluations_total, _exemptions_total and _errors_total of v1.25, by
-    its labels.
+    The counts are the metrics pod_security_evaluations_total, _exemptions_total and _errors_total of v1.25, by its
+    labels.
     """
 
     def __init__(
@@ -436,10 +433,10 @@ class Evaluations:
         self._annotation_prefix = annotation_prefix
         self.evaluations = Counts[Evaluation]()
         self.exemptions = Counts[Subject]()
-        self.errors = Counts[Subject]()  # labels that are not a policy
+        self.errors = Counts[Subject]()  # invalid policy labels
 
     def is_exempt(self, request: AdmissionRequest) -> bool:
-        """By its namespace or its user."""
+        """Whether the namespace or the user of a request is exempt."""
         given = self._configuration
         if request.namespace in given.exempt_namespaces:
             self._exempt(request, "namespace")
@@ -460,7 +457,7 @@ class Evaluations:
         self._annotate(request, "exempt", by)
 
     def admit_privileged(self, request: AdmissionRequest) -> None:
-        """A pod in a namespace where no mode has a check: almost every pod of a cluster without labels."""
+        """Count a pod in a namespace where no mode has a check: almost every pod of a cluster without labels."""
         key = _PRIVILEGED.get((request.operation, request.subresource))
         if key is None:
             key = _evaluation(request, ALLOW, LevelVersion(), ENFORCE)
@@ -470,7 +467,7 @@ class Evaluations:
     def evaluate(
         self, request: AdmissionRequest, found: NamespacePolicy, pod: EvaluatedPod, *, enforced: bool
     ) -> None:
-        """Refuse a pod that violates the enforced level; annotate and warn as the other two modes say."""
+        """Reject a pod that violates the enforced level; annotate and warn by the other two modes."""
         if pod.spec.get("runtimeClassName") in self._configuration.exempt_runtime_classes:
             self._exempt(request, "runtimeClass")
             return
@@ -521,7 +518,7 @@ def _subject(request: AdmissionRequest) -> Subject:
 
 
 def _known_version(level: LevelVersion) -> str:
-    """As v1.25 names it in the metric, where there must be few different versions."""
+    """The version as v1.25 names it in the metric, which must have few different versions."""
     if level.level == PRIVILEGED or level.version == LATEST:
         return LATEST
     return level.version if int(level.version.removeprefix("v1.")) <= NEWEST else "future"

@@ -34,7 +34,7 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
-LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from the least strict to the strictest
+LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from the least to the most strict
 LATEST: Final = "latest"
 ENFORCE, AUDIT, WARN = "enforce", "audit", "warn"
 MODES: Final = (ENFORCE, AUDIT, WARN)
@@ -53,7 +53,7 @@ class LevelVersion(NamedTuple):
         return f"{self.level}:{self.version}"
 
     def equivalent(self, other: LevelVersion) -> bool:
-        """Privileged is the same in all versions."""
+        """Whether both mean the same; privileged is the same in all versions."""
         return self == other or self.level == other.level == PRIVILEGED
 
 
@@ -79,7 +79,7 @@ FULLY_PRIVILEGED: Final = Policy()
 
 
 class NamespacePolicy(NamedTuple):
-    """The policy of a namespace, and what is wrong with the labels that say it."""
+    """The policy of a namespace, and the errors in its labels."""
 
     policy: Policy
     errors: tuple[FieldError, ...] = ()
@@ -158,7 +158,7 @@ class PodSecurityConfiguration:
 
 
 def parse_configuration(names: Names, given: PluginConfiguration | None) -> PodSecurityConfiguration:
-    """AdmissionConfigurationError for what is wrong with it."""
+    """Parse the configuration. Raises AdmissionConfigurationError if it is invalid."""
     if given is None:
         return PodSecurityConfiguration()
     group = names.group("pod-security.admission.config")
@@ -235,7 +235,7 @@ class NamespacePolicies:
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def of(self, namespace: str) -> NamespacePolicy | None:
-        """None if there is no such namespace. Any thread may call it."""
+        """The policy; None if there is no such namespace. Any thread may call it."""
         return self._known.get(namespace) or self._look_up(namespace)
 
     def _look_up(self, namespace: str) -> NamespacePolicy | None:
@@ -243,7 +243,7 @@ class NamespacePolicies:
             row = view.get(self._type_id, "", namespace)
         if row is None:
             return None
-        # Not over what the feed has put there meanwhile, if this is the worker thread.
+        # In the worker thread: do not overwrite what the feed has put there meanwhile.
         return self._known.setdefault(namespace, self._labels.policy_of(unpack_labels(row.facts)))
 
     def _committed(self, events: Sequence[Event]) -> None:

@@ -1,12 +1,12 @@
 """The Pod Security Standards: the checks of the levels baseline and restricted, and which of them each version has.
 
-Every check holds from a version on, some in a later form from a later version on. Versions above the last one at which
-something changed, and `latest`, are the same as that one. At the level restricted, a check may take the place of one of
-baseline. The order of the checks is the order in the message: those of baseline, then those of restricted, by id.
+Every check applies from some version, some in another form from a later version. Versions after the last change, and
+`latest`, equal the version of that change. At the level restricted, a check may replace one of baseline. The order of
+the checks is the order in the message: those of baseline, then those of restricted, by id.
 
-A check takes a pod and returns what is wrong with it, in the words of v1.25, which people and tools match on. Those of
-baseline prevent known ways to get more rights on a node; those of restricted say what a hardened pod must and must not
-set. From v1.25 on, some of restricted do not apply to pods with `os: windows`, which cannot set the fields.
+A check takes a pod and returns its violations in the words of v1.25, which people and tools match on. Those of baseline
+prevent known privilege escalations on a node; those of restricted say what a hardened pod must and must not set. Since
+v1.25, some of restricted do not apply to pods with `os: windows`, which cannot set the fields.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def host_ports(pod: EvaluatedPod) -> Violation | None:
     if not named:
         return None
     verb = "uses" if len(named) == 1 else "use"
-    listed = ", ".join(sorted(ports))  # as text: 8080 comes before 90
+    listed = ", ".join(sorted(ports))  # sorted as text: 8080 before 90
     return Violation("hostPort", f"{containers(named)} {verb} {plural('hostPort', ports)} {listed}")
 
 
@@ -251,7 +251,7 @@ def _is_wrong_selinux(options: Object) -> bool:
 
 
 def _selinux_words(options: list[Object]) -> str:
-    """Names user and role only beside a wrong type, as v1.25 does."""
+    """Names user and role only next to a wrong type, as v1.25 does."""
     types = sorted({one.get("type", "") for one in options} - SELINUX_TYPES)
     if not types:
         return ""
@@ -453,7 +453,7 @@ _EMPTY: Object = {}
 
 
 class Violation(NamedTuple):
-    """One check that a pod fails: what it is about, and where in the pod."""
+    """A check that a pod fails: its subject, and where in the pod."""
 
     reason: str
     detail: str
@@ -466,7 +466,7 @@ class Container(NamedTuple):
 
 
 class EvaluatedPod:
-    """Made once for all checks of a pod."""
+    """Created once for all checks of a pod."""
 
     __slots__ = ("annotations", "containers", "context", "is_windows", "spec", "volumes")
 

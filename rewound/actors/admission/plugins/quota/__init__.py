@@ -1,1 +1,1 @@
-"""ResourceQuota: `usage` counts what an object uses, `accounts` what a namespace uses, `resource_quota` refuses."""
+"""ResourceQuota: `usage` measures an object, `accounts` sums up a namespace, `resource_quota` rejects writes."""

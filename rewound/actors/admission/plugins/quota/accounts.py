@@ -1,4 +1,4 @@
-"""What the objects of each namespace with quotas use of them, exactly: stored objects, and writes that are under way.
+"""The exact usage of quotas in each namespace that has some: by stored objects, and by writes in progress.
 
 `QuotaAccounts` serves admission and the controller of quota status; the feed keeps it up to date. A namespace is
 counted when its `Account` is first needed, and again when a quota of it is created, deleted or gets another spec. The
@@ -48,7 +48,7 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.view import View
 
-FEW: Final = 64  # objects that are parsed on the event loop: about two milliseconds
+FEW: Final = 64  # objects parsed on the event loop: about two milliseconds
 
 QuotaKey = tuple[str, str]  # namespace and name of a quota
 Changed = Callable[[QuotaKey], None]
@@ -67,16 +67,16 @@ class QuotaAccounts:
         self._reservations: dict[str, dict[object, Demand]] = {}
         self._listeners: list[Changed] = []
         self._charge: Callable[[QuotaKey, dict[str, str]], None] | None = None
-        self._charges: dict[str, Callable[[], None]] = {}  # of each namespace with writes under way
+        self._charges: dict[str, Callable[[], None]] = {}  # of each namespace with writes in progress
         feed.follow(self._committed)
 
     @property
     def version(self) -> int:
-        """All changes up to it are in the accounts."""
+        """The accounts include all changes up to this version."""
         return self._feed.head
 
     def write_with(self, charge: Callable[[QuotaKey, dict[str, str]], None]) -> None:
-        """Call `charge` with what a quota is used, right after writes that use it were submitted."""
+        """Call `charge` with the usage of a quota, right after writes that use it were submitted."""
         self._charge = charge
 
     def listen(self, changed: Changed) -> None:
@@ -84,13 +84,13 @@ class QuotaAccounts:
         self._listeners.append(changed)
 
     def quotas_of(self, namespace: str) -> QuotaSet | None:
-        """None if the namespace has no quotas. Not in a thread."""
+        """The quotas of a namespace; None if it has none. Not for threads."""
         if self._sets is None:
             self._sets = self._read()
         return self._sets.get(namespace)
 
     def has_no_quotas(self, namespace: str) -> bool:
-        """Whether a namespace has none; False if quotas were not read yet. Not in a thread."""
+        """Whether a namespace has none; False if quotas were not read yet. Not for threads."""
         return self._sets is not None and namespace not in self._sets
 
     def all_quotas(self) -> list[QuotaKey]:
@@ -98,7 +98,7 @@ class QuotaAccounts:
         return [(namespace, name) for namespace, quotas in self._quotas.items() for name in quotas]
 
     def account(self, namespace: str) -> Account | None:
-        """None if it has to be counted in a thread first. The namespace must have quotas."""
+        """The account; None if it must first be counted in a thread. The namespace must have quotas."""
         found = self._accounts.get(namespace)
         if found is not None:
             return found
@@ -113,7 +113,7 @@ class QuotaAccounts:
         return counted
 
     def scan(self, quotas: QuotaSet) -> Account:
-        """Count a namespace. In a thread."""
+        """Count a namespace, in a thread."""
         counted = Account(quotas)
         with self._journal.read() as view:
             counted.count(view)
@@ -122,7 +122,7 @@ class QuotaAccounts:
         return counted
 
     def install(self, counted: Account) -> None:
-        """Use an account that was counted, unless the quotas have changed meanwhile or another one was quicker."""
+        """Use a counted account, unless the quotas have changed meanwhile or another one was faster."""
         namespace = counted.quotas.namespace
         if self.quotas_of(namespace) is not counted.quotas or namespace in self._accounts:
             return
@@ -146,7 +146,7 @@ class QuotaAccounts:
                 self._charges.pop(namespace, None)
             current = self._accounts.get(namespace)
             if current is not None:
-                # A quota may have changed meanwhile: then the demand was reserved again, in the new account.
+                # If a quota changed in the meantime, the demand was reserved again, in the new account.
                 released = charges if current is account else current.quotas.charges(demand)
                 current.release(released)
                 if not durable:  # a status may have been written with it
@@ -155,21 +155,21 @@ class QuotaAccounts:
         return release
 
     def companion(self, namespace: str) -> Callable[[], None]:
-        """Writes what the quotas of a namespace are used; the same for all writes that are under way there."""
+        """A function that writes the usage of a namespace's quotas; the same for all writes in progress there."""
         found = self._charges.get(namespace)
         if found is None:
             found = self._charges[namespace] = partial(self._write_used, namespace)
         return found
 
     def _write_used(self, namespace: str) -> None:
-        """With what is reserved: the writes that the actor has just submitted."""
+        """Including reservations: the writes that the actor has just submitted."""
         account = self._accounts.get(namespace)
         if account is not None and self._charge is not None:
             for index, used in account.used_and_reserved():
                 self._charge((namespace, account.quotas.quotas[index].name), texts_of(used))
 
     def end(self, account: Account, now: int) -> None:
-        """Stop to count pods whose time is over."""
+        """Stop counting pods whose time is over."""
         self._report(account, account.end(now))
 
     def _follow(self, account: Account, view: View, head: int) -> None:
@@ -243,10 +243,10 @@ class Exceeded:
 
 
 class Account:
-    """What the objects of one namespace use of its quotas, exactly: stored objects, and writes that are under way.
+    """The exact usage of one namespace's quotas: by stored objects, and by writes in progress.
 
-    An account is counted once from the journal and then follows its events. Writes that admission allowed are
-    reserved until they are durable or failed, so that any number of concurrent writes stays within the quotas.
+    An account is counted once from the journal and then follows its events. Writes that admission allowed are reserved
+    until they are durable or failed, so that any number of concurrent writes stays within the quotas.
     """
 
     def __init__(self, quotas: QuotaSet) -> None:
@@ -255,12 +255,12 @@ class Account:
         self.used: list[dict[str, Amount]] = [dict.fromkeys(known, ZERO) for known in quotas.known]
         self._reserved: list[dict[str, Amount]] = [{} for _ in quotas.quotas]
         self._charges: dict[Key, Charges] = {}  # of measured objects
-        # Pods that are being deleted, and when they stop to count.
+        # Pods that are being deleted, and when they stop counting.
         self._ending: dict[Key, tuple[int, Demand]] = {}
         self._schedule: list[tuple[int, Key]] = []
 
     def count(self, view: View) -> None:
-        """Count all objects as of the view; only of a new account."""
+        """Count all objects as of the view; only for a new account."""
         namespace, self.offset = self.quotas.namespace, view.head
         for type_id, charges in self.quotas.counted.items():
             number = whole(view.count(type_id, namespace))
@@ -303,7 +303,7 @@ class Account:
             if demand.until:
                 self._ending[key] = demand.until, demand
                 heapq.heappush(self._schedule, (demand.until, key))
-                # Without a change yet, but the controller must know when to come back.
+                # Nothing has changed yet, but the controller must know when to check again.
                 return self._replace(before, after) | {index for index, usage in enumerate(after) if usage}
         return self._replace(before, after)
 
@@ -320,7 +320,7 @@ class Account:
         return frozenset(changed)
 
     def end(self, now: int) -> frozenset[int]:
-        """Stop to count pods whose time is over; returns the indexes of the quotas whose usage has changed."""
+        """Stop counting pods whose time is over; returns the indexes of the quotas whose usage has changed."""
         changed = frozenset[int]()
         while self._schedule and self._schedule[0][0] < now:
             until, key = heapq.heappop(self._schedule)
@@ -331,7 +331,7 @@ class Account:
 
     @property
     def next_end(self) -> int | None:
-        """When the next pod stops to count, in microseconds since 1970."""
+        """When the next pod stops counting, in microseconds since 1970."""
         return self._schedule[0][0] if self._schedule else None
 
     def exceeded(self, charges: Charges) -> Exceeded | None:
@@ -361,7 +361,7 @@ class Account:
             add(reserved, usage)
 
     def used_and_reserved(self) -> Iterator[tuple[int, dict[str, Amount]]]:
-        """The index of each quota that writes under way use, and what is used with these."""
+        """The index of each quota that writes in progress use, and the usage including these."""
         for index, reserved in enumerate(self._reserved):
             if any(nanos for nanos, _ in reserved.values()):
                 used = dict(self.used[index])
@@ -384,7 +384,7 @@ Charges = tuple[Usage, ...]  # one usage for each quota
 class Quota:
     name: str
     hard: Usage
-    texts: Mapping[str, str]  # `hard` as it is stored
+    texts: Mapping[str, str]  # `hard` as stored
     scopes: tuple[Requirement, ...]
 
     def selects(self, pod: PodTraits | None) -> bool:
@@ -400,7 +400,7 @@ def parse_quota(stored: Object) -> Quota:
 
 
 class QuotaSet:
-    """All quotas of a namespace in the order of their names. It never changes."""
+    """All quotas of a namespace in the order of their names. Immutable."""
 
     def __init__(
         self, namespace: str, quotas: Mapping[str, Quota], measures: tuple[Measure, ...], journal: Journal
@@ -424,7 +424,7 @@ class QuotaSet:
         )
 
     def _counted(self, names: set[str], journal: Journal) -> dict[int, Charges]:
-        """What each object of a kind is charged of which only the number counts, by type id."""
+        """The charge of one object, by type id, for kinds of which only the number counts."""
         usages: dict[int, dict[str, Amount]] = {}
         for name in names:
             counted = name if name in OLD_COUNTS else name.removeprefix(COUNT)
@@ -449,6 +449,6 @@ class QuotaSet:
 
 
 def _charge_of_one(usage: Usage, quota: Quota) -> Usage:
-    """Quotas with scopes count pods only: in these, the number of other objects stays 0."""
+    """Quotas with scopes count only pods: in these, the number of other objects stays 0."""
     selected = select(usage, quota.hard)
     return dict.fromkeys(selected, ZERO) if quota.scopes else selected

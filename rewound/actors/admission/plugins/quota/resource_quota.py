@@ -105,7 +105,7 @@ class ResourceQuota(Plugin):
             quotas = current
 
     def _reserve(self, request: AdmissionRequest, demand: Demand) -> bool:
-        """Reserve the demand or refuse the write; False if the namespace must be counted first."""
+        """Reserve the demand or reject the write; False if the namespace must be counted first."""
         if self._accounts.quotas_of(request.namespace) is None:
             return True  # the last quota was deleted while a thread worked
         account = self._accounts.account(request.namespace)
@@ -127,7 +127,7 @@ class ResourceQuota(Plugin):
 
 
 def _check_containers(request: AdmissionRequest, quotas: tuple[Quota, ...], demand: Demand) -> None:
-    """Refuse a pod with a container that does not say how much CPU or memory it uses, if a quota limits that."""
+    """Reject a pod with a container that does not specify CPU or memory, if a quota limits that."""
     assert request.object is not None
     for quota in quotas:
         required = REQUIRED_OF_CONTAINERS & quota.hard.keys()

@@ -1,8 +1,8 @@
 """How much of each countable resource an object uses: pods, services and claims; of all other kinds only the number.
 
-The names are those of v1.25: `cpu` and `requests.cpu` mean the same, `pods` counts pods that have not ended and
-`count/pods` all pods that are stored. The scopes of a quota select pods; objects of other kinds are counted by quotas
-without scopes only. Sums of amounts keep the style (binary or decimal suffixes) of their first addend that is not zero.
+The names are those of v1.25: `cpu` and `requests.cpu` mean the same, `pods` counts unfinished pods and `count/pods` all
+stored pods. The scopes of a quota select pods; only quotas without scopes count objects of other kinds. Sums of amounts
+keep the style (binary or decimal suffixes) of their first nonzero addend.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rewound.actors.names import Names
 
 @dataclass(frozen=True, slots=True)
 class PodTraits:
-    """What scopes ask of a pod."""
+    """The properties of a pod that scopes select by."""
 
     terminating: bool  # it has an activeDeadlineSeconds
     best_effort: bool
@@ -149,7 +149,7 @@ def largest(total: dict[str, Amount], usage: Usage) -> None:
 
 
 def increase(new: Usage, old: Usage) -> dict[str, Amount]:
-    """What the new usage has more than the old one."""
+    """By how much the new usage exceeds the old one."""
     more = {name: (amount[0] - old.get(name, ZERO)[0], amount[1]) for name, amount in new.items()}
     return {name: amount for name, amount in more.items() if amount[0] > 0}
 
@@ -165,7 +165,7 @@ CLAIMS: Final = Resource("", "persistentvolumeclaims")
 REQUESTS: Final = "requests."
 LIMITS: Final = "limits."
 COUNT: Final = "count/"
-# Kinds that had a name of their own before `count/`.
+# Kinds that had their own name before `count/`.
 OLD_COUNTS: Final = frozenset(("configmaps", "resourcequotas", "replicationcontrollers", "secrets"))
 SERVICE_NAMES: Final = frozenset(
     ("count/services", "services", "services.nodeports", "services.loadbalancers")
@@ -189,11 +189,11 @@ REQUIRED_OF_CONTAINERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one object uses, before it is known which quotas count it."""
+    """The usage of one object, before it is known which quotas count it."""
 
     usage: Usage
     pod: PodTraits | None = None  # None: not a pod
-    until: int = 0  # microseconds since 1970, when a pod that is being deleted stops to count; 0: never
+    until: int = 0  # when a pod that is being deleted stops counting, in microseconds since 1970; 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def measures(names: Names, *, expansion_recovery: bool = False) -> tuple[Measure
 
 
 def number_measure(resource: Resource) -> Measure:
-    """Of a kind of which only the number counts."""
+    """For a kind of which only the number counts."""
     usage = {f"{COUNT}{resource}": ONE}
     if str(resource) in OLD_COUNTS:
         usage[str(resource)] = ONE
@@ -269,7 +269,7 @@ def pod_amounts(spec: Object, part: str) -> dict[str, Amount]:
 
 
 def _end_of_deletion(metadata: Object) -> int:
-    """A pod whose node is lost stays for ever; it counts until its grace period has passed once more."""
+    """A pod whose node is lost stays forever; it counts until its grace period has passed once more."""
     if "deletionTimestamp" not in metadata or "deletionGracePeriodSeconds" not in metadata:
         return 0
     grace: int = metadata["deletionGracePeriodSeconds"]
@@ -277,7 +277,7 @@ def _end_of_deletion(metadata: Object) -> int:
 
 
 def missing_of_containers(spec: Object, required: Iterable[str]) -> str:
-    """Which required amounts containers lack, such as `cpu for: a,b; memory for: b`; "" if they have all."""
+    """The required amounts that containers lack, such as `cpu for: a,b; memory for: b`; "" if none."""
     containers = (*(spec["containers"] or ()), *spec.get("initContainers", ()))
     parts = []
     for name in sorted(required):
@@ -345,6 +345,6 @@ class ClaimMeasure:
         return amount
 
     def _class_of(self, claim: Object) -> str:
-        """The class in the older annotation, or else in the spec."""
+        """The class in the older annotation, otherwise in the spec."""
         annotated = claim["metadata"].get("annotations", {}).get(self._class_key)
         return str(annotated if annotated is not None else claim["spec"].get("storageClassName", ""))
