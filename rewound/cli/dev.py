@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewound.gateway.pipeline.route import PAGE_PATH
+from rewound.testing.killed import exit_code
 
 if TYPE_CHECKING:
     from rewound.testing.fixture.rewound import Rewound
@@ -165,7 +166,7 @@ def run_command(command: list[str], environment: dict[str, str]) -> int:
         child = subprocess.Popen(command, env=environment)
         passed_on.send_to(child)
         code = _wait(child)
-    return code if code >= 0 else 128 - code
+    return exit_code(code)
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:

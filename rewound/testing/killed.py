@@ -1,4 +1,4 @@
-"""Says in words which signal ended a process, and what to look at first.
+"""Describes how a process ended: its exit code as shells count, and in words which signal killed it.
 
 It imports nothing but the standard library: the programs of `rewound envtest` run without site-packages.
 """
@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import signal
 
+KILLED = 128  # and the number of the signal
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT")
+
+
+def exit_code(code: int) -> int:
+    """The exit code that a shell reports; `code` is negative if a signal ended the process, as in `subprocess`."""
+    return code if code >= 0 else KILLED - code
 
 
 def killed_by(number: int) -> str:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 LENGTH: Final = 4  # bytes before a request to the zygote
-DESCRIPTORS: Final = 4  # with it: the server's end of the line, and standard input, output and error
+# With it: twice the server's end of the line, for the zygote and for the server, and standard input, output and error.
+DESCRIPTORS: Final = 5
 DESCRIPTION: Final = "/rewound"  # path at which the API server asks for the folder
 TEMPLATE: Final = "template"  # of a data folder, in the folder of the programs
 # What envtest names the folders that it creates, and removes again if it gets to it.
@@ -239,9 +240,9 @@ def run_api_server(assets: str, arguments: list[str]) -> int:
         if more:
             return
         # The server has ended and sent its exit code, or was killed.
-        code = received[-1] if received else end_code(os.waitpid(own, 0)[1]) if own else 1
-        if code > KILLED:
-            _say_killed(code - KILLED)
+        code = received[-1] if received else _exit_code(os.waitpid(own, 0)[1]) if own else 1
+        if code > _KILLED:
+            _say_killed(code - _KILLED)
         sys.exit(code)
 
     _until_ended(os.getppid(), {ours: receive})
@@ -316,7 +317,7 @@ def _ask_zygote(request: bytes, theirs: socket.socket) -> bool:
     try:
         with socket.socket(socket.AF_UNIX) as control:
             control.connect(path)
-            socket.send_fds(control, [request[:LENGTH]], [theirs.fileno(), 0, 1, 2])
+            socket.send_fds(control, [request[:LENGTH]], [theirs.fileno()] * 2 + [0, 1, 2])
             control.sendall(request[LENGTH:])
             return control.recv(1) == b"f"  # it has forked
     except OSError:
@@ -334,13 +335,13 @@ def decoded(body: bytes) -> list[list[str]]:
     return [[os.fsdecode(one[1:]) for one in strings.split(b"\0") if one] for strings in body.split(b"\0\0")]
 
 
-KILLED: Final = 128  # and the number of a signal: how shells write that a signal ended a process
+_KILLED: Final = 128  # and the number of a signal: how shells write that a signal ended a process
 
 
-def end_code(status: int) -> int:
+def _exit_code(status: int) -> int:
     """The exit code that a shell would give for what `waitpid` returned."""
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else KILLED - code
+    return code if code >= 0 else _KILLED - code
 
 
 def _start(module: str, inherited: list[int], *arguments: str, attached: bool = False) -> int:
@@ -376,7 +377,7 @@ def _root() -> str:
 
 def _until_ended(process: int, handlers: dict[socket.socket, Callable[[], None]]) -> None:
     """Call the handler of each socket that is readable, until a process has ended that is not a child of ours."""
-    ended = end_of(process)
+    ended = _end_of(process)
     watched: list[Any] = [*handlers] if ended is None else [*handlers, ended]
     while True:
         readable, _, _ = select.select(watched, [], [], 1.0)
@@ -386,7 +387,7 @@ def _until_ended(process: int, handlers: dict[socket.socket, Callable[[], None]]
             handlers[one]()
 
 
-def end_of(process: int) -> int | None:
+def _end_of(process: int) -> int | None:
     """A file descriptor that becomes readable when a process ends; None where the system has no such thing, and after
     its end: who waits also looks once a second.
     """
