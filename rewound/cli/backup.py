@@ -70,7 +70,7 @@ def _backup(options: Options) -> int:
 
 
 def _print(options: Options, text: str, head: int) -> None:
-    """A line for people, or a document in a line."""
+    """Print a line of text, or a JSON document on one line."""
     print(
         json.dumps({"file": str(options.to), "head": head}) if options.output == "json" else text, flush=True
     )

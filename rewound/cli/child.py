@@ -50,7 +50,7 @@ async def _run(settings: Settings, role: Role) -> None:
             async def ready() -> None:
                 gc.freeze()
                 gc.enable()
-                await link.tell_ready()
+                await link.report_ready()
                 nursery.start_soon(import_used_later)
 
             if role.name == WRITER:

@@ -1,7 +1,7 @@
-"""What all commands but `rewound serve` share: their errors, what they return to the shell, and an end by SIGTERM.
+"""Errors, exit codes and signals of all commands but `rewound serve`.
 
-Exit codes: 130 after Ctrl-C, 141 when the reader of the output has closed the pipe, and those of errors, which a line
-reports: one sentence that says what is wrong and what to do next.
+Exit codes: 130 after Ctrl-C, 141 when the reader of the output has closed the pipe, and those of errors. An error is
+reported in one sentence that says what is wrong and what to do next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Failures = Sequence[
 
 
 def run_command(run: Callable[[], int], failures: Failures) -> int:
-    """Run a command and report its errors; any other is a bug."""
+    """Run a command and report the errors that it expects; any other error is a bug."""
     try:
         code = run()
         sys.stdout.flush()
@@ -60,7 +60,7 @@ def _fail(error: Exception, code: int) -> int:
 
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """Turns SIGTERM into an exception, so that an interrupted command removes its temporary files.
+    """Turn SIGTERM into an exception, so that an interrupted command removes its temporary files.
 
     Without this, SIGTERM would end the process at once and leave a temporary folder or file.
     """
@@ -76,7 +76,7 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 async def cancel_on_signal(scope: Any) -> None:
-    """Ends a trio scope by SIGTERM or Ctrl-C."""
+    """Cancel a scope at SIGTERM or Ctrl-C."""
     import trio
 
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
@@ -86,7 +86,7 @@ async def cancel_on_signal(scope: Any) -> None:
 
 
 def only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended all tasks."""
+    """Unwrap the error that ended all tasks."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _faults(path: Path | None, seed: int | None) -> dict[str, Any] | None:
-    """The document of a faults file, JSON or YAML. ValueError, with what is wrong in it."""
+    """Read a faults file, JSON or YAML. Raises ValueError that says what is wrong in it."""
     if path is None:
         return None
     from rewound.testing.faults.parsing import faults_of, read_faults
@@ -161,19 +161,19 @@ def _run_with(server: Rewound, command: list[str], keep: str) -> int:
 
 
 def run_command(command: list[str], environment: dict[str, str]) -> int:
-    """Its exit code, or 128 and the number of the signal that ended it, as shells count. OSError."""
-    with _PassedOn() as passed_on:
+    """Run a command; returns its exit code as shells count. Raises OSError if it cannot be started."""
+    with _ForwardedSignals() as signals:
         child = subprocess.Popen(command, env=environment)
-        passed_on.send_to(child)
+        signals.send_to(child)
         code = _wait(child)
     return exit_code(code)
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Wait for its end while handlers of signals run.
+    """Wait until the child ends, while signal handlers run.
 
-    A signal that comes right before the main thread waits in a system call would not end that call, and its handler
-    would not run: so the main thread reads a pipe, to which each signal writes.
+    A signal that arrives right before the main thread blocks in a system call would not interrupt that call, and its
+    handler would not run. So the main thread reads a pipe, to which each signal writes.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -200,8 +200,8 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
     return child.returncode
 
 
-class _PassedOn:
-    """Signals that are for the command, from before it starts until it ends; those that are ignored stay so.
+class _ForwardedSignals:
+    """Forwards signals to the command, from before it starts until it ends. Ignored signals stay ignored.
 
     Ctrl-C reaches the command through the terminal, so it is not sent a second time.
     """
@@ -213,7 +213,7 @@ class _PassedOn:
         self._early: list[int] = []  # arrived before there was a command
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> _PassedOn:
+    def __enter__(self) -> _ForwardedSignals:
         self._handle(signal.SIGINT, lambda *_: None)
         for number in self._NUMBERS:
             self._handle(number, self._received)

@@ -1,7 +1,7 @@
 """`rewound envtest`: makes the folder for KUBEBUILDER_ASSETS, and prints its path.
 
 The folder has the programs, which are shell scripts that start this interpreter, the texts of their --help, and the
-template of a data folder. It is made anew when a file of this package is newer than its template.
+template of a data folder. It is made again when a file of this package is newer than its template.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def envtest(arguments: Sequence[str]) -> int:
 
 
 def default_folder() -> Path:
-    """One for each installation, so that several releases do not take turns with it. Failure."""
+    """The folder of this installation: releases do not overwrite each other's. Raises Failure without a home folder."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
@@ -75,7 +75,7 @@ def default_folder() -> Path:
 
 
 def make_assets(folder: Path) -> Path:
-    """The absolute path of the folder, complete. Failure."""
+    """Make the folder unless it is current; returns its absolute path. Raises Failure if it cannot be written."""
     folder = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -91,7 +91,7 @@ def make_assets(folder: Path) -> Path:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Two commands at once make it one after the other."""
+    """Hold the folder's lock, so that of two commands only one makes it at a time."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -120,7 +120,7 @@ def _make_programs(folder: Path) -> None:
 
 
 def _script(folder: Path, name: str, version: str) -> str:
-    """--help and --version without a start of Python: envtest asks before every start."""
+    """The shell script of a program. It prints --help and --version without Python: envtest asks before every start."""
     where, module = str(Path(programs.__file__).parent), programs.__name__.rpartition(".")[2]
     code = f"import sys; sys.path.append({where!r}); import {module}; sys.exit({module}.main(sys.argv[1:]))"
     python, text, quoted = (shlex.quote(str(one)) for one in (sys.executable, folder / f"{name}.help", code))
@@ -138,7 +138,7 @@ def _script(folder: Path, name: str, version: str) -> str:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Replaced as a whole: a test may just be starting it."""
+    """Write a file atomically: a test may just be starting it."""
     draft = path.with_suffix(".draft")
     draft.write_text(text)
     draft.chmod(mode)
@@ -146,7 +146,7 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def _make_template(template: Path) -> None:
-    """The data folder of a server that was started and stopped."""
+    """Start and stop a server, and keep its data folder as the template."""
     from rewound.testing.envtest.api_server import template_flags
     from rewound.testing.fixture.serving import prepare, serve
     from rewound.testing.fixture.templates import scratch_folder
@@ -164,7 +164,7 @@ def _make_template(template: Path) -> None:
 
 
 def _link_kubectl(link: Path) -> None:
-    """To the one that is installed, now; envtest needs none to start."""
+    """Link to the installed kubectl, if there is one; envtest starts without it."""
     found = shutil.which("kubectl")
     found = found and os.path.abspath(found)
     if link.is_symlink() and (found is None or os.readlink(link) != found):

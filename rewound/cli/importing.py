@@ -1,4 +1,4 @@
-"""`rewound import audit` and `rewound import kwok`: a journal from what other tools have written.
+"""`rewound import audit` and `rewound import kwok`: make a journal of an audit log or a recording of kwokctl.
 
 rewound import audit audit.log incident             an audit log of any API server, as a data folder
 rewound import audit audit-*.log audit.log.gz incident.journal.gz
@@ -45,7 +45,7 @@ _MOST_SEARCHED = 100  # lines of a log, for its first event
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`rewound import`: what the first argument names, or else a file of `rewound export`."""
+    """`rewound import audit`, `rewound import kwok`, or else the import of a file of `rewound export`."""
     what, *rest = arguments or [""]
     if what not in IMPORTS:
         from rewound.cli.journal.commands import journal
@@ -78,7 +78,7 @@ def _run(what: str, arguments: Sequence[str]) -> int:
         from rewound.cli.journal.export import check_no_refused
 
         check_no_refused(out)
-        # A folder that nobody else has: that of the file's own name may belong to a running `rewound record`.
+        # A folder with a unique name: the one named after the file may belong to a running `rewound record`.
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     else:
@@ -161,7 +161,7 @@ def _import_kwok(options: Options, folder: Path) -> None:
 
 @contextmanager
 def _copied(pipe: BinaryIO, folder: Path) -> Iterator[BinaryIO]:
-    """What a pipe has, as a file without a name: the start of a recording is only known by its end."""
+    """Copy a pipe to an unnamed file, because the start of a recording is computed from its end."""
     with tempfile.TemporaryFile(dir=folder) as copy:
         shutil.copyfileobj(pipe, copy, 1 << 20)
         copy.flush()
@@ -172,7 +172,7 @@ def _copied(pipe: BinaryIO, folder: Path) -> Iterator[BinaryIO]:
 def _start_of(raw: BinaryIO) -> int:
     """When a recording began, in nanoseconds since 1970, if its last change is as old as its file.
 
-    The file is then where it was.
+    Leaves the position in the file as it was.
     """
     from rewound.recording.record.kwok_import import last_duration
 
@@ -232,7 +232,7 @@ class _Log:
         self.unreadable, self.problem = (
             0,
             "",
-        )  # what is no audit event, and what is wrong with the first
+        )  # lines that are no audit event, and what is wrong with the first
         self._raw = raw
         self._lines = _lines_of(name, stream)
         self._first, self.dialect = _start_of_log(self._lines)
@@ -248,7 +248,7 @@ class _Log:
 
     @property
     def position(self) -> int:
-        """How far the file is read, in bytes."""
+        """How many bytes of the file have been read."""
         return self._raw.tell() if self.size else 0
 
     def requests(self) -> Iterator[Request]:
@@ -293,7 +293,7 @@ def _dialect(logs: list[_Log]) -> str:
 
 
 def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:
-    """Failure for damaged compression."""
+    """Read lines. Raises Failure if the compression is damaged."""
     from rewound.recording.record.requests import lines_of
 
     try:

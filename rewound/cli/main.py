@@ -12,9 +12,9 @@ Run = Callable[[Sequence[str]], int]
 
 
 def _serve(arguments: Sequence[str]) -> int:
-    """Without garbage collection until the server is ready: a start creates modules and kinds, which stay.
+    """Serve, without garbage collection until the server is ready: a start creates modules and kinds, which stay.
 
-    They are then exempt from every later collection, too, which would visit them in vain.
+    Later collections skip them too, because none of them ever becomes garbage.
     """
     gc.disable()
     try:
@@ -26,7 +26,7 @@ def _serve(arguments: Sequence[str]) -> int:
 
 
 def _in(module: str, function: str, *first: str) -> Run:
-    """The command that a function of a module of `rewound.cli` runs, with these arguments before the others."""
+    """A command that calls a function of a module of `rewound.cli`, with `arguments` before those of the user."""
 
     def run(arguments: Sequence[str]) -> int:
         found = getattr(import_module(f"rewound.cli.{module}"), function)
@@ -43,7 +43,7 @@ def _of_journal(name: str, arguments: Sequence[str]) -> int:
 
 
 def _journal(arguments: Sequence[str]) -> int:
-    """The commands of a journal by their longer names, those of `import` too."""
+    """Run `rewound journal COMMAND`, including `journal import audit` and `journal import kwok`."""
     if arguments[:1] == ["import"] and arguments[1:2] in (["audit"], ["kwok"]):
         run, _ = COMMANDS["import"]
         return run(arguments[1:])

@@ -1,8 +1,8 @@
 """`rewound promote`: make a standby the leader.
 
 The standby must not run. Its journal gets a timeline of its own, and is then served like any other: with
-writes, controllers and retention. The old leader must not be served any more. It can follow the new one, unless it
-has events that the new one lacks.
+writes, controllers and retention. Do not serve the old leader any more; it can follow the new one, unless it has events
+that the new one lacks.
 
     rewound promote --data-dir standby
     rewound serve --data-dir standby

@@ -128,7 +128,7 @@ def _record(options: Options) -> int:
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
-    """The kinds of a comma-separated list; none without the flag. UsageError for an empty entry."""
+    """The kinds of a comma-separated list; none without the flag. Raises UsageError for an empty entry."""
     if text is None:
         return ()
     found = tuple(one.strip() for one in text.split(","))
@@ -170,16 +170,16 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
 
 
 class EscapingFormatter(logging.Formatter):
-    """Messages may quote the server, which could send control characters to the terminal."""
+    """Escapes control characters: messages may quote the server, which could send them to the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escaped(super().format(record))
 
 
 class ProgressLine:
-    """One line on stderr that changes, on a terminal; elsewhere one line when the recording begins.
+    """A line on stderr that changes, on a terminal; elsewhere one line when the recording begins.
 
-    Until then, how far the first lists are, if they take long.
+    Before that, it shows how far the first lists are, if they take long.
     """
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ def _print_summary(writer: RecordingWriter, out: Path) -> None:
 
 
 def _print_authors(found: Statistics) -> None:
-    """What the audit log said, and what in it matched nothing."""
+    """Print how many events the audit log named a user for, and how many of its requests matched no event."""
     text = f"the audit log names the users of {found.exact + found.guessed:,} events"
     if found.guessed:
         text += f", {found.guessed:,} of them as a guess"
@@ -239,7 +239,7 @@ def _print_authors(found: Statistics) -> None:
 
 
 def export(folder: Path, out: Path) -> None:
-    """Make the file, and remove the folder, which has the same content; refused requests get a file beside it."""
+    """Export the folder to the file, then remove it. Refused requests get a file beside it."""
     from rewound.cli.journal.commands import journal
 
     code = journal(["export", "--data-dir", str(folder), str(out)])

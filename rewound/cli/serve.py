@@ -81,7 +81,7 @@ def _serve_with_workers(settings: Settings, arguments: Sequence[str]) -> int:
 
 
 def _as_followed(settings: Settings) -> Settings:
-    """A standby has the dialect of its leader, which is known when it has a journal."""
+    """The settings of a standby with the dialect of its leader, which its journal records."""
     if not settings.standby.follow:
         return settings
     from rewound.journal.copy import dialect_of
@@ -141,7 +141,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
 
 
 def _profile(settings: Settings) -> str:
-    """The name of the profile, and the rules that --rule has set."""
+    """The name of the profile, and the rules that --rule overrides."""
     given = parse_assignments(settings.rule)
     changed = ", ".join(f"{name.replace('_', '-')}={word}" for name, word in given.items())
     return (settings.profile or profile_of(settings.dialect)) + (f", but {changed}" if changed else "")
@@ -184,7 +184,7 @@ def _with_certificates(settings: Settings, url: str) -> list[str]:
 
 
 def _url(addresses: Addresses) -> str:
-    """Of a server that listens on a port; empty of one with Unix sockets only."""
+    """The URL of a server that listens on a port; empty if it has Unix sockets only."""
     if addresses.secure is not None:
         return f"https://{_local(addresses.secure)}"
     return f"http://{_local(addresses.insecure)}" if addresses.insecure is not None else ""

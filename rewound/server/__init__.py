@@ -1,5 +1,5 @@
-"""Puts a server together from its flags: opens its store, builds what serves requests, and runs it until it stops.
+"""Assembles a server from its flags: opens its store, builds its HTTP side, and runs it until it stops.
 
 Begin with `run`. `flags/` parses the flags of `rewound serve`, `open_store` builds everything below HTTP, `api_server`
-the rest; `extensions` is what programs that embed a server may add; `process` configures the process around it.
+the rest; `extensions` has what an embedding program may add; `process` configures the process.
 """

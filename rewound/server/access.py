@@ -1,8 +1,8 @@
-"""Authentication and authorization of one server, built from its settings: who makes a request, and what it may do.
+"""Builds authentication and authorization of one server from its settings.
 
-`open_store` builds it before actors, admission and controllers, which ask the authorizer too. Each method reads what
-it needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that a flag must ask for are
-imported when it does: a start does not wait for the others.
+`open_store` builds it before actors, admission and controllers, which call the authorizer too. Each method reads what
+it needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that need a flag are imported only
+if it is given, so that other servers start faster.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _listed_tokens(path: Path | None) -> dict[str, User]:
 
 
 def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
-    """Called in this order for a bearer token that is in no token file, and not that of a service account."""
+    """The methods, in this order, for a bearer token that is neither in the token file nor of a service account."""
     own_audiences = settings.service_accounts.options(names).audiences
     methods: list[TokenMethod] = []
     if settings.controllers.enable_bootstrap_token_auth:
@@ -90,7 +90,7 @@ def _oidc(settings: OidcSettings, rules: Rules, clock: Clock, api_audiences: Seq
 def _token_webhook(
     settings: TokenWebhookSettings, names: Names, audiences: tuple[str, ...], tasks: list[Task]
 ) -> list[TokenMethod]:
-    """The last method, because it is the slowest one."""
+    """The webhook comes last, because it is the slowest method."""
     path = settings.authentication_token_webhook_config_file
     if path is None:
         return []
@@ -132,7 +132,7 @@ def _authorizer(
     tasks: list[Task],
     first: Sequence[Authorizer],
 ) -> Authorizer:
-    """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
+    """The chain of --authorization-mode. Each mode has a function here that creates its authorizer."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "RBAC": lambda: rbac,
         "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),

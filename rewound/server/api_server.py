@@ -89,7 +89,7 @@ class ApiServer:
         extensions: Extensions,
         predecessor: ApiServer | None = None,
     ) -> None:
-        """With a `predecessor`, its listeners and connections pass their requests to this one from now on."""
+        """With a `predecessor`, take over its listeners and connections: they pass their requests to this one."""
         self._settings = settings
         self._store = store
         self._nursery = nursery
@@ -222,7 +222,7 @@ class ApiServer:
     def _install_controls(
         self, install: InstallControls | None, past_reads: PastReads
     ) -> InstalledControls | None:
-        """Install what tests control the server with, if the settings ask for it."""
+        """Install the test controls, if the settings ask for them."""
         settings, store = self._settings, self._store
         if settings.faults is None and not settings.enable_test_controls:
             return None
@@ -238,7 +238,7 @@ class ApiServer:
         self._faults.inject = inject
 
     def _audit_log(self, nursery: trio.Nursery) -> ExchangeObserver | None:
-        """What records requests; SettingsError."""
+        """Create the audit log. Raises SettingsError if its policy or backend cannot be used."""
         if not self._settings.audit.given:
             return None
         from rewound.gateway.audit.build import build_audit
@@ -252,7 +252,7 @@ class ApiServer:
         return audit
 
     def _control_paths(self, more: AddControls | None, installed: InstalledControls | None) -> Serve | None:
-        """Serve the paths below /debug/rewound/; None if there are none."""
+        """The handler of the paths below /debug/rewound/; None if there are none."""
         add = [installed.add] if installed is not None and self._settings.enable_test_controls else []
         if more is not None:
             add.append(more)
@@ -266,7 +266,7 @@ class ApiServer:
     async def _connect(
         self, context: RequestContext, definition: Definition, subresource: Subresource
     ) -> Response:
-        """Serve what a pod, a service or a kubelet responds to."""
+        """Serve the subresources that connect to a pod, a service or a kubelet."""
         return await (await self._connects.get()).serve(context, definition, subresource)
 
     async def _make_connects(self) -> Connects:
@@ -276,12 +276,12 @@ class ApiServer:
         return Connects(store.registry, store.reads, store.directory, store.write_contexts, proxy, self._stop)
 
     def _forwards(self, path: str) -> bool:
-        """Whether another server responds: then it may switch protocols, and its body has no limit."""
+        """Whether another server handles the request: then it may switch protocols, and its body has no limit."""
         remote = self._store.api_services.remote
         return is_forwarded_path(path) or (bool(remote) and aggregated_at(remote, path) is not None)
 
     async def _serve_api_service(self, context: RequestContext, one: ApiService) -> Response:
-        """Serve what an aggregated server responds to."""
+        """Serve a request by forwarding it to an aggregated server."""
         return await (await self._aggregation.get()).serve(context, one)
 
     async def _make_aggregation(self) -> AggregationHandler:
@@ -291,7 +291,7 @@ class ApiServer:
         return AggregationHandler(servers, self._settings.request_headers.headers, self._stop)
 
     def _journal_page(self, extensions: Extensions) -> Serve | None:
-        """None if it is off, or if the timeline is, of which the page is made."""
+        """The page about the journal; None if it or the timeline, on which it depends, is off."""
         if not self._settings.serves_page:
             return None
 
@@ -334,7 +334,7 @@ class ApiServer:
         return self._store.registry.current.successor(definition) is not None
 
     def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
-        """End the watches of definitions that went or were replaced, and forget the metrics of what went.
+        """End the watches of definitions that were removed or replaced, and drop the metrics of removed ones.
 
         Watches of a custom kind go on when its schema changes.
         """
@@ -347,7 +347,7 @@ class ApiServer:
                     self._operations.metrics.requests.forget(definition.group, definition.plural)
 
     def _advertised(self) -> str:
-        """The address in /api by which clients are to reach this server."""
+        """The address of this server in /api."""
         listening = self._addresses.secure or self._addresses.insecure
         return host_and_port(self._addresses.hosts[0], listening[1]) if listening else ""
 
@@ -376,9 +376,9 @@ class ApiServer:
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
-        """Measure how long tasks hold the event loop, from now on: during a start no request waits.
+        """Start to measure how long tasks hold the event loop. Not earlier: during a start no request waits.
 
-        Not in a server in which how long work takes changes nothing.
+        A server that must not depend on how long work takes (`Extensions.seed`) does not measure it.
         """
         if not self._measures_loop:
             yield
@@ -415,7 +415,7 @@ def _read_only(resources: Dispatch, leader: str) -> Resources:
 def listening_addresses(
     settings: Settings, listeners: Sequence[Listener], quic: Address | None = None
 ) -> Addresses:
-    """Where clients reach a server that listens there."""
+    """The addresses at which clients reach a server with these listeners."""
     addressed = [(one, one.address) for one in listeners if one.address is not None]
     secure = next((address for one, address in addressed if one.secure), None)
     insecure = next((address for one, address in addressed if not one.secure), None)
@@ -435,12 +435,12 @@ def listening_addresses(
 
 
 def _connection_lease(holder: Holder | None) -> ConnectionLease | None:
-    """The files of a worker are its own, the memory is that of all."""
+    """Limits connections: file descriptors are those of this worker, memory is that of all workers."""
     return None if holder is None else ConnectionLease(holder, affordable_connections())
 
 
 def _with_nodes(node: Node) -> CatchUp:
-    """Wait until this node has what other nodes have acknowledged, if a request depends on it."""
+    """If a request needs it, wait until this node has every write that other nodes have acknowledged."""
     return lambda context: node.freshness.wait() if needs_newest(context) else None
 
 

@@ -53,9 +53,9 @@ class Application:
         explain: Explain = _first_line,
         opened_store: Callable[[Store], None] | None = None,
     ) -> None:
-        """Settings that are a function are read at the start; `explain` says why a start has failed.
+        """`settings` may be a function, called at each start; `explain` describes why a start has failed.
 
-        `opened_store` gets the store of each start.
+        `opened_store` is called with the store of each start.
         """
         self._settings = settings
         self._clock = clock
@@ -87,7 +87,7 @@ class Application:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the store, serve requests inside the block, then stop in good order."""
+        """Open the store, serve requests inside the block, then shut down gracefully."""
         self._read = None
         self._read = self._settings if isinstance(self._settings, Settings) else self._settings()
         stop = trio.Event()

@@ -1,4 +1,4 @@
-"""What first requests of clients need and a start does not: imported in a thread soon after the server is ready.
+"""Imports modules that requests need and a start does not, in a thread, soon after the server is ready.
 
 So neither the start nor the first client that needs one of them waits. A process that forks servers imports them
 before.
@@ -25,12 +25,12 @@ USED_LATER: Final = (
     "rewound.gateway.wire.yaml.writer",
     "rewound.gateway.connections.websocket.connection",
 )
-# The interpreter runs one thread at a time: those who waited for the server to become ready come first.
+# The interpreter runs one thread at a time: clients that have waited for the server to become ready come first.
 _FIRST_REQUESTS: Final = 1.0  # second
 
 
 async def import_used_later() -> None:
-    """Until pydantic-core is imported, bodies are decoded without it (`pydantic_decoder.postponed`)."""
+    """Import the modules. Until then, bodies are decoded without pydantic-core (`pydantic_decoder.postponed`)."""
     await trio.sleep(_FIRST_REQUESTS)
     for name in USED_LATER:
         await _import(name)
@@ -43,5 +43,5 @@ async def _import(name: str) -> None:
     try:
         await imported(name)
     except Exception as error:
-        # Such as a lack of file descriptors, in any library: the first user imports it then.
+        # Such as a lack of file descriptors, in any library: its first user imports it again.
         logger.warning("%s was not imported in advance: %s", name, error)

@@ -1,7 +1,7 @@
-"""The paths below /debug/rewound/, for authors of tests: which exist, and which handler serves each.
+"""Routes the paths below /debug/rewound/ to their handlers.
 
-A server has them only with --enable-test-controls; without, they are 404. They are no resources: the pipeline has
-authorized the method on the path (`post` on `/debug/rewound/clock`) before `Controls` is called.
+A server has them only with --enable-test-controls; otherwise they are 404. They are not resources: the pipeline has
+authorized the method on the path (`post` on `/debug/rewound/clock`) before it calls `Controls`.
 
     controls.add("POST", "snapshots/{name}/restore", restore)  # restore(context, name)
 """
@@ -19,7 +19,7 @@ from rewound.gateway.message import Response
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 
-# Gets the request and the segments that stand for the placeholders of its path.
+# Gets the request, and the values of the placeholders in its path.
 Handler = Callable[..., Awaitable[Response]]
 
 
@@ -28,7 +28,7 @@ class Controls:
         self._handlers: dict[tuple[str, ...], dict[str, Handler]] = {}
 
     def add(self, method: str, path: str, handler: Handler) -> None:
-        """Serve a path below the prefix; a segment in braces stands for any text."""
+        """Serve a path below the prefix; a segment in braces is a placeholder."""
         self._handlers.setdefault(_segments(path), {})[method] = handler
 
     async def __call__(self, context: RequestContext) -> Response:
@@ -44,7 +44,7 @@ class Controls:
 
 
 def json_body(context: RequestContext) -> Any:
-    """The JSON document in the body of a request; None if the body is empty. BadRequest."""
+    """The JSON document in the body of a request; None if it is empty. Raises BadRequest if it is not JSON."""
     if not context.request.body:
         return None
     try:

@@ -1,7 +1,7 @@
-"""What a start creates in its data folder, so that a failed start can remove it again, and who else can read it.
+"""Removes what a failed start has created in its data folder, and warns of files that others can read.
 
 `run` makes a `CreatedPaths` before it opens the journal, and calls `remove` while it still holds the journal's
-lock, unless the server began to listen. Paths that existed before, symbolic links to nothing among them, are never
+lock, unless the server began to listen. Paths that existed before, dangling symbolic links included, are never
 touched; a folder is removed only when it is empty.
 """
 
@@ -29,7 +29,7 @@ class CreatedPaths:
         self._folders = list(_missing_folders(settings.data_dir))
 
     def keep(self) -> None:
-        """The server listens, and clients may write: from now on its data stays."""
+        """Keep everything: the server listens, so clients may have written."""
         self._contents, self._folders = [], []
 
     def remove(self) -> None:
@@ -44,7 +44,7 @@ class CreatedPaths:
 
 
 def _contents(settings: Settings) -> tuple[Path, ...]:
-    """In the order of removal: the journal last, because its folder holds the lock that keeps other servers out."""
+    """The paths in the order of removal. The journal comes last: its lock keeps other servers out."""
     node = settings.node_id, settings.unsynced, settings.quarantine
     return settings.kubeconfig, settings.pki, *node, settings.journal
 
@@ -54,14 +54,14 @@ def _exists(path: Path) -> bool:
 
 
 def _missing_folders(folder: Path) -> Iterator[Path]:
-    """The folder and those around it that opening the journal will create, innermost first."""
+    """The folder and those of its parents that opening the journal will create, innermost first."""
     while not _exists(folder):
         yield folder
         folder = folder.parent
 
 
 def warn_of_readable_files(settings: Settings) -> None:
-    """Log files with secrets that every user of this machine can read: a copy may have such."""
+    """Log a warning about files with secrets that every user of this machine can read, as after a careless copy."""
     files = (settings.kubeconfig, settings.journal / DATA, *sorted(settings.pki.glob("*.key")))
     found = [one for one in files if _is_open(one, stat.S_IROTH) and _is_open(one.parent, stat.S_IXOTH)]
     if found:

@@ -1,4 +1,4 @@
-"""What a program that embeds the server adds to what the settings ask for."""
+"""Extensions: what an embedding program, a test or another process adds to a server besides its settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rewound.gateway.watch.watch import Watch
     from rewound.rewind.past_reads import PastReads
 
-# Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
+# Adds paths below /debug/rewound/. Its argument is a function that takes a method, a path and a handler.
 AddControls = Callable[[Callable[..., None]], None]
 
 
@@ -59,7 +59,7 @@ InstallControls = Callable[[Controlled], InstalledControls]
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What one process of several has for the others."""
+    """What one of several processes offers to the others."""
 
     metrics: Metrics
     levels: Callable[[], LevelRows]  # its priority levels
@@ -93,14 +93,14 @@ class Extensions:
     observer: RequestObserver | None = None
     add_controls: AddControls | None = None
     install_controls: InstallControls | None = None  # for --enable-test-controls and --faults
-    make_server: MakeServer | None = None  # in place of one that listens
-    shared: Shared | None = None  # None: this process is the whole server
+    make_server: MakeServer | None = None  # in place of those that listen
+    shared: Shared | None = None  # None if this process is the whole server
     leader: str = ""  # of a standby: where writes go, which this server refuses
-    binds: Binds | None = None  # open sockets, in place of the addresses that the settings say
+    binds: Binds | None = None  # open sockets, in place of the addresses in the settings
     accept_share: AcceptShare | None = None
-    catch_up: CatchUp | None = None  # with what other processes of the server have made visible
+    catch_up: CatchUp | None = None  # of the journal, with what other processes of the server have committed
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
-    holder: Holder | None = None  # what this process has of the limits of all workers
+    holder: Holder | None = None  # the share of this process in the limits of all workers
     random: Random | None = None  # of uids and names; with it, how long work takes changes nothing either
     catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
     replayed: Path | None = None  # the folder or file of which this server is a replay

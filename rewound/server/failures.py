@@ -1,6 +1,6 @@
 """Explains errors of a start that the operator can fix: one sentence each, with what to do next.
 
-Every other error is a bug of the server, which then prints its traceback.
+Any other error is a bug, and the server prints its traceback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADVICE = {
 
 
 def explain(error: BaseException, settings: Settings) -> str | None:
-    """None for an error that the operator cannot fix."""
+    """Explain an error; None if the operator cannot fix it."""
     if isinstance(error, BaseExceptionGroup):
         explained = [explain(one, settings) for one in error.exceptions]
         # A group is explained only if every error in it is.
@@ -51,7 +51,7 @@ def _folder_error(error: OSError, settings: Settings) -> str | None:
 
 
 def _listener_error(error: CannotListen, settings: Settings) -> str:
-    """The flag or the key of --server-config that says where to listen, and what to do."""
+    """Name the flag or the key of --server-config that says where to listen, and what to do."""
     if error.bind.startswith(QUIC):
         return f"--quic-bind: {settings.quic_bind}: {error.why}; {_ADVICE.get(error.number, 'give another')}"
     for key, flag, address in (

@@ -12,7 +12,7 @@ _STANDARD_ERROR = "-"
 
 
 def configure_logging(settings: Settings) -> None:
-    """SettingsError for a file that cannot be written, or a configuration that Python's logging refuses."""
+    """Raises SettingsError if a file cannot be written, or Python's logging refuses the configuration."""
     keys = settings.server.keys
     target = keys.get("errorlog", _STANDARD_ERROR)
     try:

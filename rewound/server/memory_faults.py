@@ -1,10 +1,10 @@
-"""Ends the process with a clear last line when LMDB dies on a damaged file.
+"""Ends the process with a clear last line when LMDB crashes on a damaged file.
 
-LMDB maps its file into memory: reading a part of it that was cut off raises SIGBUS, and pages that make no sense
-lead it to abort (SIGABRT) or to read anywhere (SIGSEGV). By default these end the process without a word.
+LMDB maps its file into memory: reading a truncated part raises SIGBUS, and damaged pages make it abort (SIGABRT) or
+read invalid addresses (SIGSEGV). By default these end the process without a message.
 
 The handlers are installed with the C library's `signal`: Python's own handlers run after the faulting instruction,
-which never ends. They run Python code at the place of the fault, which is allowed only because nothing continues after
+which never ends. They run Python code at the place of the fault, which is safe only because nothing continues after
 it: one write to standard error, then `_exit`.
 """
 
@@ -22,7 +22,7 @@ _installed: list[Any] = []  # the C library holds only an address
 
 
 def explain_memory_faults(folder: Path) -> bool:
-    """Install the handlers; `folder` is what the line names. False where the C library has no `signal`."""
+    """Install the handlers, whose line names `folder`. Returns False where the C library has no `signal`."""
     import ctypes
 
     line = (

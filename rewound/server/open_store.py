@@ -76,8 +76,8 @@ from rewound.server.data_folder import CreatedPaths
 from rewound.server.extensions import Extensions
 from rewound.server.secure_port import prepare_certificates, signing_authorities
 
-# More writes than the writer process can have decided and not committed: the first offset after a change of a kind from
-# which on all objects surely have the form of its new schema, for a process that does not know what is in progress.
+# More writes than the writer process can have decided and not committed. So many offsets after a change of a kind, a
+# process that does not see the writer's queue knows that new objects have the form of the new schema.
 IN_FLIGHT = 1 << 16
 
 _NOT_CREATED_HERE = (
@@ -110,7 +110,7 @@ async def open_store(
 async def _journal_store(
     settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions, joined: Joined | None
 ) -> AsyncIterator[Store]:
-    """The store of the journal in the data folder; `joined` if etcd orders it."""
+    """The store of the journal in the data folder. `joined` is the cluster if etcd orders the journal."""
     with ExitStack() as closing:
         durable = not settings.unsafe_no_fsync if joined is None else not joined.unsynced.is_possible
         if joined is not None and not durable:
@@ -171,7 +171,7 @@ def read_only_store(
 ) -> Store:
     """The store of a journal that no request writes to: without controllers, housekeeping and tasks of plugins.
 
-    `calls_out`: conversion webhooks and aggregated servers are there.
+    `calls_out`: call conversion webhooks and aggregated servers.
     """
     return _build_store(
         settings, journal, clock, memory, nursery, extensions, writes=False, calls_out=calls_out
@@ -187,7 +187,7 @@ def worker_store(
     extensions: Extensions,
     send: Send,
 ) -> Store:
-    """The store of a process that reads the journal of another one, and sends it commands with `send`."""
+    """The store of a process that reads another process's journal, and sends it commands with `send`."""
     return _build_store(settings, journal, clock, memory, nursery, extensions, writes=False, send=send)
 
 
@@ -211,7 +211,7 @@ def _build_store(
 ) -> Store:
     """Build every service and start its task; those that write only if `writes`.
 
-    With `send`, another process writes the journal, and gets all commands. With `member`, etcd orders the journal.
+    With `send`, another process writes the journal and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
     catalog = extensions.catalog or built_in(names, settings.features, settings.enablement, rules)
@@ -337,7 +337,7 @@ def _build_store(
 
 
 def _writing_tasks(settings: Settings, store: Store, context: ControllerContext) -> Iterator[Task]:
-    """Housekeeping and controllers."""
+    """Start housekeeping and controllers."""
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
     yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
@@ -359,7 +359,7 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
 
 
 def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Those that share the cache of the workload controllers."""
+    """The controllers that share the cache of the workload controllers."""
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
     from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
@@ -375,7 +375,7 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:
-    """The admission plugins that are on. SettingsError if one cannot run as it is configured."""
+    """The enabled admission plugins. Raises SettingsError if one cannot run as it is configured."""
     own = check_parsed(CONFIGURATION_FLAG, lambda: plugins(context))
     running = tuple(one for one in (*own, *added) if one.name not in context.off)
     for plugin in running:

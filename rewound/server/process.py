@@ -85,14 +85,14 @@ async def serve_until(
                 nursery.start_soon(import_used_later)
 
             while not await _served(settings, ready, stop, extensions, clock):
-                logger.warning("this node was behind for too long: it starts anew with the state in etcd")
+                logger.warning("this node was behind for too long: it starts over with the state in etcd")
             nursery.cancel_scope.cancel()
 
 
 async def _served(
     settings: Settings, ready: Announce, stop: trio.Event, extensions: Extensions, clock: Clock | None
 ) -> bool:
-    """Serve until `stop`; False if the copy of this node must be made anew, which another start does."""
+    """Serve until `stop`. Returns False if this node must start again, to copy the state in etcd from scratch."""
     try:
         await run(settings, ready, stop, clock, extensions)
     except BaseExceptionGroup as errors:
@@ -104,7 +104,7 @@ async def _served(
 
 
 def write_pid_file(settings: Settings) -> None:
-    """If --server-config asks for one; SettingsError."""
+    """Write the pid file that --server-config asks for, if any. Raises SettingsError if that fails."""
     path = settings.server.keys.get("pid_path")
     if path is None:
         return
@@ -117,7 +117,7 @@ def write_pid_file(settings: Settings) -> None:
 
 
 def raise_file_limit() -> None:
-    """Every watch holds a socket: use as many file descriptors as this process may have."""
+    """Raise the limit of open files to its maximum: every watch holds a socket."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -136,7 +136,7 @@ KEPT = 64 << 20
 
 
 def configure_malloc() -> bool:
-    """Sets malloc options of the C library before a server starts.
+    """Set malloc options of the C library before a server starts.
 
     With its defaults glibc returns the memory of a response of some megabytes to the kernel, which zeroes it
     again for the next response. That costs a list of 2,000 objects a fifth of its time. Rejected: environment

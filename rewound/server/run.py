@@ -34,9 +34,9 @@ async def run(
     extensions: Extensions = NO_EXTENSIONS,
     opened_store: Callable[[Store], None] | None = None,
 ) -> None:
-    """Serve until `stop` is set. `announce` gets the addresses when the server is ready.
+    """Serve until `stop` is set. `announce` is called with the addresses when the server is ready.
 
-    `opened_store` gets the store right before.
+    `opened_store` is called with the store right before.
     """
     if settings.standby.follow:
         from rewound.server.standby import run_standby
@@ -71,7 +71,7 @@ async def run(
 
 
 def serving_nodes(store: Store, own: ServingAddress) -> ServingNodes | None:
-    """The nodes of the cluster that this server joined."""
+    """The nodes of the cluster that this server has joined."""
     if store.node is None:
         return None
     member = store.node.member
@@ -79,7 +79,7 @@ def serving_nodes(store: Store, own: ServingAddress) -> ServingNodes | None:
 
 
 def serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:
-    """For the Service of this server; a server without a secure port is reached at its plain one."""
+    """The address for the Service of this server: of its secure port, or else of its plain one."""
     listening = addresses.secure or addresses.insecure
     port = settings.fixed_port or (listening[1] if listening is not None else 0)
     if not addresses.hosts or not port:

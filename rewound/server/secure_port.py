@@ -41,7 +41,7 @@ class Tls:
 
 
 def prepare_certificates(settings: Settings, names: Names) -> Certificates:
-    """The certificates of the data folder; may start a process that makes them."""
+    """The certificates of the data folder. May start a process that creates them."""
     service_address = first_address(settings.service_ranges)
     advertised = (settings.advertise_address,) if settings.advertise_address else ()
     hosts = (*settings.secure_hosts, *advertised)
@@ -50,14 +50,14 @@ def prepare_certificates(settings: Settings, names: Names) -> Certificates:
 
 
 def signing_authorities(settings: Settings, names: Names) -> Authorities:
-    """The CA certificates and keys for controllers; without a secure port too."""
+    """The CA certificates and keys for controllers, which need them even without a secure port."""
     return Authorities(
         partial(prepare_certificates, settings, names), settings.signing.files(names), settings.tls_cert_file
     )
 
 
 def prepare_tls(settings: Settings, names: Names, config: ServerConfig) -> Tls | None:
-    """None when the secure port is off; otherwise `config` gets the certificate, and the CAs of clients."""
+    """Put the certificate and the client CAs into `config`; returns None if the secure port is off."""
     if not settings.secure_binds:
         return None
     certificates = prepare_certificates(settings, names)

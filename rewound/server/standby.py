@@ -1,9 +1,9 @@
-"""Runs a standby: a server whose journal is filled from that of its leader, and that only reads it.
+"""Runs a standby: a server that copies the journal of its leader, and only reads it.
 
-Start: the first one follows the leader until it has everything, later ones begin with what they have; then it
-listens. Without controllers, initial objects and retention of its own: what they write comes from the leader.
-Conversion webhooks and aggregated servers are called as by the leader. A leader that cannot be reached does not stop
-it: /readyz fails when it is behind for too long.
+The first start follows the leader until it has everything, later ones serve what they have at once. It has no
+controllers, initial objects and retention: their writes come from the leader. It calls conversion webhooks and
+aggregated servers as the leader does. A leader that cannot be reached does not stop it: /readyz fails when it has been
+behind for too long.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def run_standby(
     extensions: Extensions,
     opened_store: Callable[[Store], None] | None,
 ) -> None:
-    """Serve until `stop` is set, or it cannot follow its leader any more (CannotFollow)."""
+    """Serve until `stop` is set. Raises CannotFollow if it can no longer follow its leader."""
     created = CreatedPaths(settings)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each connection, as the follower does
     target = leader_target(settings.standby)
@@ -74,7 +74,7 @@ async def _follow(follower: Follower) -> None:
 
 
 async def _either(begun: trio.Event, stop: trio.Event) -> bool:
-    """Wait until the journal can be served; False if the server is to stop before."""
+    """Wait until the journal can be served; returns False if the server is to stop before that."""
     async with trio.open_nursery() as nursery:
 
         async def wait(event: trio.Event) -> None:
@@ -125,7 +125,7 @@ async def _serve(
 
 
 def leader_target(settings: StandbySettings) -> Target:
-    """SettingsError."""
+    """How to reach the leader. Raises SettingsError if the kubeconfig or token file cannot be used."""
     try:
         if settings.follow_kubeconfig is not None:
             return load_target(
@@ -135,7 +135,7 @@ def leader_target(settings: StandbySettings) -> Target:
                     certificate_authority=settings.follow_certificate_authority,
                 )
             )
-        assert settings.follow_token_file is not None, "the settings need one of both"
+        assert settings.follow_token_file is not None, "the settings require one of the two"
         authority = settings.follow_certificate_authority
         return Target(
             server=without_credentials(checked_url(settings.follow, "--follow")),

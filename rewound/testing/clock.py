@@ -1,7 +1,7 @@
-"""A clock that a test moves: the wall clock and the deadlines of the event loop by the same seconds.
+"""A clock that a test moves: the wall clock and the deadlines of the event loop advance together.
 
     clock = AdvancingClock()
-    trio.run(serve, clock=clock.deadlines)      serve passes `clock` to `composition.run`
+    trio.run(serve, clock=clock.deadlines)      serve passes `clock` to `server.run`
     await clock.advance(3600)
 
 Between two moves time passes as usual. `advance` stops at every deadline on its way and lets the tasks run that it
@@ -38,7 +38,7 @@ class AdvancingClock:
         return time.time_ns() // 1000 + round(self._offset * 1_000_000)
 
     async def advance(self, seconds: float, working: Working | None = None) -> None:
-        """Returns when the tasks that are due have run; see `wait_until_idle` for `working`."""
+        """Move the clock; returns when the tasks that are due have run. See `wait_until_idle` for `working`."""
         async with self._moving:
             end, shortest, longest = self._offset + seconds, seconds / _STEPS, LONGEST
             if not await wait_until_idle(longest, working):
@@ -51,7 +51,7 @@ class AdvancingClock:
 
 
 class _Deadlines(trio.abc.Clock):
-    """The time of the event loop."""
+    """trio's clock, moved together with the wall clock."""
 
     def __init__(self, clock: AdvancingClock) -> None:
         self._clock = clock
@@ -73,11 +73,10 @@ Working = Callable[[], bool]  # whether controllers have something to do
 
 
 async def wait_until_idle(longest: float = LONGEST, working: Working | None = None) -> bool:
-    """Let tasks and threads run until all of them wait, for clients or for time: controllers have followed what
-    was written.
+    """Let tasks and threads run until all of them wait for clients or for time: controllers have nothing left to do.
 
-    False if they still run after so many seconds, and `working` says that no controller has anything to do: then it is
-    clients who keep the server busy. A slow machine has to be waited for, however many pods there are.
+    Returns False if they still run after a while though `working` says that no controller has work: then clients keep
+    the server busy. While controllers work it waits longer, because the machine may be slow.
     """
     end = time.perf_counter() + _LONGEST_WORK
     while not await _wait_until_blocked(longest):

@@ -1,4 +1,4 @@
-"""Lets a server have test controls and fault rules, if its settings ask for them."""
+"""The extensions of a server that can have test controls and fault rules, if its settings ask for them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _add_status(add: AddControl, store: Store) -> None:
 
 
 def _is_working(store: Store) -> bool:
-    """Whether a controller has something to do now."""
+    """Whether a controller has work to do."""
     queues = (loop.statistics()[1] for loop in store.loops)
     return any(queue.ready or queue.active for queue in queues)
 
@@ -104,7 +104,7 @@ class Snapshots:
         return await render.document(context, {"items": items})
 
     async def _take(self, context: RequestContext) -> Response:
-        """Name the state of now. A name that exists is moved."""
+        """Give the current state a name. If the name exists, it now means the current state."""
         name = self._wanted_name(json_body(context))
         await wait_until_idle(working=self._working)
         self._offsets[name] = offset = self._store.feed.head

@@ -9,12 +9,12 @@ Both ends are alike: each calls what the other handles.
             CANCEL   -                           the caller no longer waits: the task of the handler is cancelled
             NOTICE   name length:1 name body     without a reply; handled in order, before the next frame is read
 
-A body is bytes, which the two ends agree on (msgpack, mostly). Frames that are queued in one turn of the event loop
-are sent together. The two processes may be of two releases, while one of them is restarted: a call that the other end
-does not know fails, a notice that it does not know is ignored.
+A body is bytes, mostly msgpack. Frames that are queued in one pass of the event loop are sent together. The two
+processes may run different releases while one of them is restarted: a call that the other end does not know fails, a
+notice that it does not know is ignored.
 
-Nothing here bounds what is queued for an end that does not read: each caller waits for its reply, the seats of flow
-control bound how many there are, and a notice that is sent again and again is queued once (`notify_once`).
+The queue for an end that does not read needs no bound of its own: each caller waits for its reply, the seats of flow
+control bound the number of callers, and a repeated notice is queued once (`notify_once`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from rewound.actors.runtime.mailbox import Reply
 logger = logging.getLogger(__name__)
 
 HandleCall = Callable[[bytes], Awaitable[bytes]]
-# Handles a call without a task: begins, and calls the second argument with the reply, now or later. Returns what to
-# call when the caller no longer waits.
+# Handles a call without a task: starts it, and calls the second argument with the reply, now or later. Returns a
+# function that cancels the call.
 BeginCall = Callable[[bytes, Callable[[bytes], None]], Callable[[], None]]
 HandleNotice = Callable[[bytes], None]
 
@@ -47,7 +47,7 @@ _LONGEST: Final = 1 << 30
 
 
 class ChannelClosed(Exception):
-    """The other process ended, or its end of the channel: it may have handled the call, or not."""
+    """The other process has ended or closed the channel. It may or may not have handled the call."""
 
 
 class CallFailed(Exception):
@@ -59,7 +59,7 @@ class Notifies(Protocol):
 
 
 class Channel:
-    """One end. `run` receives and sends until the other end closes; calls may begin before that."""
+    """One end of a channel. `run` receives and sends until the other end closes; calls may begin before `run`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Channel:
         self.closed = False
 
     async def call(self, name: str, body: bytes) -> bytes:
-        """The reply to a call. ChannelClosed, CallFailed."""
+        """Call the other end; returns its reply. Raises ChannelClosed or CallFailed."""
         if self.closed:
             raise ChannelClosed
         self._number = number = (self._number + 1) & 0xFFFFFFFF
@@ -246,7 +246,7 @@ class Channel:
 
 
 class LocalChannel:
-    """Notices of a process to itself: `run` handles them in order, after whatever sent them."""
+    """Sends notices of a process to itself: `run` handles them in order, after the code that sent them."""
 
     def __init__(self) -> None:
         self.notices: dict[str, HandleNotice] = {}

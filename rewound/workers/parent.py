@@ -1,17 +1,17 @@
-"""The parent of a server with several processes: opens the sockets, starts the others, and replaces those that end.
+"""The parent of a server with several processes: opens the sockets, starts the children, and replaces those that end.
 
-It serves nothing itself. The writer process starts first; workers wait for it. All accept from the same sockets,
-which stay open as long as the parent lives: while processes are replaced the kernel queues new connections, and
-refuses none. When a server starts, none accepts before all are ready: clients that wait for it would all be with the
-first one, and stay there.
+It serves no requests itself. The writer process starts first; workers wait for it. All accept from the same sockets,
+which stay open as long as the parent lives: while processes are replaced, the kernel queues new connections and
+refuses none. When a server starts, no process accepts before all are ready: otherwise waiting clients would all connect
+to the first one, and stay there.
 
     a worker ends       another one takes its place; its clients connect again, and watches resume
-    the writer ends     the same; workers keep the writes that arrive meanwhile, and send them to the next one
-    SIGHUP              a new writer process, then a new process for each worker, which stops when the new one is ready
+    the writer ends     likewise; workers hold back new writes until the next one runs
+    SIGHUP              a new writer process, then new workers one by one; each old one stops when the new one is ready
     SIGTERM, Ctrl-C     all complete their requests; when the workers have ended, the writer process stops
 
-A process that ends again and again is started after growing pauses. If one cannot start when the server starts, the
-server ends with its exit code: that process has said why.
+A process that keeps ending is restarted after growing pauses. If one cannot start when the server starts, the server
+ends with its exit code, and that process has reported why.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Announce = Callable[[Addresses], None]
 Command = Callable[[Role], list[str]]  # what starts a child
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
-# A process that has run this long begins with the first pause again.
+# After a process has run this long, pauses start with the shortest again.
 RECOVERED_AFTER = 30.0
 
 
@@ -71,11 +71,11 @@ class Child:
         self.started.set()
 
     async def serve(self) -> None:
-        """Let it accept clients."""
+        """Have it accept clients."""
         await self._send(SERVE)
 
     async def drain(self) -> None:
-        """Let it serve no more clients."""
+        """Have it stop serving clients."""
         await self._send(DRAIN)
 
     async def _send(self, message: bytes) -> None:
@@ -94,7 +94,7 @@ class Child:
 
 
 class Sockets:
-    """What stays open while processes come and go, and the folder in which they find each other."""
+    """The sockets that stay open while processes come and go, and the folder in which they find each other."""
 
     def __init__(self, settings: Settings, closing: ExitStack) -> None:
         self.folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="rewound-")))
@@ -115,7 +115,7 @@ class Sockets:
             yield cls(settings, closing)
 
     def role(self, name: str, index: int, workers: int, link: socket.socket, living: tuple[int, ...]) -> Role:
-        """What one child gets."""
+        """The role of one child."""
         return Role(
             name,
             index,
@@ -148,7 +148,7 @@ class Parent:
         self._exit_code = 0
 
     async def run(self, announce: Announce) -> int:
-        """Serve until SIGTERM or SIGINT; the exit code. CannotListen."""
+        """Serve until SIGTERM or SIGINT; returns the exit code. Raises CannotListen."""
         with Sockets.open(self._settings) as self._sockets:
             async with trio.open_nursery() as self._following, trio.open_nursery() as self._keeping:
                 self._keeping.start_soon(self._handle_signals)
@@ -225,7 +225,7 @@ class Parent:
                     self._serving.cancel()
 
     async def _replace_all(self) -> None:
-        """A new process in each place, while the server goes on: after its start. Nothing if that is in progress."""
+        """Replace every process while the server goes on. Does nothing while it starts or replaces them already."""
         if self._replacing:
             return
         self._replacing = True

@@ -25,7 +25,7 @@ class ParentLink:
         self.drain = trio.Event()  # set before `stop`
         self.stop = trio.Event()
 
-    async def tell_ready(self) -> None:
+    async def report_ready(self) -> None:
         with suppress(OSError):  # the parent has ended: `follow` stops this process
             await self._socket.send(READY)
 

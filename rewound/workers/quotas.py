@@ -1,19 +1,19 @@
-"""Limits that hold for all workers together: seats of flow control, places in its queues, connections and memory.
+"""Limits that all workers share: seats of flow control, places in its queues, connections and memory.
 
-The allocator of `actors.flowcontrol.leases` is in the writer process, a holder in each process that serves:
+The writer process has the allocator of `actors.flowcontrol.leases`, and each process that serves has a holder:
 
     worker                          writer process
     quota report      - - ->        divides the limits
                       <- - -        quota order
                       <- - -        processes: whose memory counts (`gateway.memory.process`)
 
-A worker reports when something has to wait, when it returns what was recalled, and in reply to each order. While
-somebody is short, the writer process asks again every `ROUND`: with enough for all, no message is sent.
+A worker reports when something has to wait, when it returns what was recalled, and in reply to each order. While a
+worker has too little, the writer process sends orders every `ROUND`; while all have enough, no message is sent.
 
-The writer process serves too: its own holder and the allocator have the same messages, over a `LocalChannel`.
+The writer process serves too: its own holder and the allocator exchange the same messages, over a `LocalChannel`.
 
-Processes are known by their ids. A channel that closes does not show that its worker has ended, which may still run
-requests: what it held is free once there is no such process.
+Processes are identified by process ids. A worker whose channel has closed may still run requests: its quota is free
+when the process no longer exists.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ ORDER: Final = "quota order"
 PROCESSES: Final = "processes"
 _REPLY, _NEWS, _JOIN = range(3)  # why a worker reports: an order, on its own, or as the first over a channel
 
-# Often enough that nobody waits long for what others no longer use, and seldom enough that it costs little of a
-# processor: a round is a message to each worker and one from it, 0.1 ms for each in all.
+# Often enough that quota which others no longer use arrives soon, and seldom enough to cost little CPU: a round is a
+# message to each worker and one from it, 0.1 ms for each in all.
 ROUND: Final = 0.02
 # While rounds move nothing, each takes twice as long as the one before, up to this, or until a worker has news.
 _LONGEST_ROUND: Final = 0.32
@@ -62,10 +62,10 @@ _FIRST_ORDER: Final = 5.0
 
 
 class QuotasOfWorker:
-    """In a worker. `holder` has what it may use."""
+    """The worker's end. `holder` has the worker's share of the limits."""
 
     def __init__(self, process: int) -> None:
-        """`process` is the id of this one."""
+        """`process` is the id of this process."""
         self.holder = Holder()
         self.holder.wake = self._wake
         self._count_memory: Callable[[Sequence[int]], None] = _nothing
@@ -77,11 +77,11 @@ class QuotasOfWorker:
         self._ordered = trio.Event()
 
     def notices(self, channel: Callable[[], Notifies]) -> dict[str, HandleNotice]:
-        """What the writer process sends over one channel."""
+        """The handlers of notices from the writer process over one channel."""
 
         def order(body: bytes) -> None:
             if channel() is not self._channel:
-                return  # of a writer process that no longer divides
+                return  # from a writer process that is being replaced
             self._send(_REPLY, self.holder.receive(_decode_order(body)))
             self._ordered.set()
             self._asking.unpark()
@@ -93,12 +93,12 @@ class QuotasOfWorker:
         return {ORDER: order, PROCESSES: processes}
 
     def report_processes(self, count_memory: Callable[[Sequence[int]], None]) -> None:
-        """`count_memory` gets the ids of the other processes of the server, now and when they change."""
+        """Call `count_memory` with the ids of the server's other processes, now and when they change."""
         self._count_memory = count_memory
         count_memory(self._others)
 
     def connected(self, channel: Notifies) -> None:
-        """To a writer process, which knows nothing about this worker."""
+        """Report everything to a new writer process, which knows nothing about this worker."""
         self._channel = channel
         self._send(_JOIN, self.holder.first_report())
 
@@ -108,12 +108,12 @@ class QuotasOfWorker:
             await self._ordered.wait()
 
     async def leave_with(self, stop: trio.Event) -> None:
-        """Return what nobody uses when this worker is about to stop."""
+        """Return what is not in use, because this worker is about to stop."""
         await stop.wait()
         self._send(_NEWS, self.holder.leave())
 
     async def run(self) -> None:
-        """Report what the writer process has to know, until cancelled."""
+        """Send reports to the writer process, until cancelled."""
         while True:
             while not self._asked and not self.holder.recalled:
                 await self._asking.park()
@@ -136,10 +136,10 @@ def _nothing(_: Sequence[int]) -> None:
 
 
 class QuotasOfWriter:
-    """In the writer process."""
+    """The writer process's end: divides the limits among the processes."""
 
     def __init__(self, read_limits: Callable[[], Mapping[str, int]], living: Iterable[int]) -> None:
-        """`living` are the ids of the workers that may hold something of an earlier writer process."""
+        """`living` are the ids of workers that may hold quota from an earlier writer process."""
         self._read_limits = read_limits
         self._allocator = Allocator(read_limits(), living)
         self._channels: dict[int, Notifies] = {}
@@ -148,12 +148,12 @@ class QuotasOfWriter:
         self._news, self._lost = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def reconfigure(self) -> None:
-        """The limits have changed."""
+        """Divide new limits."""
         self._reconfigured = True
-        self._tell_news()
+        self._note_news()
 
     def notices(self, channel: Callable[[], Notifies]) -> dict[str, HandleNotice]:
-        """What a worker sends over one channel."""
+        """The handlers of notices from a worker over one channel."""
         return {REPORT: lambda body: self._take(channel(), body)}
 
     def disconnected(self, channel: Notifies) -> None:
@@ -163,13 +163,13 @@ class QuotasOfWriter:
         self._lost.unpark_all()
 
     def stop(self) -> None:
-        """From now on the next writer process divides."""
+        """Stop dividing: the next writer process does."""
         self._stopped = True
 
     async def run(self) -> None:
-        """Divide, and find out which workers have ended, until cancelled."""
+        """Divide the limits, and notice which workers have ended, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._look_for_ended)
+            nursery.start_soon(self._free_ended)
             pause = ROUND
             while True:
                 if self._reconfigured:
@@ -194,7 +194,7 @@ class QuotasOfWriter:
         while not self._has_news:
             await self._news.park()
 
-    def _tell_news(self) -> None:
+    def _note_news(self) -> None:
         self._has_news = True
         self._news.unpark_all()
 
@@ -211,7 +211,7 @@ class QuotasOfWriter:
             self._allocator.report(process, report)
         self._send()
         if kind != _REPLY:
-            self._tell_news()
+            self._note_news()
 
     def _send(self) -> None:
         for process, order in self._allocator.orders():
@@ -223,8 +223,8 @@ class QuotasOfWriter:
         for channel in self._channels.values():
             channel.notify(PROCESSES, ids)
 
-    async def _look_for_ended(self) -> None:
-        """Free what workers held that have ended."""
+    async def _free_ended(self) -> None:
+        """Free the quota of workers that have ended."""
         warned: set[int] = set()
         while True:
             if not self._missing or self._stopped:
@@ -235,7 +235,7 @@ class QuotasOfWriter:
                     self._allocator.end(process)
                     self._announce_processes()
                     self._send()
-                    self._tell_news()
+                    self._note_news()
                 elif trio.current_time() - since > _PATIENCE and process not in warned:
                     warned.add(process)
                     logger.warning(_UNHEARD, process, _PATIENCE)
@@ -243,7 +243,7 @@ class QuotasOfWriter:
 
 
 def connect_locally(holder: QuotasOfWorker, allocator: QuotasOfWriter) -> LocalChannel:
-    """Let a process divide that also serves; the caller runs the channel."""
+    """Connect the two ends within the writer process, which also serves; the caller runs the channel."""
     channel = LocalChannel()
     channel.notices.update(holder.notices(lambda: channel))
     channel.notices.update(allocator.notices(lambda: channel))
@@ -252,7 +252,7 @@ def connect_locally(holder: QuotasOfWorker, allocator: QuotasOfWriter) -> LocalC
 
 
 def quotas_of_writer(settings: Settings, store: Store, living: Iterable[int]) -> QuotasOfWriter:
-    """With the limits of the settings and of the stored PriorityLevelConfigurations."""
+    """The writer process's end, with the limits of the settings and of the stored PriorityLevelConfigurations."""
     types = configuration_types(store.names, store.journal)
     memory = store.memory.process.limit
     fixed = {

@@ -1,6 +1,6 @@
-"""What a child process gets from its parent: its role, the sockets that it inherited, and where it finds the others.
+"""The role of a child process: its kind, the sockets that it inherits, and where it finds the other processes.
 
-It is the first argument of a child, as JSON; the flags of the server follow.
+The parent passes it as the child's first argument, as JSON; the flags of the server follow.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Role:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the child inherits."""
+        """The file descriptors that the child inherits."""
         writer = () if self.writer is None else (self.writer,)
         return (self.parent, *writer, *self.secure, *self.plain)
 

@@ -1,5 +1,5 @@
-"""What the processes of a server share, over the channels between workers and the writer process: one /metrics, one
-audit log, and the health of what only the writer process has.
+"""State that the processes of a server share over their channels: one /metrics, one audit log, and the health checks of
+the writer process.
 
     worker                      writer process
     collect numbers   ----->    asks every other worker for "numbers", and responds with all
@@ -44,11 +44,11 @@ COLLECT_LEVELS: Final = "collect levels"
 AUDIT_LINES: Final = "audit lines"
 AUDIT_BATCH: Final = "audit batch"
 _ANSWER_SECONDS: Final = 1.0
-_LEAVING_SECONDS: Final = 1.0  # for the last numbers to be sent
+_LEAVING_SECONDS: Final = 1.0  # for sending the last numbers
 
 
 class Connection(Protocol):
-    """Of a worker to the writer process, whichever runs."""
+    """A worker's connection to the current writer process."""
 
     @property
     def current(self) -> Channel | None:
@@ -59,10 +59,10 @@ class Connection(Protocol):
 
 
 class SharedOfWriter:
-    """In the writer process, which serves requests too."""
+    """The writer process's end. The writer process serves requests too."""
 
     def __init__(self, settings: AuditSettings, workers: int) -> None:
-        """SettingsError: audit events cannot be written as these say."""
+        """Raises SettingsError if audit events cannot be written as the settings say."""
         self._audit = build_audit_writer(settings)
         self._channels: list[Channel] = []
         self._members = Members(self._numbers)
@@ -76,7 +76,7 @@ class SharedOfWriter:
         )
 
     def connected(self, channel: Channel) -> None:
-        """Handle the calls of a worker; before its channel runs."""
+        """Add handlers for the calls of a worker, before its channel runs."""
 
         async def condition(_: bytes) -> bytes:
             return self._own.condition().encode()
@@ -109,7 +109,7 @@ class SharedOfWriter:
         await self._collect(await self._numbers())
 
     async def run(self) -> None:
-        """Keep what audit events are written to, until cancelled: longer than the server."""
+        """Run the audit backends until cancelled, which must be after the server has stopped."""
         if self._audit is not None:
             await self._audit.run()
 
@@ -130,7 +130,7 @@ class SharedOfWriter:
         return [own, *await self._levels_of_others()]
 
     async def _levels_of_others(self, asking: Channel | None = None) -> list[LevelRows]:
-        """Of the workers that answer in time, without the one that asks."""
+        """The levels of the workers that reply in time, without the one that asks."""
         answers: list[LevelRows] = []
 
         async def ask(channel: Channel) -> None:
@@ -153,7 +153,7 @@ class SharedOfWriter:
 
 
 class SharedOfWorker:
-    """In a worker."""
+    """A worker's end."""
 
     def __init__(self, connection: Connection, workers: int) -> None:
         self._connection = connection
@@ -168,17 +168,17 @@ class SharedOfWorker:
         )
 
     def connecting(self, channel: Channel) -> None:
-        """Handle the calls of the writer process; before its channel runs."""
+        """Add handlers for the calls of the writer process, before its channel runs."""
         channel.calls.update({NUMBERS: self._own_numbers, LEVELS: self._own_levels})
         channel.notices[COLLECTED] = self._numbers.keep
 
     def connected(self, channel: Channel) -> None:
-        """The writer process takes calls."""
+        """Send the new writer process the numbers that were collected last."""
         if (inheritance := self._numbers.inheritance()) is not None:
             channel.notify(INHERITANCE, inheritance)
 
     async def leave(self) -> None:
-        """Send the last numbers: this process ends in good order."""
+        """Send the last numbers, because this process shuts down."""
         if (channel := self._connection.current) is not None:
             channel.notify(LAST_NUMBERS, await self._own_numbers())
             with trio.move_on_after(_LEAVING_SECONDS):
@@ -195,7 +195,7 @@ class SharedOfWorker:
         return packed
 
     async def _collect_levels(self, own: LevelRows) -> list[LevelRows]:
-        """Of the workers that answer in time; of this one alone while the writer process is away."""
+        """The levels of the workers that reply in time; only this one's while the writer process is away."""
         try:
             with trio.fail_after(2 * _ANSWER_SECONDS):
                 answers = msgpack.unpackb(await self._call_now(COLLECT_LEVELS, b""))
@@ -204,7 +204,7 @@ class SharedOfWorker:
         return [own, *answers]
 
     async def _call_now(self, name: str, body: bytes) -> bytes:
-        """ConnectionError: the writer process is away, or its handler failed."""
+        """Call the writer process. Raises ConnectionError if it is away, or its handler failed."""
         channel = self._connection.current
         if channel is None:
             raise ConnectionError("the writer process is away")
@@ -214,7 +214,7 @@ class SharedOfWorker:
             raise ConnectionError(str(error)) from error
 
     async def _call(self, name: str, body: bytes, seconds: float) -> bytes:
-        """The same, but call the next writer process if it is there within so many seconds."""
+        """Like `_call_now`, but wait up to so many seconds for the next writer process."""
         while True:
             channel = None
             with trio.move_on_after(seconds):

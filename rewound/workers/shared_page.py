@@ -21,13 +21,13 @@ _SIZE: Final = mmap.PAGESIZE
 _NEWEST: Final = 0
 _CONNECTIONS: Final = 1
 WRITER_INDEX: Final = 0
-# A process accepts until it has this part of its connections more than another one, so that a storm of clients is not
+# By this fraction a process may have more connections than another one and still accept: many clients at once are not
 # slowed down, and few clients are spread evenly.
 _TOLERANCE: Final = 16
 
 
 class SharedPage:
-    """Every process makes its own for the same file; the parent creates that with `create`."""
+    """The page. Every process maps the same file, which the parent makes with `create`."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
@@ -47,9 +47,9 @@ class SharedPage:
         self._numbers[_NEWEST] = offset
 
     def accept_share(self, index: int, processes: int, begin: trio.Event | None = None) -> AcceptShare:
-        """For one process of so many; the first is the writer process. It accepts nobody before `begin` is set.
+        """The share of one of `processes`, the first of which is the writer. It accepts nothing before `begin` is set.
 
-        The more there are, the more writes of the others are its work, which nobody can take from it. So each of its
+        With more processes, the writer does more work for the writes of others, which only it can do. So each of its
         connections counts as one for each other process: of two processes both have the same, of four it has a tenth.
         """
         numbers, own = self._numbers, _CONNECTIONS + index

@@ -1,7 +1,7 @@
 """A worker: serves requests from the journal of the writer process, and sends it the writes.
 
-Reads, lists and watches come straight from LMDB. Before each request the worker publishes on its own feed what was
-committed meanwhile (`actors.store.tail`), so that it knows of every write that any client knows of.
+Reads, lists and watches come straight from LMDB. Before each request the worker publishes new commits on its own feed
+(`actors.store.tail`), so that it has every write that any client has seen.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ logger = logging.getLogger(__name__)
 # How long a write waits for a writer process that is being started.
 PATIENCE = 30.0
 _CONNECT_AGAIN = 0.05
-_WRITER_ENDED = "the process that writes the journal ended meanwhile"
+_WRITER_ENDED = "the process that writes the journal has ended"
 
 
 class WriterConnection:
-    """The channel to the writer process, made again when that process has ended."""
+    """The channel to the writer process, opened again when that process is replaced."""
 
     def __init__(self, role: Role) -> None:
         self._path = str(role.socket)
@@ -53,7 +53,7 @@ class WriterConnection:
         self.quotas = QuotasOfWorker(os.getpid())
 
     async def write(self, message: bytes) -> bytes:
-        """Send a command. WriterUnavailable, OutcomeUnclear."""
+        """Send a command. Raises WriterUnavailable, or OutcomeUnclear if the writer ended before its reply."""
         channel = self.current
         if channel is None:
             with trio.move_on_after(PATIENCE):
@@ -83,7 +83,7 @@ class WriterConnection:
         return channel
 
     async def run(self) -> None:
-        """Connect, and again whenever the writer process has ended."""
+        """Connect, and connect again whenever the writer process has ended."""
         async with trio.open_nursery() as nursery:
             while True:
                 stream = await self._connect()
@@ -99,7 +99,7 @@ class WriterConnection:
                 await trio.sleep(_CONNECT_AGAIN)
 
     async def _serve(self, stream: trio.SocketStream, left: trio.Event) -> None:
-        """One channel, until it ends; `left` is set when the next one is needed."""
+        """Run one channel until it ends; `left` is set when the next one is needed."""
         leaving = trio.Event()
         channel = Channel(stream)
 
@@ -150,7 +150,7 @@ def _nothing() -> None:
 async def _open_store(
     settings: Settings, role: Role, connection: WriterConnection, page: SharedPage, parent: ParentLink
 ) -> AsyncIterator[tuple[Store, Extensions]]:
-    """The store of a worker, and what its server needs besides."""
+    """The store of a worker, and the other services of its server."""
     journal = Journal.open(settings.journal, readonly=True)
     try:
         async with trio.open_nursery() as nursery:
@@ -185,7 +185,7 @@ async def _open_store(
 
 
 class _Deliveries:
-    """Lets watchers get commits one pass after their notice: the replies that came with it are sent by then."""
+    """Delivers commits to watchers one pass of the event loop after their notice, so that replies are sent first."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -207,7 +207,7 @@ class _Deliveries:
 
 
 def _ending_with_history(catch_up: Callable[[], None], nursery: trio.Nursery) -> Callable[[], None]:
-    """Catch up; a worker that is so far behind that events are gone ends, and the parent starts another one."""
+    """Catch up. A worker that is so far behind that events are gone ends, and the parent starts another one."""
 
     async def end(error: Compacted) -> None:
         raise error
@@ -230,7 +230,7 @@ def _before_requests(tail: Tail, catch_up: Callable[[], None]) -> CatchUp:
 
 
 async def run_worker(settings: Settings, role: Role, ready: Ready, parent: ParentLink) -> None:
-    """Serve clients until the parent asks for a stop, or has ended: also while this worker starts.
+    """Serve clients until the parent asks to stop or has ended, even while this worker starts.
 
     Without the parent there may never be a writer process to wait for, and this process has the sockets of clients.
     """

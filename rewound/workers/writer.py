@@ -1,11 +1,11 @@
 """The writer process: a server of one process, with actors, controllers and housekeeping, that also writes for workers.
 
-Its own requests use its actors directly. It accepts a channel from each worker. Workers send commands ("write"); each
-committed batch goes to them as a notice ("committed"). Its newest offset is stored where they all read it right before
-LMDB makes it visible: whoever has seen anything of it, in a reply or a read, can expect that every worker knows of it.
-A worker whose read finds damage says so ("damaged"): writes could spread it. A stop is in good order: after
-the notice "leaving" workers send nothing more; each closes its channel when it has all replies, and connects again:
-the next writer process, which inherits the same listening socket, accepts it.
+Its own requests use its actors directly. It accepts a channel from each worker. Workers send commands ("write"), and
+each commit goes to them as a notice ("committed"). Its newest offset is stored in the shared page right before LMDB
+makes it visible: a client that has seen a write, in a reply or a read, finds it in every worker.
+A worker whose read finds damage reports it ("damaged"), because writes could spread it. To stop, the process sends the
+notice "leaving", after which workers send nothing more; each closes its channel when it has all replies, and connects
+again: the next writer process, which inherits the same listening socket, accepts it.
 
 Rejected: a writer process that serves nothing. On two cores, two workers and it were three processes: a create took 414
 us of CPU over all of them, where one process takes 163 (docs/decisions/0041-workers.md).
@@ -59,7 +59,7 @@ class WriterProcess:
         store.feed.on_delivery(self._committed)
 
     def _committed(self) -> None:
-        """Wake the workers: their watchers wait for events. After the replies to those who wrote them."""
+        """Wake the workers, whose watchers wait for events, after the replies to the writes."""
         for channel in self._channels:
             channel.notify_once(COMMITTED)
 
@@ -146,7 +146,7 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, parent: Paren
 
 
 async def _prepare(settings: Settings, role: Role, store: Store, created: CreatedPaths) -> None:
-    """Create what a new data folder needs before anybody is served."""
+    """Create what a new data folder needs before a request is served."""
     bootstrap = Bootstrap(
         store.names, store.registry.current, store.journal, store.directory, store.write_contexts
     )

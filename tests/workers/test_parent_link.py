@@ -16,7 +16,7 @@ async def test_child_drains_when_asked_and_stops_when_the_parent_is_gone() -> No
     with ours, theirs, trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(link.follow)
-            await link.tell_ready()
+            await link.report_ready()
             assert ours.recv(100) == READY
             await settled()
             assert not link.drain.is_set()

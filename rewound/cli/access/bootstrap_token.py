@@ -86,7 +86,7 @@ def run(options: Options) -> int:
 
 
 def _warn_if_refused(session: Session, names: Names, data: dict[str, str]) -> None:
-    """Say that the server runs without bootstrap tokens; without the right to review tokens nothing is printed."""
+    """Warn if the server runs without bootstrap tokens, as far as the user may review tokens."""
     from rewound.client.errors import StatusError
 
     if "usage-bootstrap-authentication" not in data:

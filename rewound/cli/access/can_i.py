@@ -62,7 +62,7 @@ def run(options: Options) -> int:
 
 
 def _check_path(options: Options) -> None:
-    """Refuse what only resources have."""
+    """Refuse flags and arguments that only apply to resources."""
     given = {
         "NAME": options.name,
         "--namespace": options.namespace,
@@ -76,7 +76,7 @@ def _check_path(options: Options) -> None:
 
 
 def _check_list(options: Options) -> None:
-    """Refuse what a list of all rights in one namespace does not have."""
+    """Refuse flags and arguments that do not apply to --list."""
     for argument, value in {"--all-namespaces": options.all_namespaces, "--quiet": options.quiet}.items():
         if value:
             raise UsageError(f"{argument}: has no effect with --list; leave one of them out")

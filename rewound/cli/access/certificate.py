@@ -44,7 +44,7 @@ def requests_path(session: Session) -> str:
 
 
 def decide(session: Session, path: str, condition: str, message: str = "") -> None:
-    """Add the condition; after a conflict again, with the version that the server has now."""
+    """Add the condition; after a conflict, try again with the version that the server has now."""
     from rewound.client.errors import StatusError
 
     for attempt in range(_TRIES):

@@ -1,4 +1,4 @@
-"""Flags that all commands which ask a server share, and the parser that reports every mistake in one sentence."""
+"""The flags of every command that talks to a server, and the parser that reports each mistake in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Options = Any  # argparse.Namespace: its attributes are the flags
 
 
 def _not_empty(text: str) -> str:
-    """Refuse the value of a variable that is not set: the command would act as another user than it says."""
+    """Refuse an empty value, such as that of an unset shell variable: the command would act as the wrong user."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a value, or leave the flag out")
     return text
@@ -33,7 +33,7 @@ class _Value(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """`text` is the docstring of the command: its first line is left out, the rest is the help."""
+    """Parses the flags of a command. `text` is its docstring; all but the first line is the help."""
 
     def __init__(self, name: str, text: str | None) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_connection(parser: Any, namespace: str = "instead of that of the context") -> None:
-    """`namespace`: what the flag --namespace means for the command."""
+    """Add the flags that choose a server and a user. `namespace` is the help of --namespace."""
     group = parser.add_argument_group("which server, and as whom")
     group.add_argument(
         "--kubeconfig",
@@ -113,7 +113,7 @@ def duration(text: str) -> float:
 
 
 def account(text: str, namespace: str) -> tuple[str, str]:
-    """Namespace and name of an account: NAME, or NAMESPACE/NAME."""
+    """Parse NAME or NAMESPACE/NAME of a service account."""
     before, slash, after = text.partition("/")
     found = (before, after) if slash else (namespace, text)
     if not all(found) or "/" in found[1]:

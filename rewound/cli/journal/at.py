@@ -85,7 +85,7 @@ def run(options: Options, output: Output) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Patterns of namespaces and names."""
+    """Patterns that select namespaces and names."""
 
     namespace: str = "*"
     name: str = "*"
@@ -98,12 +98,12 @@ class Names:
 
 
 def _one(namespace: str) -> str:
-    """A namespace without wildcards, or nothing."""
+    """The pattern if it has no wildcards, or else None."""
     return "" if _WILD & set(namespace) else namespace
 
 
 def scopes(source: Source, kinds: list[str], options: Options) -> list[Wanted]:
-    """All objects of some kinds. UsageError, Failure."""
+    """What to list for some kinds. Raises UsageError or Failure if the source does not have them."""
     try:
         LabelSelector.parse(options.selector)
     except BadRequest as wrong:
@@ -138,7 +138,7 @@ def print_objects(
             tables = (_matching(table, names) for table in read)
             found += _print_table(tables, one, options.output, output, several and bool(found))
     if not found:
-        version = source.version(at)  # a moment that there is not is an error
+        version = source.version(at)  # raises an error if the journal does not have the moment
         kinds = ", ".join(one.kind.type_name for one in wanted) if 0 < len(wanted) <= 3 else "objects"
         where = f" in namespace {wanted[0].namespace}" if wanted and wanted[0].namespace else ""
         print(f"rewound: there were no {kinds}{where} at version {version.offset}", file=sys.stderr)
@@ -149,7 +149,7 @@ def _matching(table: Document, names: Names) -> Document:
 
 
 def _print_table(tables: Iterator[Document], wanted: Wanted, form: str, output: Output, follows: bool) -> int:
-    """Print the objects of one kind; how many. `follows`: after those of another."""
+    """Print the objects of one kind, and return their number. `follows`: a table of another kind is above."""
     columns: Columns | None = None
     shown: list[int] = []
     count = 0
@@ -194,7 +194,7 @@ def _cell(value: Any) -> str:
 
 
 def _prefix(kind: Kind) -> str:
-    """deployment.apps, as kubectl writes it."""
+    """The prefix of names in kubectl's form, such as deployment.apps."""
     group = kind.type_name.partition(".")[2]
     return f"{kind.kind.lower()}.{group}" if group and kind.api_version else kind.kind.lower()
 

@@ -51,7 +51,7 @@ _EXAMPLE = re.compile(rf"\brewound ({'|'.join(COMMANDS)})\b")
 
 
 def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
-    """`called` is what stands before the name of the command."""
+    """Run a command. `called` is the part of the command line before its name."""
     name, *rest = arguments or [""]
     if name in ("--help", "-h", "help"):
         print(USAGE, end="")

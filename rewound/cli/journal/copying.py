@@ -1,4 +1,4 @@
-"""Copies the journal of a server, by its stream for standbys and backups, into a backup or a temporary folder."""
+"""Copies the journal of a server into a backup or a temporary folder, over the feed that standbys use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOK = 0.2  # seconds between two looks at how far a copy is
 def follow_into(
     file: BackupFile, options: Options, server: str, progress: Progress, caught_up: Callable[[], bool]
 ) -> None:
-    """Append to a backup what the server commits, until `caught_up`, called once it has all, returns True."""
+    """Append what the server commits to a backup. Ends if `caught_up`, called when it has everything, returns True."""
     target = load_target(
         Overrides(
             kubeconfig=options.kubeconfig,
@@ -66,7 +66,7 @@ def follow_into(
 
 @contextmanager
 def copy_of_server(options: Options) -> Iterator[Folder]:
-    """The journal of a server as it is now, in a temporary folder. ClientError, JournalError."""
+    """Copy the current journal of a server into a temporary folder. Raises ClientError or JournalError."""
     with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
         path = Path(temporary) / "backup"
         complete = False

@@ -83,7 +83,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def _arguments(options: Options) -> tuple[tuple[Moment, Moment], list[str]]:
-    """The two moments, and KIND and NAME as far as they are given. UsageError."""
+    """The two moments, and KIND and NAME if given. Raises UsageError."""
     first, dots, second = options.a.partition("..")
     rest: list[str] = list(options.rest)
     try:
@@ -103,7 +103,7 @@ def _arguments(options: Options) -> tuple[tuple[Moment, Moment], list[str]]:
 
 
 def _is_moment(text: str) -> bool:
-    """A kind never looks like one."""
+    """Whether an argument is a moment. No kind looks like one."""
     try:
         parse_moment(text)
     except ValueError:
@@ -114,7 +114,7 @@ def _is_moment(text: str) -> bool:
 def print_one(
     source: Source, wanted: Wanted, ends: tuple[Moment, Moment], options: Options, output: Output
 ) -> None:
-    """The difference of one object."""
+    """Print how one object differs."""
     mask = wanted.kind.is_secret and not options.show_secrets
     before, after = source.contents(wanted, ends)
     lines = difference_lines(before, after, mask=mask, managed_fields=options.show_managed_fields)
@@ -178,7 +178,7 @@ def _last_change(one: Difference, *, back: bool) -> str:
 
 
 def _with(one: Difference) -> str:
-    """A manager that a recording had to guess is marked; others are in -o json."""
+    """The field manager, if a recording guessed it, with its mark; -o json has the others too."""
     return f" with {manager_text(one.last)}" if one.last.is_guess else ""
 
 

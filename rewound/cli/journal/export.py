@@ -72,7 +72,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def check_no_refused(place: Path) -> None:
-    """Failure if refused requests of something else would be taken for those of a new file or folder."""
+    """Raises Failure if there are refused requests of another recording beside a new file or folder."""
     from rewound.rewind.page.refused import refused_file
 
     if (left := refused_file(place)).exists():
@@ -80,7 +80,7 @@ def check_no_refused(place: Path) -> None:
 
 
 def copy_refused(source: Path, target: Path) -> Path | None:
-    """Where the refused requests of a folder or file are now, for another one; None if there are none."""
+    """Copy the refused requests of a folder or file; returns where to, or None if there are none."""
     from rewound.rewind.page.refused import refused_file
 
     old, new = refused_file(source), refused_file(target)
@@ -98,7 +98,7 @@ def copy_refused(source: Path, target: Path) -> Path | None:
 
 @contextmanager
 def _opened(options: Options) -> Iterator[Folder]:
-    """The journal to export; that of a server is copied into a temporary folder."""
+    """Open the journal to export; that of a server is copied into a temporary folder."""
     folder = folder_of(options)
     if folder is None and options.file is None:
         # Imported when needed: it imports much of the server.
@@ -147,7 +147,7 @@ def _export(folder: Folder, stream: BinaryIO, *, compressed: bool) -> Header:
 
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that gets its name when it is complete. It contains secrets, so only its owner can read it."""
+    """Open a file that gets its name when it is complete. It contains secrets, so only its owner can read it."""
     if path.exists() and not path.is_file():
         with path.open("wb") as device:
             yield device
@@ -168,7 +168,7 @@ def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 def _temporary_file(path: Path) -> tuple[int, str]:
-    """A new file beside `path`. An error names `path`, because the user did not name the other file."""
+    """Create a temporary file beside `path`. Errors name `path`, because the user does not know the other."""
     if not path.parent.is_dir():
         raise Failure(
             f"{path}: the folder {path.parent} does not exist; create it first, or name another file"

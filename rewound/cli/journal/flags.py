@@ -24,9 +24,9 @@ OBJECT_NAMESPACE = "of the object (default: that of the context, or default)"
 
 
 def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: bool = False) -> None:
-    """What is read: a server, a folder or a file. `namespace` is what the flag --namespace means.
+    """Add the flags that choose a server, a folder or a file. `namespace` is the help of --namespace.
 
-    `writes`: a server is written to, and a folder or file only shows what would be written.
+    `writes`: the command writes to a server, and with a folder or file only prints what it would write.
     """
     group = parser.add_argument_group("a data folder or a file instead of a server")
     unless = "(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)"
@@ -40,7 +40,7 @@ def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: boo
 
 
 def add_folder(parser: Parser) -> None:
-    """Of commands that work on a folder, and on no server."""
+    """Add the flags of a command that works on a folder, not on a server."""
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -53,7 +53,7 @@ def add_folder(parser: Parser) -> None:
 
 
 class _Given(argparse.Action):
-    """Remembers that the folder is no default."""
+    """Marks the folder as given, not the default."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -62,7 +62,7 @@ class _Given(argparse.Action):
 
 
 def refuse_second_folder(options: Options, name: str, folder: Path | None) -> None:
-    """An argument and --data-dir name the same thing. UsageError."""
+    """Raises UsageError if both the argument and --data-dir are given."""
     if folder is not None and options.data_dir_given:
         raise UsageError(
             f"--data-dir: names {options.data_dir}, and the argument {name} names {folder}; leave one of them out"
@@ -118,7 +118,7 @@ def moment(text: str) -> Moment:
 
 
 def ends(text: str) -> tuple[Moment, Moment]:
-    """The ends of a difference."""
+    """Parse the two ends of a difference, A..B."""
     first, dots, second = text.partition("..")
     if not dots or not first:
         raise argparse.ArgumentTypeError(

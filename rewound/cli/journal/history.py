@@ -54,7 +54,7 @@ from rewound.recording.query.source import Document, Source, Wanted
 
 _TITLES = ("VERSION", "TIME", "USER", "VERB", "MANAGER", "WHAT")
 BATCH = 100  # versions printed together, in columns of the same width
-# They change with others, and are no change of their own.
+# These change with every write, so they are not listed as changes.
 _FOLLOW = frozenset({"metadata.generation", "metadata.managedFields", "metadata.resourceVersion"})
 
 
@@ -76,7 +76,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def _field(text: str) -> str:
-    """A path as differences have it; a JSON pointer becomes one."""
+    """Parse a path such as spec.replicas, or a JSON pointer."""
     try:
         steps = parse_field(text)
     except BadRequest:
@@ -123,7 +123,7 @@ def _print_document(output: Output, wanted: Wanted, items: list[Document]) -> No
 
 
 def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Document]:
-    """The versions to print, each with the changes to print."""
+    """Select the versions to print, each with its changes to print."""
     filtered = options.field or options.no_status
     mask = wanted.kind.is_secret and not options.show_secrets
     found = False
@@ -144,7 +144,7 @@ def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Docu
 
 
 def _filtered(item: Document, options: Options) -> Document | None:
-    """A version without changes that are not asked for; None if it has none that are."""
+    """A version with only the changes that the flags select; None if none are left."""
     changes = changes_of(item)
     whole = not changes and item["patch"] is not None and any(one["path"] == "" for one in item["patch"])
     if options.no_status:
@@ -169,7 +169,7 @@ def _of_whole(item: Document, field: str) -> list[Change]:
 
 
 def _within(change: Change, field: str) -> Iterator[Change]:
-    """The part of a change that is about a field."""
+    """The part of a change that lies within a field."""
     if change.path == field or change.path.startswith((field + ".", field + "[")):
         yield change
     elif field.startswith((change.path + ".", change.path + "[")):
@@ -190,7 +190,7 @@ def changes_of(item: Document) -> list[Change]:
 
 
 def _print(output: Output, versions: Iterator[Document], *, every: bool) -> None:
-    """`every`: all changes, each on a line of its own where there are several."""
+    """Print versions. `every`: all changes, each on a line of its own if there are several."""
     columns = Columns(output, _TITLES, ("VERSION",), {"USER": 6, "MANAGER": 6})
     while some := list(islice(versions, BATCH)):
 

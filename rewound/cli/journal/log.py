@@ -92,7 +92,7 @@ def _log(source: Source, options: Options, output: Output) -> None:
 
 
 def _follow(new: Iterator[Sequence[Entry]], show: Show, output: Output) -> None:
-    """Until Ctrl-C, which is no error here."""
+    """Follow new events until Ctrl-C, which is no error here."""
     try:
         for entries in new:
             show(entries)
@@ -118,7 +118,7 @@ def _show(source: Source, options: Options, output: Output) -> Show:
 def _with_refused(
     source: Source, selection: Selection, options: Options, events: Iterator[Sequence[Entry]]
 ) -> Iterator[Sequence[Entry | Document]]:
-    """Events, and between them the requests that the recorded server refused, by time."""
+    """Merge the events and the requests that the recorded server refused, by time."""
     refused = [one for one in source.refused() if _is_selected(one, selection)]
     if not refused:
         yield from events
@@ -147,7 +147,7 @@ def _with_refused(
 
 
 def _time(source: Source, moment: Moment | None, otherwise: int) -> int:
-    """In microseconds since 1970; `otherwise` without a moment, and for one that is not in the journal."""
+    """A moment in microseconds since 1970; `otherwise` if there is none, or it is not in the journal."""
     if moment is None:
         return otherwise
     try:

@@ -20,7 +20,7 @@ _OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "toke
 
 
 def server_flag(options: Options) -> str:
-    """The first flag that names a server, or says as whom to ask it; empty without one."""
+    """The first given flag that chooses a server or a user; empty if there is none."""
     for name in _OF_SERVERS:
         if getattr(options, name, None):
             return "--" + name.removesuffix("_user").replace("_", "-")
@@ -30,13 +30,14 @@ def server_flag(options: Options) -> str:
 def folder_of(options: Options) -> Path | None:
     """The data folder to read; None for a server.
 
-    One that --data-dir names; else ./rewound-data if there is one, unless a flag or $KUBECONFIG names a server.
+    It is that of --data-dir; without the flag ./rewound-data, if it exists and neither a flag nor $KUBECONFIG names a
+    server.
     """
     flag = server_flag(options)
     if options.data_dir is not None or options.file is not None:
         given = "--data-dir" if options.data_dir is not None else "--file"
         if flag:
-            # Who can read a folder reads everything in it.
+            # These choose a user, and a folder has none: who can read it can read everything in it.
             raise UsageError(f"{flag}: has no effect with {given}; leave one of them out")
         if options.data_dir is not None and options.file is not None:
             raise UsageError("--file: names what to read, and so does --data-dir; leave one of them out")
@@ -48,7 +49,7 @@ def folder_of(options: Options) -> Path | None:
 
 @contextmanager
 def open_source(options: Options, *, writes: bool = False) -> Iterator[Source]:
-    """`writes`: a server is meant, unless a folder or file is given, which only shows what would be written."""
+    """Open a server, folder or file. `writes`: without a flag, it is a server."""
     folder = folder_of(options)
     if writes and options.data_dir is None:
         folder = None

@@ -1,4 +1,4 @@
-"""What the commands print: events as lines, as columns and as documents, and nothing of Secrets that is not asked for.
+"""Formats what the commands print: events as lines, columns and documents, with the values of Secrets masked.
 
 `Output` has colours and a width on a terminal, plain text everywhere else. Text from the journal is escaped: names,
 users and values come from clients, and may contain control sequences.
@@ -66,7 +66,7 @@ class Output:
         self.stream.write(text + "\n")
 
     def json(self, document: Any) -> None:
-        """One document in one line."""
+        """Print a document on one line."""
         self.stream.write(unescaped(document, option=orjson.OPT_APPEND_NEWLINE).decode())
 
     def yaml(self, document: Any) -> None:
@@ -91,10 +91,7 @@ T = TypeVar("T")
 def until_printed(
     items: Iterator[T], progress: Progress, output: Output, shows: Callable[[T], object] = bool
 ) -> Iterator[T]:
-    """The items, of which each that `shows` something is printed: with the first, progress ends on a terminal.
-
-    There, both would mix.
-    """
+    """Yield the items. On a terminal, the first that `shows` something ends the progress line."""
     for item in items:
         if output.width is not None and shows(item):
             progress.end()
@@ -170,7 +167,7 @@ class Columns:
         return _shorten(text, self._allowed(number, len(text)))
 
     def _allowed(self, number: int, wanted: int) -> int:
-        """How much of a width a cell of this column may take on this terminal."""
+        """How wide a cell of this column may be on this terminal."""
         width, share = self._output.width, self._shares[number]
         if width is None or not share:
             return wanted
@@ -218,7 +215,7 @@ class LogLines:
         self._columns = Columns(output, _TITLES, ("VERSION",), _SHARES, _RESERVED if follows else {})
 
     def print(self, entries: Sequence[Entry | Document]) -> None:
-        """Events, and requests that were refused, which have no version."""
+        """Print events, and refused requests, which have no version."""
         self._columns.rows(
             [self._cells(one) if isinstance(one, Entry) else self._of_refused(one) for one in entries],
             [_colors(one.event) if isinstance(one, Entry) else _REFUSED_COLORS for one in entries],
@@ -261,7 +258,7 @@ def effect(entry: Entry) -> str:
 
 
 def change_words(summary: Document, reason: str = "", *, created: bool = False) -> str:
-    """A summary in one line."""
+    """Summarize a change on one line."""
     line = line_of(summary)
     if summary.get("compacted"):
         text = "what it changed is no longer in the journal"
@@ -334,7 +331,7 @@ def masked_object(document: Document) -> Document:
 
 
 def masked_version(item: Document) -> Document:
-    """A version of a Secret in its history."""
+    """Mask a version of a Secret in its history."""
     patch, changes = item["patch"], item.get("changes")
     return {
         **item,
@@ -370,7 +367,7 @@ def _is_hidden(pointer: str) -> bool:
 
 
 def masked_field(one: Document) -> Document:
-    """A field of a Secret in blame."""
+    """Mask a field of a Secret in blame."""
     # A path that is too long to be shown may be one of those.
     return {**one, "value": MASK} if "path" not in one or _is_hidden(one["path"]) else one
 

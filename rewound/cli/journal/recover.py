@@ -2,8 +2,8 @@
 
 It reads the file page by page, without LMDB. Every record that it keeps has a right checksum. Where the newest version
 of an object is lost, the new folder has the newest one that is left, under a new version. Where events are lost, the
-history of the new folder begins after them. Versions never fall. The damaged folder is not changed; no server may
-use it meanwhile.
+history of the new folder begins after them. Versions never decrease. The damaged folder is not changed; no server may
+use it while this command runs.
 
     rewound recover rewound-data recovered
     rewound serve --data-dir recovered

@@ -53,7 +53,7 @@ def run(options: Options, output: Output) -> int:
 def print_written(
     source: Source, wanted: Wanted, written: Document, what: str, options: Options, output: Output
 ) -> None:
-    """The object, or a line about it; a folder or file, which is not written to, has only the object."""
+    """Print the object, or a line about it; for a folder or file, which is not written to, always the object."""
     if wanted.kind.is_secret and not options.show_secrets:
         written = masked_object(written)
         if not source.is_server:

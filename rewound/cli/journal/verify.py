@@ -7,7 +7,7 @@ folder first, which checks every checksum. `rewound recover` makes a new folder
 of what a damaged one still has.
 
 The digest is that of all events, or of those after an offset. A standby and its leader have the same if they have
-the same retention floor, and always after the higher one of both (`rewound stats`).
+the same retention floor, and always after the higher of the two floors (`rewound stats`).
 
     rewound verify
     rewound verify backup
@@ -46,7 +46,7 @@ ADVICE = "restore the folder from a backup, or see what `rewound recover` can sa
 
 @dataclass(slots=True)
 class Found:
-    """What the child reported."""
+    """Everything that the child reported."""
 
     pages: int = 0
     damage: list[Damage] = field(default_factory=list)
@@ -119,7 +119,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def _read_quarantine(folder: Path) -> list[dict[str, Any]]:
-    """What the node whose data folder it is has last seen in quarantine (docs/cluster.md)."""
+    """The quarantined events that a node last recorded in its data folder (docs/cluster.md)."""
     try:
         rows = json.loads((folder / QUARANTINE).read_bytes())
         return [{name: one[name] for name in ("key", "version", "why")} for one in rows]
@@ -132,7 +132,7 @@ def _read_quarantine(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_in_child(command: Sequence[str]) -> Found:
-    """Run the child and collect what it reports, also when a signal ends it."""
+    """Run the child and collect what it reports, even if a signal ends it."""
     found = Found()
     with (
         tempfile.TemporaryFile() as errors,

@@ -1,4 +1,4 @@
-"""The process that reads a folder for `rewound journal verify`, because LMDB may die on a damaged file.
+"""The process that reads a folder for `rewound journal verify`, because LMDB may crash on a damaged file.
 
     python -m rewound.cli.journal.verify_child FOLDER [OFFSET]
 
@@ -11,8 +11,8 @@ It prints a JSON document a line; the digest is that of the events after OFFSET:
     {"recoverable": "..."}         what `recover` would save; only when the structure is not sound
     {"refused": "..."}             the folder cannot be opened; the sentence says why
 
-First it checks every page by itself, which cannot die, then LMDB reads the records. Beside a live server a read
-transaction keeps the version that it checks.
+First it checks every page without LMDB, which cannot crash; then LMDB reads the records. Beside a live server, a read
+transaction keeps the version under check.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     rewound why web-1 --data-dir backup      from a data folder, without a server
 
 It decides again, by the objects of that moment, whether or not the server runs the scheduler. A star marks the node
-that the pod has. Pods whose binding was on its way at the same time may count here and not there, or the other way
-round; of a hundred nodes or more the scheduler compares a part, and this command all of them.
+that the pod has. The result may differ from the scheduler's in two ways: pods that were being bound at that moment may
+count in one and not in the other, and of a hundred nodes or more the scheduler compares only a part.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _before_binding(source: Source, wanted: Wanted) -> Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Objects of one type that were listed."""
+    """The listed objects of one type, as the scheduler's cache has them."""
 
     by_key: dict[tuple[str, str], Document]
 
@@ -114,7 +114,7 @@ class _Listed:
 
 
 class _Moment:
-    """The objects of one moment."""
+    """The cluster at one moment."""
 
     def __init__(self, source: Source, at: Moment) -> None:
         self._source, self._at = source, at

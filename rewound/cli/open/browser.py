@@ -1,4 +1,4 @@
-"""Starts a browser of the user, if there is one on this machine, and never waits for it."""
+"""Starts the user's browser, if this machine has one, and never waits for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ _OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 def missing_screen(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
     """Why a browser that starts here would not be seen; empty if it would be.
 
-    $BROWSER is what the user wants, wherever it runs: editors set it to what opens links on the machine in front of
-    which the user sits.
+    $BROWSER is always used: editors set it to a program that opens links on the user's own machine.
     """
     if environment.get("BROWSER"):
         return ""
@@ -32,14 +31,14 @@ def missing_screen(environment: Mapping[str, str] = os.environ, platform: str = 
 
 
 def tunnel(port: int) -> str:
-    """How a browser on another machine reaches the listener: the port stays the same, because the Host has it."""
+    """The command by which a browser on another machine reaches the listener, on the same port: it is in the Host."""
     return f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
 
 
 async def start_browser(url: str) -> bool:
-    """Whether one could be started. Returns when the browser does, if it runs in the foreground.
+    """Start a browser; returns whether that worked, and only after the browser ends if it runs in the foreground.
 
-    Not in the process group of the terminal: Ctrl-C ends this command, not the browser.
+    It is not in the process group of the terminal: Ctrl-C ends this command, not the browser.
     """
     process = await trio.lowlevel.open_process(
         [sys.executable, "-c", _OPEN, url],

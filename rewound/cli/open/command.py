@@ -91,7 +91,7 @@ def _moment(text: str) -> Moment:
 
 
 def _checked(options: Options) -> Options:
-    """UsageError for flags that do not fit together."""
+    """Raises UsageError for flags that do not fit together."""
     if options.port > 65535:
         raise UsageError(f"--port: {options.port} is not a port; give a number up to 65535, or leave it out")
     given = [flag for flag in ("data_dir", "file") if getattr(options, flag) is not None]
@@ -140,7 +140,7 @@ class _Opening:
         recording: Recording | None = None,
         folder: Path = Path(),
     ) -> None:
-        """Without a `target`, the `recording` is served; `folder` is temporary."""
+        """Without a `target`, serve the `recording`, with the temporary `folder`."""
         self._options, self._target, self._recording, self._folder = options, target, recording, folder
 
     async def run(self) -> None:
@@ -154,7 +154,7 @@ class _Opening:
             nursery.cancel_scope.cancel()
 
     async def _serve_recording(self, task_status: trio.TaskStatus[Target] = trio.TASK_STATUS_IGNORED) -> None:
-        """Replay it at its end, on a free port of loopback, for whoever has the token: this process."""
+        """Serve the end of the recording on a free loopback port. Only this process has the token."""
         from rewound.client.credentials import Credential, FixedCredential, bearer
         from rewound.gateway.settings.server_config import ServerSettings, host_and_port
         from rewound.gateway.settings.settings import Addresses, Settings
@@ -225,7 +225,7 @@ class _Opening:
         return "\n".join(lines)
 
     async def _find_view(self, session: StreamingSession) -> View:
-        """In a thread: credential plugins and the server may take long, and the server may be in this event loop."""
+        """Find the view in a thread: credential plugins and the server may be slow, and may need this event loop."""
         from rewound.cli.open.view import find_view
 
         options = self._options
@@ -270,5 +270,5 @@ async def _renew_on_enter(new_link: Callable[[], str]) -> None:
 
 
 def _report(text: str) -> None:
-    """To the terminal: what servers and plugins say may have control characters."""
+    """Print to the terminal, without the control characters that servers and plugins may send."""
     print(f"rewound: {escaped(text)}", file=sys.stderr, flush=True)

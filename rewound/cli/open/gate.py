@@ -55,7 +55,7 @@ class _Link:
 
 class Gate:
     def __init__(self, port: int, page: str, now: Callable[[], float], report: Callable[[str], None]) -> None:
-        """`page`: where a link leads. `report` gets what the user should know at once."""
+        """`page`: where a link leads. `report` prints to the user's terminal."""
         self._page = page
         self._now = now
         self._report = report
@@ -67,7 +67,7 @@ class Gate:
         self._used: list[_Link] = []
 
     def new_link(self) -> str:
-        """A link for one browser, instead of the last one if nobody used that."""
+        """Make a link for one browser; it replaces the last link if that is unused."""
         link = self._link = _Link(token_urlsafe(32), token_urlsafe(32), self._now() + LINK_SECONDS)
         return f"{self._base}{LINK_PATH}{link.code}"
 
@@ -107,11 +107,11 @@ class Gate:
             return self._lead_to_page(link)
         for used in self._used:
             if compare_digest(code, used.code.encode()):
-                return self._enter_again(request, used)
+                return self._reuse(request, used)
         return _refusal(request, 403, f"there is no such link: {_NEW_LINK}")
 
-    def _enter_again(self, request: Request, link: _Link) -> Response:
-        """The same browser may reload it. Two browsers: one of them got the link from somewhere else."""
+    def _reuse(self, request: Request, link: _Link) -> Response:
+        """Respond to a used link. Its browser may reload it; if another uses it, the link has leaked."""
         if self._browser_of(request) is link:
             return self._lead_to_page(link)
         self._used.remove(link)
@@ -141,7 +141,7 @@ class Gate:
 
 
 def _wrong_request(request: Request) -> tuple[int, str] | None:
-    """Status and text for a request that is not forwarded whoever sends it."""
+    """Status and text for a request that is never forwarded, whatever its credentials; None if it may be."""
     headers, path = request.headers, request.path
     if b"upgrade" in headers or b"upgrade" in headers.get(b"connection", b"").lower():
         return 403, "no protocols but HTTP are forwarded"
@@ -155,7 +155,7 @@ def _wrong_request(request: Request) -> tuple[int, str] | None:
         return (413, f"the body has more than {MAX_BODY} bytes") if too_large else None
     if request.method not in _READS or has_body:
         return 405, f"only GET and HEAD are forwarded, without a body, and POST to {REPLAY_PATH}"
-    if not _is_shown(path):
+    if not _is_used_by_page(path):
         return (
             403,
             "only the page, the API and the state of a replay are forwarded, and nothing that pods or nodes serve",
@@ -164,15 +164,15 @@ def _wrong_request(request: Request) -> tuple[int, str] | None:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether every server takes the path for the same one."""
+    """Whether all servers read the path in the same way."""
     segments = path.removeprefix("/").removesuffix("/").split("/")
     decoded = [unquote(one) for one in segments]
     odd = any(one in ("", ".", "..") or any(c in "/\\" or c < " " for c in one) for one in decoded)
     return path.startswith("/") and not odd
 
 
-def _is_shown(path: str) -> bool:
-    """Whether the page needs it. An `exec`, a `proxy` or a log is a GET too, and does whatever a pod does with it."""
+def _is_used_by_page(path: str) -> bool:
+    """Whether the page sends such requests. An `exec`, a `proxy` or a log is a GET too, and reaches a pod."""
     if path == REPLAY_PATH or path.startswith((PAGE_PATH, "/apis/rewound.cluster.io/")):
         return True
     route = find_route("GET", path)

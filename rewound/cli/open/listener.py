@@ -37,11 +37,11 @@ Report = Callable[[str], None]
 # A browser has six connections to a host; some of them, and those of curious programs, may be left over.
 _LIMITS: Final = Limits(body=MAX_BODY, target=32 * KIB, head=64 * KIB, headers=100, connections=64)
 _MAX_IDLE: Final = 8  # connections to the server, between requests
-# Of the browser's fields, what says which response it wants. All others are about this listener, or about its user.
+# The request headers that choose a representation. All others concern this listener or its user.
 _SENT_ON: Final = frozenset(
     (b"accept", b"accept-encoding", b"content-type", b"if-modified-since", b"if-none-match", b"user-agent")
 )
-# Of the server's: what it would store in the browser, or say about other addresses.
+# Response headers that store something in the browser, or concern other addresses.
 _DROPPED: Final = frozenset(
     (b"alt-svc", b"clear-site-data", b"set-cookie", b"strict-transport-security", b"www-authenticate")
 )
@@ -50,7 +50,7 @@ _PROTECTED: Final = frozenset(name for name, _ in PROTECTION)
 
 class PageListener:
     def __init__(self, session: StreamingSession, page: str, report: Report) -> None:
-        """`page`: the path to which links lead. ClientError: the address or the proxy of the target cannot be used."""
+        """`page`: the path to which links lead. Raises ClientError if the target's address or proxy cannot be used."""
         target = session.target
         proxy = target.proxy_url or environment_proxy(target.server)
         try:
@@ -75,7 +75,7 @@ class PageListener:
         return self._gate
 
     async def serve(self, port: int, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen on this port of loopback, or on a free one if it is 0, until it is cancelled. CannotListen."""
+        """Listen on this loopback port, 0 for a free one, until cancelled. Raises CannotListen."""
         config = ServerConfig()
         config.listen_on((), (f"127.0.0.1:{port}",))
         server = Server(self.handle, _refuse, _LIMITS)
@@ -124,7 +124,7 @@ class PageListener:
         return self.failed(str(error))
 
     def failed(self, why: str) -> Response:
-        """The response to a request that could not be forwarded; the terminal gets a line when this begins."""
+        """The response to a request that could not be forwarded. The first of several failures prints a line."""
         if why != self._trouble:
             self._trouble = why
             self._report(f"{why}; trying again with every request of the page")
@@ -148,7 +148,7 @@ class PageListener:
 
 
 class _Adapter(Adapter):
-    """The request with the credentials of the user, and the response without what is not for this origin."""
+    """Adds the user's credentials to the request, and drops response headers that are not for this origin."""
 
     cors = False
 

@@ -1,6 +1,4 @@
-"""Finds what the page is to show: checks the object and the moment of `rewound open` with the server, before a browser
-starts.
-"""
+"""Finds what the page is to show: checks the object and moment that `rewound open` names before a browser starts."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class View:
 
 
 def find_view(session: Session, kind: str, name: str, namespace: str, at: Moment | None) -> View:
-    """`namespace`: that of the flag; empty without it. ClientError, Failure, UsageError."""
+    """Find the view. `namespace` is that of the flag, or empty. Raises ClientError, Failure or UsageError."""
     types = _types(session)
     state: dict[str, str] = {}
     if kind and not name:
@@ -52,7 +50,7 @@ def find_view(session: Session, kind: str, name: str, namespace: str, at: Moment
 
 
 def _types(session: Session) -> Document:
-    """The kinds that the user may list everywhere, and who that is; a server without the timeline has no page."""
+    """The user, and the kinds that it may list in all namespaces. Raises Failure if the server has no page."""
     try:
         return session.get(f"{TIMELINE_PATH}/types")
     except StatusError as error:
@@ -73,7 +71,7 @@ class _Type:
 
 
 def _find_type(session: Session, types: list[Document], kind: str) -> _Type:
-    """By what the page knows, which is one response; else by discovery, which has one for each group."""
+    """Look a type up in what the page knows, which is one response; else in discovery, which is one for each group."""
     wanted, _, group = kind.lower().partition(".")
     for one in types:
         known = {one["resource"], one["kind"].lower(), *one.get("shortNames", ())}
@@ -89,7 +87,7 @@ def _find_type(session: Session, types: list[Document], kind: str) -> _Type:
 
 
 def _newest_change(session: Session, found: _Type, namespace: str, name: str) -> Document | None:
-    """Of an object; None if the user may not read its history. Failure if there never was one."""
+    """The newest change of an object; None if the user may not read its history. Raises Failure if it never existed."""
     where = f"/namespaces/{segment(namespace)}" if namespace else ""
     path = f"/apis/{REWIND_GROUP}/v1{where}/{found.name}/{segment(name)}/history"
     try:
@@ -112,7 +110,7 @@ def _check_namespace(session: Session, namespace: str) -> None:
 
 
 def _moment(session: Session, at: Moment, namespace: str) -> dict[str, str]:
-    """The cursor, and the time around it. Failure if the journal does not have the moment."""
+    """The cursor, and the time around it. Raises Failure if the journal does not have the moment."""
     query = {"limit": "1", **({"namespace": namespace} if namespace else {})}
     ends = session.get(f"{TIMELINE_PATH}/events", **query)
     oldest, newest = ends.get("oldest"), ends.get("newest")

@@ -142,7 +142,7 @@ def moment(text: str) -> Given:
 
 
 def check_kubeconfig(file: Path | None) -> None:
-    """UsageError if the file cannot be created: one that exists may be for other clusters."""
+    """Raises UsageError if the file cannot be created. One that exists is kept: it may be for other clusters."""
     if file is None:
         return
     if file.exists():
@@ -152,7 +152,7 @@ def check_kubeconfig(file: Path | None) -> None:
 
 
 def plays(options: Options) -> bool:
-    """Whether it is to play from the beginning on."""
+    """Whether to play from the start. Raises UsageError for flags that do not fit together."""
     if options.at is not None and options.start is not None:
         raise UsageError("--at and --from: give one of them, where it begins")
     if options.exit and options.paused and not options.writable:
@@ -175,6 +175,6 @@ def plays(options: Options) -> bool:
 
 
 def asks_to_play(options: Options) -> bool:
-    """Whether it is to play, at once or when a client says so."""
+    """Whether to play, at once or when a client asks for it."""
     moments = options.start is not None or options.to is not None
     return moments or bool(options.speed or options.until or options.exit or options.play)

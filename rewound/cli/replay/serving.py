@@ -147,7 +147,7 @@ def shown(state: dict[str, Any]) -> str:
 
 
 async def _report(player: Player, stop: trio.Event, ends: bool, output: Callable[[str], None] | None) -> None:
-    """Print when and why it stops playing, and meanwhile how far it is, if it plays as fast as it can."""
+    """Print when and why playing stops, and at top speed also how far it is."""
     while True:
         await player.wait_playing()
         await _wait_stopped(player)
@@ -174,7 +174,7 @@ async def _wait_stopped(player: Player) -> None:
 
 
 def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
-    """`folder` is temporary."""
+    """Serve a writable copy in the temporary `folder`."""
     data_dir = options.keep or folder / "copy"
     if (data_dir / "journal").exists():
         raise SettingsError("--keep", f"{data_dir} already has a journal; name a new folder")
@@ -217,7 +217,7 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
 
 
 class Beside:
-    """The command that runs beside a copy: the controller under test, as a rule."""
+    """The command that runs beside a copy, usually the controller under test."""
 
     def __init__(
         self, command: list[str], kubeconfig: Path | None, state: CopyProgress, stop: trio.Event
@@ -226,7 +226,7 @@ class Beside:
         self._ending = False
 
     async def run(self, begin: bool) -> None:
-        """Run it until it ends, or the replay does; `begin` to play when it watches."""
+        """Run the command until it or the replay ends; call `begin`, which starts playing, once it watches."""
         environment = dict(os.environ)
         if self._kubeconfig is not None:
             environment["KUBECONFIG"] = str(self._kubeconfig)
@@ -259,7 +259,7 @@ class Beside:
             self._state.begun.set()
 
     async def _pass_on(self, process: trio.Process) -> None:
-        """A signal that stopped the server is for the command, too."""
+        """Forward a signal that stopped the server to the command."""
         await self._stop.wait()
         process.terminate()
 
@@ -269,7 +269,7 @@ class Beside:
         self._state.begun.set()
 
     async def _end(self, process: trio.Process) -> None:
-        """Before the server stops, so that it need not complain about that."""
+        """Stop the command before the server, so that it does not report that the server is gone."""
         self._ending = True
         if process.returncode is None:
             process.terminate()
@@ -335,7 +335,7 @@ def _banner(options: Options, settings: Settings, addresses: Addresses, plan: Wr
 
 
 def _mask(comparison: Comparison) -> None:
-    """Replace the values of Secrets, so that it can still be seen where they differ."""
+    """Mask the values of Secrets so that different values stay different."""
     for one in comparison.objects:
         if one.type_name != "secrets":
             continue
@@ -376,7 +376,7 @@ class Span:
 
 
 def span_of(recording: Recording, options: Options) -> Span:
-    """SettingsError."""
+    """Resolve the flags for a recording. Raises SettingsError if it does not have the moments."""
     first = "--at" if options.at else "--from"
     start = _resolve(recording, options.at or options.start, first)
     to = _resolve(recording, options.to, "--to")
@@ -391,7 +391,7 @@ def span_of(recording: Recording, options: Options) -> Span:
 
 
 def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | None:
-    """A moment of the command line; None for the end. SettingsError."""
+    """The offset of a moment; None for the end. Raises SettingsError if it is not in the journal."""
     if given is None or given == Given():
         return None
     if given.time is not None:
@@ -410,7 +410,7 @@ def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | N
 
 
 def _check_end(recording: Recording, start: Moment | None, flag: str) -> None:
-    """Warn of a moment after the last event, where nothing is known; refuse to play from there. SettingsError."""
+    """Warn of a moment after the last event. Raises SettingsError if it is where playing would begin."""
     _, last = extent_of(recording)
     if start is None or start.time <= last.time:
         return
@@ -421,7 +421,7 @@ def _check_end(recording: Recording, start: Moment | None, flag: str) -> None:
 
 
 def written_kubeconfig(wanted: Path | None, settings: Settings) -> Path:
-    """The kubeconfig file of the server; a copy where `--kubeconfig` wants it, that only its owner can read."""
+    """The server's kubeconfig file, or a copy at `--kubeconfig` that only its owner can read."""
     if wanted is None:
         return settings.kubeconfig
     write_atomically(wanted, settings.kubeconfig.read_bytes(), 0o600)
@@ -439,7 +439,7 @@ quit           end"""
 
 
 class Console:
-    """Commands that are typed while a replay runs: one a line."""
+    """Runs the commands that a user types during a replay, one per line."""
 
     def __init__(self, control: ReplayControl, recording: Recording, stop: trio.Event) -> None:
         self._control, self._recording, self._stop = control, recording, stop
@@ -452,7 +452,7 @@ class Console:
             print(await self.perform(line), flush=True)
 
     async def perform(self, line: str) -> str:
-        """Do what a line says; returns what to print."""
+        """Run a line as a command; returns what to print."""
         command, _, argument = line.strip().partition(" ")
         command, argument = command or "step", argument.strip()
         if command in ("quit", "exit", "q"):
@@ -469,7 +469,7 @@ class Console:
 
 
 def _wanted(command: str, argument: str) -> dict[str, Any]:
-    """The document that a program would send. ValueError."""
+    """The document that a program would send for a line. Raises ValueError if the line is no command."""
     wanted: dict[str, Any] = {"action": command}
     if command == "goto":
         moment = parse_moment(argument)
@@ -505,7 +505,7 @@ def run_process(main: Callable[[], Any], settings: Settings) -> int:
 
 
 def _single(error: BaseException) -> BaseException:
-    """The only error in groups of one."""
+    """Unwrap an error from groups of one."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""How a flag is added to the parser, and the types of flag values."""
+"""Adds flags to the parser, and parses the types of their values."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: str
 
 
 def _written(seconds: float) -> str:
-    """A duration as one writes it: 100ms, 30s."""
+    """Format a duration as a flag takes it: 100ms, 30s."""
     return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
 
 def add_list(group: Any, flag: str, shown: str, text: str) -> None:
-    """A flag that may occur more than once: values accumulate, and later ones take precedence."""
+    """Add a flag that may occur more than once: values accumulate, and later ones take precedence."""
     group.add_argument(flag, action="append", metavar=shown, help=text)
 
 
@@ -123,7 +123,7 @@ _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kMGT]|[KMGT]i)?", re.ASCII)
 
 
 def parse_size(text: str) -> int:
-    """Bytes; ValueError says what is wrong."""
+    """Parse a number of bytes. Raises ValueError that says what is wrong."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an amount of memory; write it like 512Mi, 1Gi or 2G")

@@ -11,7 +11,7 @@ _MAX_SECONDS = 100 * 365 * 86400.0
 
 
 def duration(text: str) -> float:
-    """Seconds; ValueError says what is wrong."""
+    """Parse a duration into seconds. Raises ValueError that says what is wrong."""
     if text == "0":
         return 0.0
     parts = _PART.findall(text)

@@ -1,8 +1,8 @@
 """The flags of `rewound serve`, with the names that operators know from Kubernetes.
 
 Both `--flag value` and `--flag=value` work, the last occurrence of a flag wins (lists accumulate), and a boolean flag
-needs no value. A flag that this server does not have is refused. What scripts often set and this server does not do
-yet (some admission plugins) is accepted with a warning.
+needs no value. An unknown flag is refused. Values that scripts often set and this server does not implement yet (some
+admission plugins) are accepted with a warning.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError("rewound serve", message)
 
     def help_texts(self) -> dict[str, str]:
-        """What --help says of each flag, by its name."""
+        """The help of each flag, by its name."""
         return {
             option.removeprefix("--"): action.help or ""
             for action in self._actions
@@ -80,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """The settings, and the warnings to print."""
+    """Parse flags; returns the settings, and the warnings to print. Raises SettingsError."""
     parser = make_parser()
     values, rest = parser.parse_known_args(arguments)
     if rest:
@@ -102,7 +102,9 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
 
 
 def _refuse_two_binds(given: dict[str, Any], server: ServerSettings) -> None:
-    """A flag and a key of --server-config that say where to listen: here, because a flag may have its default value."""
+    """Refuse a flag and a key of --server-config that both say where to listen.
+
+    This needs the arguments, because a flag may be given with its default value."""
     for key, names in (("bind", ("bind_address", "secure_port")), ("insecure_bind", ("insecure_port",))):
         for name in names:
             if name in given and server.binds(key) is not None:

@@ -1,11 +1,11 @@
 """The API server of `rewound envtest`: takes the flags of kube-apiserver v1.25, and serves from the folder of its etcd.
 
-`programs` starts it through the zygote or, without one, as a process of its own. A line, one end of a pair of sockets,
-leads to the program that envtest started: a byte there asks the server to stop, its end ends the server at once, and
-the last byte that the server sends is its exit code.
+`programs` starts it through the zygote or, without one, as a process of its own. The line, a pair of sockets, connects
+it to the program that envtest started: a byte from there asks the server to stop, closing it ends the server at once,
+and the last byte that the server sends is its exit code.
 
-The first server in a folder begins with a copy of the template that `rewound envtest` made, a data folder with the
-initial objects and certificates, if its flags lead to the same ones.
+The first server in a folder starts with a copy of the template that `rewound envtest` made, a data folder with the
+initial objects and certificates, unless its flags would create different ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 ALWAYS: Final = ("--dialect=kubernetes",)
 # v1.25's API server runs none of these; the flag chooses them.
 _NO_CONTROLLERS: Final = "--controllers="
-# What the initial objects depend on: a template was made with the values that envtest gives.
+# Flags that change the initial objects, and their values in the template, which are those of envtest.
 _SHAPING: Final = {
     "service-cluster-ip-range": "10.0.0.0/24",
     "service-node-port-range": None,
@@ -57,18 +57,18 @@ _CERTIFICATE, _KEY = "apiserver.crt", "apiserver.key"
 
 
 class CannotStart(Exception):
-    """Something besides the flags is wrong; the text says what to do."""
+    """The server cannot start, for a reason besides its flags; the text says what to do."""
 
 
 class Place(NamedTuple):
     """Where the state of an etcd is."""
 
     folder: Path
-    flags: tuple[str, ...] = ()  # what the flags of etcd mean to `rewound serve`
+    flags: tuple[str, ...] = ()  # the flags of etcd, as flags of `rewound serve`
 
 
 def main(arguments: list[str]) -> int:
-    """As a process of its own: the request comes over the line, whose number is the argument."""
+    """Run as a process of its own. The argument is the line's file descriptor, over which the request arrives."""
     line = socket.socket(fileno=int(arguments[0]))
     size = int.from_bytes(_exactly(line, LENGTH), "big")
     (assets, _), given, _ = decoded(_exactly(line, size))
@@ -80,13 +80,13 @@ def _exactly(line: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:
         if not (more := line.recv(size - len(received))):
-            os._exit(1)  # nobody wants a server any more
+            os._exit(1)  # the program that wanted a server has ended
         received += more
     return received
 
 
 def run_server(arguments: Sequence[str], assets: str, line: socket.socket) -> int:
-    """Serve until the line says otherwise; sends and returns the exit code."""
+    """Serve until the line asks to stop or closes; sends and returns the exit code."""
     lifeline = _Lifeline(line)
     code = 1
     try:
@@ -146,7 +146,7 @@ def _ready(settings: Settings, given: Given, addresses: Addresses) -> None:
 
 
 def _publish_certificate(pki: Path, folder: Path) -> None:
-    """As v1.25 does, leave the certificate that was made where --cert-dir says, with the CA that signed it."""
+    """Write the generated certificate and its CA to --cert-dir, as v1.25 does."""
     folder.mkdir(parents=True, exist_ok=True)
     chain = (pki / "server.crt").read_bytes()
     authority = (pki / "ca.crt").read_bytes()
@@ -157,7 +157,7 @@ def _publish_certificate(pki: Path, folder: Path) -> None:
 
 
 def _copy_template(template: Path, folder: Path, flags: Sequence[str]) -> None:
-    """The state of a new etcd begins with the template, which has been read and written by an ordinary server."""
+    """Copy the template, which an ordinary server wrote, into the folder of a new etcd."""
     if folder.exists() or not template.is_dir() or not same_initial_objects(flags):
         return
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -180,13 +180,13 @@ def same_initial_objects(flags: Sequence[str]) -> bool:
 
 
 def template_flags() -> list[str]:
-    """Those with which the template is made."""
+    """The flags with which the template is made."""
     usual = [f"--{name}={value}" for name, value in _SHAPING.items() if value is not None]
     return [_NO_CONTROLLERS, *usual]
 
 
 def _place(servers: Sequence[str]) -> Place:
-    """The folder that belongs to an etcd. CannotStart."""
+    """The folder that belongs to an etcd. Raises CannotStart if it does not respond, or is another program."""
     until = time.monotonic() + _ETCD_SECONDS
     problem = ""
     while True:
@@ -208,7 +208,7 @@ def _place(servers: Sequence[str]) -> Place:
 
 
 def _described(server: str) -> Place | None:
-    """What our etcd says of its folder; None if it is another program."""
+    """Ask our etcd for its folder; None if it is another program."""
     url = urlsplit(server)
     if url.scheme != "http" or not url.hostname:
         raise CannotStart(
@@ -230,7 +230,7 @@ def _described(server: str) -> Place | None:
 
 
 class _Lifeline:
-    """Reads the line in a thread of its own, so that its end ends a server whose event loop hangs as well."""
+    """Reads the line in a thread, so that closing it ends even a server whose event loop hangs."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line

@@ -1,9 +1,9 @@
-"""Every flag of kube-apiserver v1.25, and what becomes of it here: one table.
+"""Every flag of kube-apiserver v1.25, and how it is handled here: one table.
 
-A flag that means the same is passed on to `rewound serve`. One that cannot change what a test sees is accepted, and
-named in the log. One that would change what a test proves, if it were ignored, is refused, unless it has the value that
-this server keeps to anyway. Flags of `rewound serve` that help with tests are accepted as well. All others are unknown,
-as they are to v1.25, `--insecure-port` among them: envtest looks for it in the output of --help.
+A flag that means the same is passed on to `rewound serve`. One that cannot change what a test sees is accepted and
+logged. One that would change what a test proves if it were ignored is refused, unless its value is what this server
+does anyway. Flags of `rewound serve` that help with tests are accepted as well. All others are unknown, as they are to
+v1.25, including `--insecure-port`, which envtest looks for in the output of --help.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FlagError(Exception):
 
 
 class Given(NamedTuple):
-    """What the flags say."""
+    """The flags of one command line, sorted by use."""
 
     serve: tuple[str, ...]  # flags for `rewound serve`
     etcd_servers: tuple[str, ...]
@@ -59,7 +59,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _rows(use: Use, kinds: str, text: str = "") -> Iterator[Flag]:
-    """Flags from lines of a kind and names."""
+    """Parse lines of a type and the names of its flags."""
     for line in kinds.strip().splitlines():
         kind, *names = line.split()
         for name in names:
@@ -274,7 +274,7 @@ _OWN_GATES: Final = ALPHA | BETA | LATER | ON_BY_DEFAULT | LOCKED | {"AllAlpha",
 
 
 def parse(arguments: Sequence[str]) -> list[tuple[Flag, str]]:
-    """The flags with their values, as v1.25 takes command lines apart. FlagError."""
+    """Parse a command line as v1.25 does. Raises FlagError."""
     rest, found = list(arguments), []
     while rest:
         given = rest.pop(0)
@@ -325,7 +325,7 @@ _BOOLS: Final = {
 
 
 def _check(kind: str, value: str) -> object:
-    """The value in a form to compare. ValueError if it is not of this kind."""
+    """Normalize a value for comparison. Raises ValueError if it is not of this type."""
     if kind == "bool":
         if value not in _BOOLS:
             raise ValueError(value)
@@ -340,7 +340,7 @@ def _check(kind: str, value: str) -> object:
 
 
 def translate(arguments: Sequence[str]) -> Given:
-    """FlagError, which names the flag and says what to do."""
+    """Translate the flags of kube-apiserver. Raises FlagError that names the flag and says what to do."""
     serve: list[str] = []
     unused: list[str] = []
     here: dict[str, list[str]] = {}
@@ -395,7 +395,7 @@ def _gates(given: Sequence[str], unused: list[str]) -> list[str]:
 
 
 def _history(intervals: Sequence[str]) -> list[str]:
-    """v1.25 compacts etcd at this interval; what is older gets 410."""
+    """The watch history for a compaction interval: v1.25 compacts etcd so often, and older versions get 410."""
     if not intervals:
         return []
     seconds = duration(intervals[-1])

@@ -2,19 +2,19 @@
 
     python -I -S -c '...; import programs; sys.exit(programs.main(sys.argv[1:]))' etcd|kube-apiserver ASSETS FLAG...
 
-envtest polls every 100 ms, so that a program which is ready a moment later costs a test 100 ms. Hence this module runs
-without site-packages and without our packages, and imports little of the standard library, neither typing nor json: it
+envtest polls every 100 ms, so a program that is ready a moment too late costs a test 100 ms. Hence this module runs
+without site-packages and without our packages, and imports little of the standard library, neither typing nor json. It
 is ready after 20 ms.
 
 `etcd` responds to /health and stores nothing: it owns the folder in which the API server stores its state, and returns
 its path to the API server that asks for it. It also starts the zygote, a process that imports the server while envtest
 creates its certificates, stays as long as the process that runs the tests, and forks a server for each environment.
 
-`kube-apiserver` asks the zygote for a server and stays as its deputy: it passes signals on, and ends with it. Without a
-zygote it starts the server itself, which takes as long as the imports do.
+`kube-apiserver` asks the zygote for a server and stays as its deputy: it forwards signals, and ends with the server.
+Without a zygote it starts the server itself, which takes as long as the imports do.
 
-No process outlives the one that started it, the tests, however that ends. Rejected: the kernel's signal at the death of
-a parent, which Linux sends when the thread ends that started the child, and the threads of a Go program come and go.
+No process outlives the tests, however they end. Rejected: PR_SET_PDEATHSIG, which fires when the thread that started
+the child ends; the threads of a Go program come and go.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 LENGTH: Final = 4  # bytes before a request to the zygote
-# With it: twice the server's end of the line, for the zygote and for the server, and standard input, output and error.
+# Sent with it: the server's end of the line, once for the zygote and once for the server; stdin, stdout and stderr.
 DESCRIPTORS: Final = 5
 DESCRIPTION: Final = "/rewound"  # path at which the API server asks for the folder
 TEMPLATE: Final = "template"  # of a data folder, in the folder of the programs
-# What envtest names the folders that it creates, and removes again if it gets to it.
+# The prefix of the folders that envtest creates, and removes unless it is killed.
 TEMPORARY: Final = "k8s_test_framework_"
 _HEADER_BYTES: Final = 1 << 16
 _CLIENT_SECONDS: Final = 5.0  # what a client may take to send its request
@@ -50,7 +50,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Flags of etcd 3.5 that are on or off; all of its flags. Of most of them the stand-in needs nothing.
+# The boolean flags of etcd 3.5, and its other flags. Most have no effect on the stand-in.
 _ETCD_SWITCHES: Final = _words(
     """
     auto-tls client-cert-auth enable-grpc-gateway enable-pprof enable-v2 experimental-compact-hash-check-enabled
@@ -85,7 +85,7 @@ _ETCD_VALUES: Final = _words(
 )
 
 
-# What would change what a test proves, and what to do instead.
+# Flags that would change what a test proves if they were ignored, and what to do instead.
 _ETCD_REFUSED: Final = {
     "auto-compaction-retention": "give --etcd-compaction-interval to the API server instead",
     "quota-backend-bytes": "nothing but the disk limits the state: leave it out",
@@ -108,7 +108,7 @@ def etcd_help() -> str:
 
 
 class EtcdFlags:
-    """What the flags of etcd say. UsageError."""
+    """The parsed flags of etcd. Raises UsageError."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.folder = "default.etcd"
@@ -189,7 +189,7 @@ def _listen(address: tuple[str, int]) -> socket.socket:
 
 
 def _respond(listener: socket.socket, description: bytes) -> None:
-    """One request, and one response: the path decides."""
+    """Respond to one request by its path."""
     connection, _ = listener.accept()
     with connection:
         connection.settimeout(_CLIENT_SECONDS)
@@ -202,7 +202,7 @@ def _respond(listener: socket.socket, description: bytes) -> None:
             path = [*received.split(b" ", 2), b""][1].decode("latin-1").partition("?")[0]
             connection.sendall(_response(path, description))
         except OSError:
-            pass  # of this client; the next one gets its response
+            pass  # this client is gone
 
 
 def _response(path: str, description: bytes) -> bytes:
@@ -220,7 +220,7 @@ def _response(path: str, description: bytes) -> bytes:
 
 
 def run_api_server(assets: str, arguments: list[str]) -> int:
-    """Runs until the server has ended; its exit code, or as shells count, 128 and the signal that killed it."""
+    """Run until the server ends; returns its exit code as shells count: 128 and the signal if it was killed."""
     ours, theirs = socket.socketpair()
     environment = [f"{name}={value}" for name, value in os.environ.items()]
     request = encoded([assets, os.getcwd()], arguments, environment)
@@ -270,9 +270,9 @@ def _named_folders(arguments: list[str]) -> list[str]:
 
 
 def zygote_socket(parent: int) -> str:
-    """Where the zygote of the tests in this process listens; empty if there is no safe place for it.
+    """The socket of the zygote for the tests in this process; empty if there is no safe place for it.
 
-    In a folder of this user alone: who can connect can start a server as this user.
+    Its folder must be this user's alone: whoever can connect can start a server as this user.
     """
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"rewound-envtest-{os.getuid()}")
     path = os.path.join(folder, f"{parent}.socket")
@@ -286,8 +286,10 @@ def zygote_socket(parent: int) -> str:
 
 
 def _start_zygote(parent: int) -> None:
-    """Unless there is one. It inherits the socket, so that there is always one to connect to when etcd is healthy,
-    and the lock, which is free again when it ends, however that happens.
+    """Start the zygote unless one runs.
+
+    It inherits the socket, so that programs can connect to it as soon as etcd is healthy, and the lock, which is free
+    again when the zygote ends, however that happens.
     """
     path = zygote_socket(parent)
     if not path:
@@ -299,13 +301,13 @@ def _start_zygote(parent: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.lexists(path):
-            os.unlink(path)  # of one that was killed
+            os.unlink(path)  # left by a zygote that was killed
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen(128)
             _start("zygote", [listener.fileno(), lock], path, str(parent))
     except OSError:
-        pass  # it is there, or cannot be
+        pass  # one runs, or none can be started
     finally:
         os.close(lock)
 
@@ -325,13 +327,13 @@ def _ask_zygote(request: bytes, theirs: socket.socket) -> bool:
 
 
 def encoded(*lists: Sequence[str]) -> bytes:
-    """Lists of strings, none of which can contain a zero byte: arguments, paths and the environment cannot."""
+    """Encode lists of strings without zero bytes: arguments, paths and the environment have none."""
     body = b"\0\0".join(b"\0".join(b"=" + os.fsencode(one) for one in strings) for strings in lists)
     return len(body).to_bytes(LENGTH, "big") + body
 
 
 def decoded(body: bytes) -> list[list[str]]:
-    """The lists again, from what follows the length."""
+    """Decode the lists from the body after the length."""
     return [[os.fsdecode(one[1:]) for one in strings.split(b"\0") if one] for strings in body.split(b"\0\0")]
 
 
@@ -345,9 +347,9 @@ def _exit_code(status: int) -> int:
 
 
 def _start(module: str, inherited: list[int], *arguments: str, attached: bool = False) -> int:
-    """Start one of the other modules of this folder. The numbers of what it inherits are its first arguments.
+    """Start a module of this folder as a process. Its first arguments are the descriptors that it inherits.
 
-    Only one that is `attached` keeps our standard input, output and error.
+    Only an `attached` one keeps our standard input, output and error.
     """
     name = f"rewound.testing.envtest.{module}"
     code = f"import sys; sys.path.append({_root()!r}); from {name} import main; sys.exit(main(sys.argv[1:]))"
@@ -376,7 +378,7 @@ def _root() -> str:
 
 
 def _until_ended(process: int, handlers: dict[socket.socket, Callable[[], None]]) -> None:
-    """Call the handler of each socket that is readable, until a process has ended that is not a child of ours."""
+    """Call the handler of each socket that is readable, until our parent process has ended."""
     ended = _end_of(process)
     watched: list[Any] = [*handlers] if ended is None else [*handlers, ended]
     while True:
@@ -388,8 +390,9 @@ def _until_ended(process: int, handlers: dict[socket.socket, Callable[[], None]]
 
 
 def _end_of(process: int) -> int | None:
-    """A file descriptor that becomes readable when a process ends; None where the system has no such thing, and after
-    its end: who waits also looks once a second.
+    """A file descriptor that becomes readable when a process ends.
+
+    None where the system has none, and if the process has ended: callers must poll as well.
     """
     try:
         return os.pidfd_open(process) if hasattr(os, "pidfd_open") else None
@@ -398,7 +401,7 @@ def _end_of(process: int) -> int | None:
 
 
 def _remove_temporary(folder: str) -> None:
-    """Remove a folder that envtest has created and, killed, cannot remove. A server that ends may still write to it."""
+    """Remove a folder that a killed envtest has left. A server that is about to end may still write to it."""
     if not os.path.basename(os.path.normpath(folder)).startswith(TEMPORARY):
         return
     import shutil

@@ -1,8 +1,8 @@
 """An event loop of asyncio that waits only where an explored run says so, in the time of its server.
 
-asyncio asks its selector for news whenever no callback is ready, with the time until its next timer: exactly then the
-controller waits, for its client or for time. So a selector that hands this moment over makes every step of a controller
-one of the run. The order of callbacks is asyncio's own, first in, first out.
+asyncio polls its selector whenever no callback is ready, with the time until its next timer: exactly then the
+controller waits, for its client or for time. So a selector that calls `wait` there makes every step of a controller a
+step of the run. The order of callbacks is asyncio's own, first in, first out.
 
 There is nothing else to wait for: sockets, subprocesses and threads of a controller are errors, because the run would
 not see that it waits for them.
@@ -27,7 +27,7 @@ class WaitsOutside(RuntimeError):
 
 class ExploredLoop(asyncio.SelectorEventLoop):
     def __init__(self, wait: Callable[[float | None], None], seconds: Callable[[], float]) -> None:
-        """`wait` returns when something has happened, at the latest after so many seconds of the server's time."""
+        """`wait` returns when an operation has completed, or after so many seconds of the server's time."""
         self._seconds = seconds
         self._explored = _Selector(wait)
         super().__init__(self._explored)
@@ -41,7 +41,7 @@ class ExploredLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.BaseSelector):
-    """Has the socket by which a loop wakes itself, and no other."""
+    """A selector with only the socket by which a loop wakes itself."""
 
     def __init__(self, wait: Callable[[float | None], None]) -> None:
         self._wait = wait

@@ -1,9 +1,9 @@
-"""What the server chose in a run: uids, versions, generated names, addresses, ports, nodes.
+"""The values that the server chose in a run: uids, versions, generated names, addresses, ports, nodes.
 
-Two runs of the same controllers get other values, and copy them into labels, references and texts of their own. So a
-value is known by where it comes from:
+They differ between two runs of the same controllers, which copy them into labels, references and texts. So a value is
+identified by its origin:
 
-    a Job's uid            "uid of jobs.batch default/web", wherever it stands, also within a text or a key
+    a Job's uid            "uid of jobs.batch default/web", wherever it occurs, also within a text or a key
     a generated name       "web-*", likewise
     an address             "address of services default/web", likewise
     a port, a version      they look like any number: two that differ count as the same if they are of the same object
@@ -28,7 +28,7 @@ TIME: Final = "time of the run"
 
 
 class Chosen:
-    """Follows the versions of a run; it is asked when the run has ended."""
+    """Collects chosen values from the versions of a run; callers query it when the run has ended."""
 
     def __init__(self) -> None:
         self._generated: dict[str, str] = {}
@@ -74,12 +74,12 @@ class Chosen:
     # When the run has ended.
 
     def name(self, key: Key) -> str:
-        """The name of an object without what is chosen of it: `pods default/web-*`."""
+        """The name of an object, with `*` for a generated part: `pods default/web-*`."""
         resource, namespace, name = key
         return f"{resource} {'/'.join(filter(None, (namespace, self.text(name))))}"
 
     def text(self, text: str) -> str:
-        """The text with the origins of uids, generated names, addresses and times instead of them."""
+        """Replace uids, generated names, addresses and times in a text by their origins."""
         found = self._names.sub(lambda match: self._generated[match[0]], text)
         found = _UID.sub(self._uid, found)
         found = self._known_addresses.sub(
@@ -112,7 +112,7 @@ def _any_of(words: dict[str, Any], before: str, after: str) -> re.Pattern[str]:
 
 
 def same_origin(one: Any, chosen: Chosen, other: Any, chosen_otherwise: Chosen) -> bool:
-    """Whether two values of two runs that differ are numbers, or texts with numbers, which each server chose."""
+    """Whether two different values of two runs are numbers, or texts with numbers, that the server chose."""
     if isinstance(one, bool) or isinstance(other, bool):
         return False
     if not (isinstance(one, (str, int)) and isinstance(other, (str, int))):
@@ -125,7 +125,7 @@ def same_origin(one: Any, chosen: Chosen, other: Any, chosen_otherwise: Chosen) 
 
 
 def _different_numbers(one: str, other: str) -> list[tuple[str, str]]:
-    """Of texts that differ in nothing else."""
+    """The pairs of different numbers in two texts that are otherwise the same."""
     if _NUMBER.sub("0", one) != _NUMBER.sub("0", other):
         return []
     pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)

@@ -1,8 +1,8 @@
-"""The objects at the end of a run, without what differs from run to run though the controllers did the same.
+"""The objects at the end of a run, without what differs between runs in which the controllers did the same.
 
-Uids, versions, times and managedFields are left out. Where other fields have something that the server chose, it is
-replaced by its origin (`chosen`): a uid in a label, an address in a text, a generated name in a reference. Lists that
-the API defines as sets or maps have an order. Events are left out, and what is as it was before the run.
+Uids, versions, times and managedFields are left out. A value that the server chose is replaced by its origin
+(`chosen`): a uid in a label, an address in a text, a generated name in a reference. Lists that the API defines as sets
+or maps are sorted. Events are left out, and objects that the run did not change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class End:
 
 
 def end_state(state: State, chosen: Chosen, normalize: Normalize | None = None) -> End:
-    """An object for which `normalize` returns None is left out."""
+    """The state at the end of a run, without objects for which `normalize` returns None."""
     found = []
     for key, first, one in state.changed():
         if key[0] in _EVENTS:
@@ -87,7 +87,7 @@ class _Stable:
 
 
 def differences(expected: End, found: End) -> list[str]:
-    """How two ends differ, a line for each object."""
+    """Describe how two end states differ, one line for each object."""
     missing, added = list(expected.objects), []
     for one in found.objects:
         same = next((other for other in missing if not _changed(other, one, expected, found)), None)

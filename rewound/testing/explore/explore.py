@@ -1,7 +1,7 @@
 """`rewound.explore`: many runs of controllers, with faults that Hypothesis chooses, and the shortest that fails.
 
-Every run begins in a server of its own, so that its journal is that of its seed and its faults alone. The first run has
-no faults; the others must end with the same objects.
+Every run has a server of its own, so its journal depends only on its seed and its faults. The first run has no faults;
+the others must end with the same objects.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class ExplorationFailed(AssertionError):
 
 
 class NotRepeatable(Exception):
-    """The controllers do not do the same when they read the same."""
+    """The controllers behave differently though they read the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What was tried."""
+    """Statistics of the runs."""
 
     runs: int
     operations: int  # requests and events of all runs
@@ -188,7 +188,7 @@ class Explorer:
             self._leave_out(self._failed.faults)
 
     def try_one(self, faults: Sequence[Fault]) -> Outcome | None:
-        """One run with these faults; what it returns has failed."""
+        """Run once with these faults; returns the outcome if it failed."""
         from hypothesis import strategies
 
         compares = bool(faults) and self._same_end is not False and self._expected is None
@@ -198,7 +198,7 @@ class Explorer:
         return self._failed
 
     def _check(self, faults: list[Fault]) -> None:
-        """_FoundFailure."""
+        """Run once with these faults. Raises _FoundFailure if it fails."""
         folder = self._folder / "run"
         shutil.rmtree(folder, ignore_errors=True)
         self._template.copy(folder)
@@ -229,7 +229,7 @@ class Explorer:
                 outcome.failure = Failed("it ends otherwise than without faults:\n  " + "\n  ".join(lines))
 
     def run(self, folder: Path, faults: Sequence[Fault]) -> Outcome:
-        """One run on this data folder."""
+        """Run once on this data folder."""
         clock = StillClock()
         return trio.run(self._run, folder, faults, clock, clock=clock.deadlines)
 
@@ -297,7 +297,7 @@ def _require_hypothesis() -> None:
 def _with_hypothesis(check: Callable[..., None], strategy: Any, *, seed: int, runs: int) -> None:
     """Call `check` with examples of a strategy until it fails, and then with ever simpler ones that fail.
 
-    Hypothesis gives the same seed to random and to trio before each call. NotRepeatable, Stuck.
+    Hypothesis gives the same seed to random and to trio before each call. Raises NotRepeatable or Stuck.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, given, settings
     from hypothesis import seed as seeded
@@ -333,7 +333,7 @@ def _named(
     controllers: Mapping[str, Controller] | Sequence[Controller] | Controller,
     scenario: Callable[[Api], Any] | None,
 ) -> dict[str, tuple[Controller, bool]]:
-    """By name: the function, and whether it is the test's own."""
+    """The parties by name: their functions, and whether each is the scenario."""
     if callable(controllers):
         controllers = [controllers]
     if not isinstance(controllers, Mapping):
@@ -355,7 +355,7 @@ _templates: dict[tuple[str, tuple[str, ...]], Template] = {}
 
 
 def _template(dialect: str, flags: tuple[str, ...]) -> Template:
-    """The one of this process. SettingsError."""
+    """The template for these flags, made once in each process. Raises SettingsError if they are wrong."""
     found = _templates.get((dialect, flags))
     if found is not None and found.folder.is_dir():
         return found

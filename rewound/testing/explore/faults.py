@@ -1,8 +1,8 @@
-"""What the explorer does to the controllers in one run, and the words for it.
+"""The faults that the explorer injects into one run, and their text form.
 
-A run without faults lets each controller go on until it waits for events. A fault happens so many requests and events
-(`after`) behind the one before it, or as soon after that as it can: a watch is held back once there is one. A run is
-its list of faults, so that Hypothesis makes it short by leaving some out.
+A run without faults lets each controller go on until it waits for events. A fault happens `after` that many requests
+and events since the fault before it, or as soon afterwards as it can: a watch is held back once there is one. A run is
+defined by its list of faults, so Hypothesis shortens it by leaving some out.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ SECONDS: Final = (1, 10, 60, 600, 3600)
 
 
 def with_one_fewer(faults: Sequence[Fault]) -> Iterator[list[Fault]]:
-    """The same without one of them, and with a neighbour that happens later.
+    """The lists without one of the faults, also with a neighbour that happens later.
 
-    Hypothesis leaves faults out too, but the one behind comes earlier then; it does not try both at once.
+    Hypothesis leaves faults out too, but then the next fault happens earlier; it does not try both changes at once.
     """
     for index in range(len(faults)):
         rest = [*faults[:index], *faults[index + 1 :]]
@@ -50,7 +50,7 @@ def with_one_fewer(faults: Sequence[Fault]) -> Iterator[list[Fault]]:
 
 
 class BadFault(ValueError):
-    """The text names the fault and what is wrong with it."""
+    """A fault is invalid; the text names it and says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Fault:
 
 
 def fault_lists(kinds: Collection[str], most: int, operations: int) -> Any:
-    """A strategy of Hypothesis, for runs that have so many operations without faults.
+    """A Hypothesis strategy for lists of faults. `operations` is how many a run without faults has.
 
-    Of bits, because numbers of Hypothesis also come from the source of whatever is imported: the same seed would give
-    other faults in another process.
+    It draws bits, because Hypothesis also takes numbers from the source of imported modules: the same seed would give
+    different faults in another process.
     """
     from hypothesis import strategies
 
@@ -89,14 +89,14 @@ def _number(bits: tuple[bool, ...]) -> int:
 
 
 def check_kinds(kinds: Collection[str]) -> None:
-    """BadFault."""
+    """Raises BadFault if a kind of fault does not exist."""
     for kind in kinds:
         if kind not in KINDS:
             raise BadFault(f"faults: {kind!r} is none; there are {', '.join(KINDS)}")
 
 
 def parse_faults(text: str) -> list[Fault]:
-    """What `str` made of each, separated by spaces. BadFault."""
+    """Parse faults in the form of `str(fault)`, separated by spaces. Raises BadFault."""
     return [_parsed(one) for one in text.split()]
 
 

@@ -1,4 +1,4 @@
-"""What must hold: for every version of an object, or for the state of all objects at every version.
+"""Invariants: conditions on every version of an object, or on the state of all objects at every version.
 
     def never_shrinks(old, new): ...            every version; `old` is None for a new object, `new` for a removed one
     def few_pods(state): ...                    the state at every version: `state("pods")` lists objects
@@ -28,7 +28,7 @@ Key = tuple[str, str, str]  # resource, namespace, name
 
 
 class BadInvariant(ValueError):
-    """The text says which invariant is wrong, and how."""
+    """An invariant cannot be used; the text says which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class State:
             self._objects[key] = version.new
 
     def begin(self) -> None:
-        """The objects of now are those of the start."""
+        """Make the current objects those of the start, for `changed`."""
         self._first = dict(self._objects)
 
     def changed(self) -> Iterator[tuple[Key, Any, Any]]:
-        """The objects written since the start, as they were then and are now; None for those that are not there."""
+        """The objects written since the start, with their content then and now; None if one did not exist."""
         for key in sorted(self._objects.keys() | self._first.keys()):
             first, found = self._first.get(key), self._objects.get(key)
             if found is not first:
@@ -113,7 +113,7 @@ class Checker:
     def __init__(
         self, store: Store, invariants: Sequence[Compiled], follow: Callable[[Version], None]
     ) -> None:
-        """`follow` is called with every version, also with those of the start."""
+        """`follow` is called with every version, including those of the start."""
         self._store = store
         self._invariants = invariants
         self._follow = follow
@@ -125,7 +125,7 @@ class Checker:
         self.start = self.head
 
     def check_new(self) -> None:
-        """Check all versions since the last call. Broken."""
+        """Check all versions since the last call. Raises Broken if an invariant does not hold."""
         for version in self._new_versions():
             self._put(version)
             for one in self._invariants:
@@ -163,7 +163,7 @@ class Compiled:
     """An invariant that is ready to be checked."""
 
     def __init__(self, invariant: Invariant, dialect: str) -> None:
-        """BadInvariant."""
+        """Raises BadInvariant if the invariant cannot be used."""
         self._invariant = invariant
         check = invariant.check
         self._of_state = False
@@ -176,7 +176,7 @@ class Compiled:
             raise BadInvariant(f"invariants: {check!r} is neither a function nor an expression in CEL")
 
     def check(self, version: Version, state: State) -> None:
-        """Broken."""
+        """Raises Broken if the invariant does not hold."""
         wanted = self._invariant.kind
         if wanted and not _is_kind(wanted, version.resource, version.kind):
             return
@@ -193,7 +193,7 @@ class Compiled:
 
 
 def compiled(invariants: Sequence[Invariant | Check | str], dialect: str) -> list[Compiled]:
-    """BadInvariant."""
+    """Compile invariants. Raises BadInvariant if one cannot be used."""
     return [Compiled(one if isinstance(one, Invariant) else Invariant(one), dialect) for one in invariants]
 
 

@@ -1,9 +1,9 @@
-"""Those who send requests in a run: the controllers, each with a client of its own, and the test itself.
+"""The parties of a run, which send requests: the controllers, each with its own client, and the test itself.
 
-A party is an ordinary function with a client as its argument, or an async one in trio or asyncio. Whatever its client
-does becomes an `Operation`, and the party goes on only when the run completes it; so exactly one party runs at a time,
-while the server stands still. A function that is not async has a thread, for which the run waits until it calls its
-client again; one of asyncio a thread with an event loop, for which the run waits until all of its tasks wait.
+A party is an ordinary function with a client as its argument, or an async one in trio or asyncio. Every call of its
+client becomes an `Operation`, and the party goes on only when the run completes it. So exactly one party runs at a
+time, while the server is idle. A function that is not async has a thread, and the run waits until it calls its client
+again. One of asyncio has a thread with an event loop, and the run waits until all of its tasks wait.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Watch:
         self.exchange = exchange
         self.words = words  # watch pods/default
         self.held_until: float = 0  # the number of the operation at which its events arrive again
-        self.one_by_one = False  # when nobody else can go on, one of those that are held arrives, not all
+        self.one_by_one = False  # when no party can go on, only one of the held events arrives
         self.let_through = 0  # events that arrive although it is held
         self.cut = False
         self.reported_end = False
@@ -115,7 +115,7 @@ class Send(Operation):
 
 @dataclass(slots=True, eq=False)
 class Read(Operation):
-    """The next line of any of these watches, or all that have arrived: pairs of watch and line, None at its end."""
+    """Reads the next line of any of these watches, or all that have arrived, as pairs; the line is None at its end."""
 
     watches: Sequence[Watch]
     all_arrived: bool = False
@@ -128,11 +128,11 @@ class Sleep(Operation):
 
 @dataclass(slots=True, eq=False)
 class Settle(Operation):
-    """Until nobody writes any more."""
+    """Waits until no controller writes any more."""
 
 
 class Party:
-    """One function and what it does in a run."""
+    """A function and its operations in a run."""
 
     def __init__(
         self, name: str, function: Callable[..., Any], *, is_test: bool = False, library: str = TRIO
@@ -189,7 +189,7 @@ class _Thread:
         self._calls.put(None)
 
     def call(self, operation: Operation) -> Any:
-        """In the thread of the function."""
+        """Call the client; runs in the thread of the function."""
         if self._party.crashed:
             self._refused += 1
             if self._refused < _MOST_REFUSALS:
@@ -324,7 +324,7 @@ class _AsyncioThread:
             raise
 
     def _wait(self, seconds: float | None) -> None:
-        """All tasks wait, and the first timer so many seconds."""
+        """Called when all tasks wait; the first timer is due after so many seconds."""
         if self._ends:
             raise Crashed
         if seconds is not None:
@@ -376,7 +376,7 @@ def _resolve(found: asyncio.Future[Any], result: outcome.Outcome[Any]) -> None:
 
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel them, as `asyncio.run` does. Crashed if one waits for something even so."""
+    """Cancel all tasks, as `asyncio.run` does. Raises Crashed if one waits for something even so."""
     loop.set_exception_handler(lambda *_: None)  # of tasks that a crash has ended
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
@@ -387,7 +387,7 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Api(httpx.Client):
-    """The client of a function: an httpx.Client, and ways to wait that the explorer knows."""
+    """The client of a function: an httpx.Client, and ways to wait that the explorer controls."""
 
     def __init__(self, party: Party, process: _Thread) -> None:
         self._party, self._process = party, process
@@ -450,7 +450,7 @@ class _Lines(httpx.SyncByteStream):
 
 
 class AsyncApi(httpx.AsyncClient):
-    """The same for an async function."""
+    """The client of an async function; see `Api`."""
 
     def __init__(self, party: Party, process: _Task | _AsyncioThread) -> None:
         self._party, self._process = party, process
@@ -481,7 +481,7 @@ class AsyncApi(httpx.AsyncClient):
 
 
 class AsyncEvents:
-    """No generator: those of httpx, when a crash leaves them unfinished, end at some later time."""
+    """The events of a watch. Not a generator, because a crash would leave it unfinished until garbage collection."""
 
     def __init__(self, party: Party, process: _Task | _AsyncioThread, watch: Watch) -> None:
         self._party, self._process, self._watch = party, process, watch
@@ -525,7 +525,7 @@ class _AsyncLines(httpx.AsyncByteStream):
 
 
 def watch_of(response: httpx.Response) -> Watch | None:
-    """The watch that a response is."""
+    """The watch that a response streams, if it is one."""
     return response.extensions.get(_EXTENSION)
 
 
@@ -538,7 +538,7 @@ def close_watch(party: Party, watch: Watch) -> None:
 class Informers:
     """A cache of some collections, for controllers that use no library: list, watch, and watch again.
 
-    It keeps what the newest event said, as informers of client-go do, so it is as old as the events are late.
+    It has the content of the newest event, as informers of client-go do, so it is as old as the events are late.
     """
 
     def __init__(self, api: Api, paths: Sequence[str]) -> None:
@@ -552,7 +552,7 @@ class Informers:
         return [self._objects[path][key] for key in sorted(self._objects[path])]
 
     def update(self) -> None:
-        """Take all events that have arrived, at least one, or wait for it; at first, list everything."""
+        """Apply all events that have arrived, or wait for the next one; the first call lists everything."""
         begins = not self._versions
         for path in self._paths:
             if path not in self._versions:

@@ -1,8 +1,8 @@
-"""One run: who goes on at every request, and which faults happen, until nobody writes any more.
+"""One run: decides at every request which party goes on and which faults happen, until no party writes any more.
 
-At each point the server is quiet and every party waits for something. Without a fault, the party that went on last goes
+At each step the server is idle and every party waits for something. Without a fault, the party that went on last goes
 on again until it waits for events; then the next one does. Events of several watches arrive in the order of their
-versions. When nobody can go on, events that were held back arrive; then time passes, if somebody sleeps; then the run
+versions. When no party can go on, events that were held back arrive; then time passes, if a party sleeps; then the run
 has settled.
 """
 
@@ -45,7 +45,7 @@ _ONE_BY_ONE: Final = 8  # numbers from this one on
 
 @dataclass(slots=True)
 class Step:
-    """What one party did in a row, or one fault, in words."""
+    """A description of consecutive operations of one party, or of one fault."""
 
     who: str  # "" for a fault
     what: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Step:
 
 
 class Failed(Exception):
-    """A run that found something wrong; the text says what."""
+    """A run failed; the text says why."""
 
 
 class Run:
@@ -69,7 +69,7 @@ class Run:
         most: int,
         may_raise: tuple[type[Exception], ...],
     ) -> None:
-        """`most` operations; controllers that end with one of `may_raise` start again."""
+        """`most` is the limit of operations. Controllers that end with one of `may_raise` start again."""
         self._server, self._parties, self._checker = server, parties, checker
         self._faults = list(faults)
         self._next_fault = self._faults[0].after if faults else 0
@@ -82,7 +82,7 @@ class Run:
         self.steps: list[Step] = []
 
     async def run(self) -> Exception | None:
-        """Returns what is wrong: a Failed, a Broken or a Stuck."""
+        """Run to the end; returns why it failed: a Failed, a Broken or a Stuck."""
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             try:
@@ -102,7 +102,7 @@ class Run:
         return failure
 
     async def _go_on(self, nursery: trio.Nursery) -> bool:
-        """One operation; False when the run has settled."""
+        """Complete one operation; returns False when the run has settled."""
         await quiet()
         head = self._checker.head
         self._checker.check_new()
@@ -113,18 +113,18 @@ class Run:
         await quiet()
         ready = [one for party in self._in_turn() for one in party.operations if self._is_ready(one)]
         if not ready:
-            return await self._rest()
+            return await self._wait_for_time()
         if self.count >= self._most:
             raise Failed(
                 f"it does not settle: {self._most} requests and events, and somebody still goes on. "
                 "A controller that writes in a loop, or two that fight? (most=... allows more)"
             )
-        await self._perform(self._disturbed(ready), nursery)
+        await self._perform(self._next_with_fault(ready), nursery)
         self.count += 1
         return True
 
     def _in_turn(self) -> list[Party]:
-        """The party that went on last, and then the others; it comes last if it had a long turn."""
+        """The parties, beginning with the one that went on last, unless it had a long turn: then it comes last."""
         index = self._parties.index(self._last)
         ordered = [*self._parties[index:], *self._parties[:index]]
         return [*ordered[1:], ordered[0]] if self._in_a_row >= _TURN else ordered
@@ -142,8 +142,8 @@ class Run:
 
     # Faults.
 
-    def _disturbed(self, ready: list[Operation]) -> tuple[Operation, Fault | None]:
-        """What happens next, and with which fault."""
+    def _next_with_fault(self, ready: list[Operation]) -> tuple[Operation, Fault | None]:
+        """Choose the next operation, and the fault that applies to it."""
         if not self._faults or self.count < self._next_fault:
             return ready[0], None
         fault = self._faults[0]
@@ -298,7 +298,7 @@ class Run:
         return Reply(exchange.status, exchange.headers, bytes(exchange.body))
 
     def _next_event(self, operation: Read) -> Line:
-        """From the watch whose next event is the oldest."""
+        """Complete a read with the oldest of the next events of its watches."""
         watch = min(filter(self._arrives, operation.watches), key=_next_version)
         line = watch.take()
         if line is None:
@@ -311,10 +311,10 @@ class Run:
             self._did(operation.party, f"gets {_event_words(line)}")
         return watch, line
 
-    # The course of a run.
+    # Restarts, and waiting.
 
     def _restart_ended(self, nursery: trio.Nursery) -> None:
-        """Start controllers again whose requests failed. Failed for any other error."""
+        """Start controllers again whose requests failed. Raises Failed for any other error."""
         for party in self._parties:
             if not isinstance(party.ended, outcome.Error):
                 continue
@@ -331,9 +331,9 @@ class Run:
             party.close_watches()
             party.start(nursery)
 
-    async def _rest(self) -> bool:
-        """Nobody can go on: let held events arrive, then time pass; False when the run has settled."""
-        if self._let_through():
+    async def _wait_for_time(self) -> bool:
+        """Deliver held events, or else let time pass, when no party can go on; returns False if the run has settled."""
+        if self._deliver_held():
             return True
         if not self._server_waited:
             self._server_waited = True
@@ -355,8 +355,8 @@ class Run:
             await self._complete(one)
         return bool(settling)
 
-    def _let_through(self) -> bool:
-        """Let held events arrive; False if there are none that anybody may take."""
+    def _deliver_held(self) -> bool:
+        """Deliver held events; returns False if no party waits for any."""
         held = [watch for party in self._parties for watch in party.watches if self.count < watch.held_until]
         changed = False
         for watch in held:
@@ -369,7 +369,7 @@ class Run:
             changed = True
         return changed
 
-    # Words.
+    # Descriptions of steps.
 
     def _did(self, party: Party, what: str) -> None:
         if not self.steps or self.steps[-1].who != party.name:
@@ -425,7 +425,7 @@ def _event_words(line: bytes) -> str:
 
 
 def _words(request: httpx.Request) -> str:
-    """A request as a reader names it: PUT configmaps/default/web."""
+    """A short description of a request: PUT configmaps/default/web."""
     parts = request.url.path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else parts
     named = len(parts) > 1

@@ -1,11 +1,11 @@
-"""A server whose journal depends on nothing but its seed and the requests that it gets.
+"""A server whose journal depends only on its seed and the requests that it gets.
 
 Uids and generated names come from the seed, and time stands still unless it is moved. One request is sent at a time,
-and `quiet` waits until the server has done everything that follows from it. The order of trio's tasks is that of the
-seed which Hypothesis gives to trio, so a server like this runs inside a test of Hypothesis.
+and `quiet` waits until the server has done everything that follows from it. The order of trio's tasks depends on the
+seed that Hypothesis gives to trio, so such a server runs inside a test of Hypothesis.
 
 It has no socket and no certificates: requests are ASGI messages, and the bearer token of a request is the name of its
-user. The data folder is a copy of one that a server like this has left, so that a start costs a tenth of a second.
+user. The data folder is a copy of one that such a server has written before, so a start takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OWN_FLAGS: Final = (
 
 
 class StillClock:
-    """A wall clock and the deadlines of the event loop, which move only when somebody moves them."""
+    """A wall clock and the deadlines of the event loop, which move only in `advance`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -148,7 +148,7 @@ class RepeatableServer:
         self.store = store
 
     async def send(self, request: httpx.Request) -> Exchange:
-        """Send a request; returns when the server has done everything that follows from it."""
+        """Send a request; returns when the server is idle again."""
         exchange = Exchange(request)
         self._nursery.start_soon(exchange.run, self._application)
         await quiet()
@@ -165,17 +165,17 @@ class RepeatableServer:
 
 
 class _UserTokens:
-    """The token of a request is the name of its user, who may do everything."""
+    """Authenticates a bearer token as the user of that name, in the group of administrators."""
 
     def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated:
         return Authenticated(User(token.decode(), groups=(MASTERS,)).with_authenticated_group())
 
 
 class Template:
-    """A data folder with the initial objects, of which every run gets a copy, and what servers of it share."""
+    """A data folder with the initial objects, of which every run gets a copy, and the settings of its servers."""
 
     def __init__(self, folder: Path, dialect: str, flags: Sequence[str]) -> None:
-        """SettingsError for flags that are wrong, or that these servers set themselves."""
+        """Raises SettingsError for flags that are wrong, or that these servers set themselves."""
         self.folder = folder
         self._settings = _settings(folder, dialect, flags)
         self._catalog = built_in(
@@ -228,5 +228,5 @@ def _settings(folder: Path, dialect: str, flags: Sequence[str]) -> Settings:
 
 
 def user_headers(name: str) -> dict[str, Any]:
-    """What makes a request one of this user, with a field manager of the same name."""
+    """The headers of a request of this user, with a field manager of the same name."""
     return {"authorization": f"Bearer {name}", "user-agent": name}

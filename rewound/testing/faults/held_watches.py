@@ -1,14 +1,14 @@
 """Watches that lag behind: by a `Hold`, which a test releases event by event, or by a rule (`lagWatch`).
 
 Nothing is buffered for them. A watch that lags has a limit, a version after which it is sent no event
-(`Watch.limit_to`), and reads from the journal when the limit moves, as a watch of a slow client does. Several limits of
-one watch all hold: it is sent an event when the last of them has passed it.
+(`Watch.limit_to`), and reads from the journal when the limit moves, as a watch of a slow client does. If a watch has
+several limits, the lowest applies.
 
-A hold has one version for all its watches: they see one older world, and `release(n)` moves it over the next n changes
-that are events of at least one of them, or that a list of that world lacks whose client has not watched yet. The lag
-in seconds has one version for all watches with the same lag; the lag in events has one for each watch. One task moves
-all lags of rules, in the order of commits and then in the order in which the watches began, so that the order does not
-depend on which task runs first.
+A hold has one version for all its watches: they all see the same older state. `release(n)` moves it past the next n
+changes that are events of at least one of them, or that are missing in a list of that state whose client has not
+watched yet. A lag in seconds has one version for all watches with the same lag; a lag in events has one for each watch.
+One task moves all lags of rules, in the order of commits and then in the order in which the watches began, so the order
+does not depend on which task runs first.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _AT_ONCE: Final = 500  # commits that a lag passes before other tasks run
 _FROM_THE_JOURNAL: Final = 1 << 62  # the head of `Changes` that keeps no events in memory
 
 
-class Pace(Protocol):
-    """How far a watch may get."""
+class Limit(Protocol):
+    """A limit of a watch: the version up to which it is sent events."""
 
     @property
     def version(self) -> int: ...
@@ -52,7 +52,7 @@ class Hold:
     name: str
     match: Match
     document: Any  # the match as it was given
-    version: int  # the world that its watches see
+    version: int  # the version that its watches see
 
     def has(self, request: FaultRequest) -> bool:
         return self.match.has(request._replace(verb="watch"))
@@ -78,7 +78,7 @@ class EventLag:
 
 
 class Scope(Protocol):
-    """Whose changes a watch or a list is about."""
+    """The objects that a watch or a list is about."""
 
     @property
     def key(self) -> tuple[Any, ...]: ...
@@ -90,7 +90,7 @@ class Scope(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListScope:
-    """Of a list."""
+    """The objects of a list."""
 
     key: tuple[Any, ...]
     type_name: str
@@ -99,7 +99,7 @@ class ListScope:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How far a client got that will probably watch next, by a watch that has ended or by a list."""
+    """The version that a client has reached, by a list or a watch that has ended, and will probably watch from."""
 
     request: FaultRequest
     interest: Scope
@@ -107,13 +107,13 @@ class Seen:
 
 
 class FollowedWatch:
-    """A watch, who asked for it, and what it lags behind by."""
+    """A watch, its client, and its limits."""
 
     def __init__(self, held: HeldWatches, request: FaultRequest, watch: Watch) -> None:
         self._held = held
         self.request, self.watch = request, watch
         self.lag: LagWatch | None = None
-        self.paces: list[Pace] = []
+        self.limits: list[Limit] = []
         self._limit: int | None = None
 
     @property
@@ -131,8 +131,8 @@ class FollowedWatch:
         self._held.remove(self)
 
     def apply(self) -> None:
-        """Send what the paces allow by now."""
-        limit = min((one.version for one in self.paces), default=None)
+        """Send the events that all limits allow."""
+        limit = min((one.version for one in self.limits), default=None)
         if limit != self._limit:
             self._limit = limit
             self.watch.limit_to(limit)
@@ -158,11 +158,11 @@ class HeldWatches:
     # Watches come and go.
 
     def follow(self, request: FaultRequest, watch: Watch) -> None:
-        """A watch is about to start."""
+        """Follow a watch that is about to start."""
         watch.follow(FollowedWatch(self, request, watch))
 
     def lag(self, watch: Watch, fault: LagWatch) -> None:
-        """Before it starts."""
+        """Make a watch lag by a rule, before it starts."""
         followed = watch.follower
         assert isinstance(followed, FollowedWatch)
         followed.lag = fault
@@ -171,25 +171,25 @@ class HeldWatches:
         self._ended.pop(_key(followed.request, followed.interest), None)
         self._forget_lists(followed.request, followed.interest)
         self._open[followed] = None
-        followed.paces = [one for one in self._holds.values() if one.has(followed.request)]
+        followed.limits = [one for one in self._holds.values() if one.has(followed.request)]
         if followed.lag is not None:
-            followed.paces.append(self._pace(followed, followed.lag))
+            followed.limits.append(self._limit_by(followed, followed.lag))
         followed.apply()
 
     def remove(self, followed: FollowedWatch) -> None:
         self._open.pop(followed, None)
         reached = followed.reached
-        if reached is not None and any(isinstance(one, Hold) for one in followed.paces):
+        if reached is not None and any(isinstance(one, Hold) for one in followed.limits):
             _remember(self._ended, Seen(followed.request, followed.interest, reached))
         self._forget_lags()
 
     def listed(self, request: FaultRequest, scope: ListScope, version: int) -> None:
-        """A client got a list of this version, which may lack changes that a hold keeps from it."""
+        """Note that a client got a list of this version, which may lack changes that a hold keeps back."""
         self._forget_lists(request, scope)
         _remember(self._listed, Seen(request, scope, version))
 
     def _forget_lists(self, request: FaultRequest, scope: Scope) -> None:
-        """The client goes on from there."""
+        """Forget the lists of a client that watches now."""
         where = (scope.type_name, scope.selection.namespace)
         for key, one in list(self._listed.items()):
             its = (one.interest.type_name, one.interest.selection.namespace)
@@ -206,19 +206,19 @@ class HeldWatches:
         return self._holds.get(name)
 
     def hold(self, match: Match, document: Any, name: str = "") -> Hold:
-        """Have the watches of a match, those that run and those that begin later, see the world of now."""
+        """Keep the watches of a match, open ones and later ones, at the current state."""
         while not name or name in self._holds:
             self._names += 1
             name = f"hold-{self._names}"
         hold = self._holds[name] = Hold(name, match, document, self._hub.newest())
         for followed in self._open:
             if hold.has(followed.request):
-                followed.paces.append(hold)
+                followed.limits.append(hold)
                 followed.apply()
         return hold
 
     async def release(self, hold: Hold, count: int) -> int:
-        """Let the next changes through that are events of watches of the hold; returns how many there were."""
+        """Let the next changes of the hold's watches through; returns how many there were."""
         async with self._releasing:
             versions = await self.pending(hold, count)
             for version in versions:
@@ -227,19 +227,19 @@ class HeldWatches:
             return len(versions)
 
     def end(self, hold: Hold) -> None:
-        """Let everything through, from now on."""
+        """End a hold: its watches get everything again."""
         if self._holds.pop(hold.name, None) is None:
             return
         for followed in self._open:
-            if hold in followed.paces:
-                followed.paces.remove(hold)
+            if hold in followed.limits:
+                followed.limits.remove(hold)
                 followed.apply()
         if not self._holds:
             self._ended.clear()
             self._listed.clear()
 
     async def pending(self, hold: Hold, count: int = MOST_PENDING) -> list[int]:
-        """The versions of the next changes, at most so many, that watches and lists of a hold do not have."""
+        """The versions of the next changes, at most `count`, that watches and lists of a hold do not have."""
         wanted = {
             (interest.key, max(reached, hold.version)): interest for interest, reached in self._waiting(hold)
         }
@@ -249,22 +249,22 @@ class HeldWatches:
         return sorted(found)[:count]
 
     def watches_of(self, hold: Hold) -> Iterator[tuple[FaultRequest, int | None, bool]]:
-        """Who watches, how far each got, and whether the watch is open."""
+        """The watches of a hold: the client, the version that it has reached, and whether the watch is open."""
         for followed in self._open:
-            if hold in followed.paces:
+            if hold in followed.limits:
                 yield followed.request, followed.reached, True
         for ended in self._ended.values():
             if hold.has(ended.request):
                 yield ended.request, ended.reached, False
 
     def lists_of(self, hold: Hold) -> Iterator[tuple[FaultRequest, int]]:
-        """Who has listed and not watched since, and the version of the list."""
+        """The clients of a hold that have listed and not watched since, and the versions of the lists."""
         for one in self._listed.values():
             if hold.has(one.request):
                 yield one.request, one.reached
 
     def list_version(self, request: FaultRequest, type_name: str) -> tuple[str, int] | None:
-        """The hold of a client that lists, and the oldest version that the client may be sent: it never goes back."""
+        """The hold of a client that lists, and the oldest version that it may get: no client goes back."""
         holds = [one for one in self._holds.values() if one.has(request)]
         if not holds:
             return None
@@ -278,15 +278,15 @@ class HeldWatches:
 
     def _waiting(self, hold: Hold) -> Iterator[tuple[Scope, int]]:
         for followed in self._open:
-            if hold in followed.paces:
+            if hold in followed.limits:
                 yield followed.interest, followed.reached or 0
         for seen in (*self._ended.values(), *self._listed.values()):
             if hold.has(seen.request):
                 yield seen.interest, seen.reached
 
-    def _apply(self, pace: Pace) -> None:
+    def _apply(self, limit: Limit) -> None:
         for followed in list(self._open):
-            if pace in followed.paces:
+            if limit in followed.limits:
                 followed.apply()
 
     async def _events_after(self, interest: Scope, after: int, count: int) -> list[int]:
@@ -305,20 +305,20 @@ class HeldWatches:
     # Lags of rules.
 
     def set_rules(self, faults: Faults | None) -> None:
-        """The lags of other rules end; watches that run lag by these from now on."""
+        """Replace the rules: their lags apply to open watches too, and those of earlier rules end."""
         for followed in self._open:
             followed.lag = None
-            followed.paces = [one for one in followed.paces if isinstance(one, Hold)]
+            followed.limits = [one for one in followed.limits if isinstance(one, Hold)]
         self._lags.clear()
         for followed in list(self._open):
             decision = None if faults is None else faults.decide_lag(followed.request)
             if decision is not None:
                 assert isinstance(decision.rule.fault, LagWatch)
                 followed.lag = decision.rule.fault
-                followed.paces.append(self._pace(followed, followed.lag))
+                followed.limits.append(self._limit_by(followed, followed.lag))
             followed.apply()
 
-    def _pace(self, followed: FollowedWatch, fault: LagWatch) -> Pace:
+    def _limit_by(self, followed: FollowedWatch, fault: LagWatch) -> Limit:
         if not self._runs:
             self._runs = True
             self._hub.nursery.start_soon(self._run)
@@ -344,7 +344,7 @@ class HeldWatches:
 
     def _forget_lags(self) -> None:
         if self._lags:
-            used = {id(pace) for one in self._open for pace in one.paces}
+            used = {id(limit) for one in self._open for limit in one.limits}
             self._lags = [one for one in self._lags if id(one) in used]
 
     def _committed(self, _: Sequence[Event]) -> None:
@@ -355,9 +355,9 @@ class HeldWatches:
         while True:
             self._commits = trio.Event()
             for followed in list(self._open):
-                for pace in followed.paces:
-                    if isinstance(pace, EventLag):
-                        await self._pass_events(followed, pace)
+                for limit in followed.limits:
+                    if isinstance(limit, EventLag):
+                        await self._pass_events(followed, limit)
             seconds = min(
                 [await self._pass_due(one) for one in self._lags if isinstance(one, TimeLag)] or [inf]
             )
@@ -373,7 +373,7 @@ class HeldWatches:
         lag.scanned = max(lag.scanned, newest)
 
     async def _pass_due(self, lag: TimeLag) -> float:
-        """Move a lag over the commits that are due, one by one; returns the seconds until the next is."""
+        """Move a lag past the commits that are due, one by one; returns the seconds until the next is due."""
         while True:
             versions, seconds = self._due(lag)
             for version in versions:

@@ -64,7 +64,7 @@ class InjectedRequest:
         self.delay_seconds = sum(one.delay_seconds for one in decisions.delays)
 
     async def serve(self, dispatch: Dispatch) -> Response:
-        """ReplyLost: without a response."""
+        """Raises ReplyLost if the client gets no response."""
         return await self._injection.serve(self._context, dispatch, self._decisions)
 
 
@@ -72,7 +72,7 @@ class FaultInjection:
     def __init__(
         self, faults: Faults, reads: PastReads, older: OlderVersions, held: HeldWatches, applied: Applied
     ) -> None:
-        """`applied` counts for a metric, also across sets of rules."""
+        """`applied` is a counter for metrics that outlives a set of rules."""
         self.faults = faults
         self._reads = reads
         self._older = older
@@ -114,7 +114,7 @@ class FaultInjection:
             self._held.lag(watch, fault)
 
     async def _serve(self, context: RequestContext, dispatch: Dispatch) -> Response:
-        """Serve a request without a fault: a list that may be old is as old as the watches of a client that is held."""
+        """Serve a request without a fault. A list that may be old is as old as the held watches of its client."""
         if context.route.verb == "list" and self._held.holds and not context.route.rewinds:
             request = fault_request(context)
             definition = dispatch.find(context.route)
@@ -141,7 +141,7 @@ class FaultInjection:
 
     @staticmethod
     async def _scope(context: RequestContext, definition: Definition) -> ListScope:
-        """Of a list, as a watch with the same parameters has it."""
+        """The objects of a list, as those of a watch with the same parameters."""
         labels, fields = await parse_selectors(context, definition)
         namespace = context.route.namespace if definition.namespaced and context.route.namespace else None
         name = fields.exact("metadata.name") if fields else None
@@ -167,11 +167,11 @@ class FaultInjection:
                 return await self._conflict(context, dispatch)
             case ErrorResponse() as fault:
                 if fault.after_write:
-                    await _serve_in_vain(context, dispatch)
+                    await _serve_without_reply(context, dispatch)
                 return await render.failure(context, _failure(decision.rule.name, fault))
             case LostReply(after_write):
                 if after_write:
-                    await _serve_in_vain(context, dispatch)
+                    await _serve_without_reply(context, dispatch)
                 await trio.lowlevel.checkpoint()  # HTTP/2 expects this error from tasks that have waited
                 raise ReplyLost
         raise AssertionError(decision.rule.fault)
@@ -239,8 +239,8 @@ class FaultInjection:
             exchange.annotate(ANNOTATION, rule.name)
 
 
-async def _serve_in_vain(context: RequestContext, dispatch: Dispatch) -> None:
-    """Serve a request whose response the client does not get; errors are part of the response."""
+async def _serve_without_reply(context: RequestContext, dispatch: Dispatch) -> None:
+    """Serve a request whose response is dropped, including an error response."""
     try:
         response = await dispatch(context)
     except cause.RequestError:
@@ -268,7 +268,7 @@ def _failure(rule: str, fault: ErrorResponse) -> Failure:
 
 
 def fault_request(context: RequestContext) -> FaultRequest:
-    """What rules look at, of a request."""
+    """The fields of a request that rules match."""
     route, parameters = context.route, context.parameters
     agent = context.request.headers.get(b"user-agent", b"").decode("latin-1")
     return FaultRequest(
@@ -293,8 +293,8 @@ _AT_ONCE = Finished(EndReason.TIME_UP)
 class BrokenWatch:
     """Ends its watch after a number of events; bookmarks do not count, because they depend on time.
 
-    It wraps an ordinary `Watch`, with a framing of its own and therefore a group of its own: the framing sees every
-    event once, counts them, and drops those after the cut. All transports work the same.
+    It wraps an ordinary `Watch`, with its own framing and therefore its own group: the framing sees every event once,
+    counts it, and drops those after the cut. So it works with every transport.
     """
 
     def __init__(self, watch: Watch, events: int, end: str) -> None:
@@ -328,7 +328,7 @@ class BrokenWatch:
         self.watch.leave()
 
     def _ended(self, finished: Finished) -> Finished:
-        """OSError if the watch is to end without the end of its stream."""
+        """Raises OSError if the watch is to end without the end of its stream."""
         if self._over and self._end != "clean":
             raise ConnectionResetError("a fault rule cut this watch")
         return finished

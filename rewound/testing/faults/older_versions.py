@@ -22,7 +22,7 @@ from rewound.testing.faults.rules import StaleRead
 
 
 def may_be_stale(verb: str, parameters: Parameters) -> bool:
-    """Whether the rules of resourceVersion allow an older state than the newest."""
+    """Whether the rules of resourceVersion allow a state that is not the newest."""
     version = parameters.first("resourceVersion") or ""
     if not version.isdecimal() or parameters.first("at") is not None:
         return False
@@ -57,7 +57,7 @@ class OlderVersions:
         self._now = now
 
     def stale_version(self, fault: StaleRead, not_older_than: int) -> int | None:
-        """The version to read; None if the newest is the only one that is allowed."""
+        """The version to read; None if only the newest is allowed."""
         with self._journal.read() as view:
             head = view.head
             if fault.versions:

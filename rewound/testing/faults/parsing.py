@@ -73,7 +73,7 @@ def parse_faults(raw: bytes) -> Faults:
 
 
 def faults_of(document: Any) -> Faults:
-    """The rules of a parsed document. FaultsError."""
+    """The rules of a parsed document. Raises FaultsError."""
     parser = _Parser()
     faults = parser.faults(document)
     if parser.problems:
@@ -82,7 +82,7 @@ def faults_of(document: Any) -> Faults:
 
 
 def match_of_watches(document: Any) -> Match:
-    """Which watches, in a parsed document: `match` of a rule without verbs. FaultsError."""
+    """The match of a hold: that of a rule, without verbs. Raises FaultsError."""
     parser = _Parser()
     match = parser.watches("match", document)
     if parser.problems:
@@ -91,7 +91,7 @@ def match_of_watches(document: Any) -> Match:
 
 
 class _Parser:
-    """Collects the problems of a whole document; what cannot be used becomes a default meanwhile."""
+    """Collects the problems of a whole document; until they are reported, a wrong value is replaced by a default."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

@@ -20,7 +20,7 @@ MAX_CLIENTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request waits before it is served; the jitter adds between nothing and this much."""
+    """The request waits before it is served, plus a random part of the jitter."""
 
     seconds: float
     jitter_seconds: float = 0.0
@@ -51,7 +51,7 @@ class CutWatch:
 
 @dataclass(frozen=True, slots=True)
 class LagWatch:
-    """A watch gets every event late: when so many more were committed for it, or so many seconds after its commit.
+    """A watch gets every event late: after so many later events of the watch, or so many seconds after its commit.
 
     One of both is set.
     """
@@ -135,7 +135,7 @@ def possible_verbs(fault: Fault) -> frozenset[str]:
 
 
 class FaultRequest(NamedTuple):
-    """What rules look at."""
+    """The fields of a request that rules match."""
 
     user: str
     user_agent: str
@@ -150,7 +150,7 @@ class FaultRequest(NamedTuple):
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the text is the pattern, in which `*` stands for any characters; in linear time."""
+    """Whether the text matches the pattern, in which `*` stands for any characters; in linear time."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
@@ -168,7 +168,7 @@ def matches(pattern: str, text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePattern:
-    """`pods`, `deployments.apps`, `pods/status`, `*/status` or `*`, which has every subresource too."""
+    """`pods`, `deployments.apps`, `pods/status`, `*/status`, or `*`, which includes subresources."""
 
     resource: str
     group: str | None = None  # None: any
@@ -184,7 +184,7 @@ class ResourcePattern:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which requests; an empty list matches all."""
+    """Selects requests; an empty list matches all."""
 
     user: str = "*"
     user_agent: str = "*"
@@ -206,7 +206,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Which of the matching requests of a client; all conditions must hold.
+    """Selects some of the matching requests of a client; all conditions must hold.
 
     after=2, first=3, every=2: of the requests 3, 4, 5 the second, which is 4.
     """
@@ -225,7 +225,7 @@ class FaultRule:
     when: When = When()
 
     def concerns(self, request: FaultRequest) -> bool:
-        """Whether the fault could happen to the request; only such requests count."""
+        """Whether the rule matches and its fault can happen to the request; only such requests count."""
         if isinstance(self.fault, StaleRead) and not request.may_be_stale:
             return False
         if isinstance(self.fault, ExpiredVersion | RepeatEvents) and not request.names_version:
@@ -235,7 +235,7 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A rule applies to a request. `draw` gives the random numbers that its fault needs."""
+    """A rule that applies to a request. `draw` gives the random numbers that its fault needs."""
 
     rule: FaultRule
     seed: int
@@ -305,7 +305,7 @@ class Faults:
     """Rules in order, with a seed. Each rule counts every request that it concerns, whichever rule applies."""
 
     def __init__(self, rules: Sequence[FaultRule], seed: int = 0, documents: Sequence[Any] = ()) -> None:
-        """`documents`: the rules as they were given, to show them."""
+        """`documents`: the rules as they were given, for GET."""
         self.rules = tuple(rules)
         self.seed = seed
         self.documents = documents
@@ -315,7 +315,7 @@ class Faults:
         return self._decide(request, self.rules)
 
     def decide_lag(self, request: FaultRequest) -> Decision | None:
-        """What happens to a watch that runs when the rules are set: it may lag from now on."""
+        """The lag of a watch that is open when the rules are set, if any."""
         return self._decide(request, [one for one in self.rules if isinstance(one.fault, LagWatch)]).lag
 
     def _decide(self, request: FaultRequest, rules: Sequence[FaultRule]) -> Decisions:

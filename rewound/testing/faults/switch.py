@@ -1,7 +1,7 @@
 """The fault rules and held watches of a running server: from `--faults` at the start, or set by tests.
 
 GET     faults               the rules, and how many requests each matched and was applied to
-POST    faults               replaces all rules; every count starts anew
+POST    faults               replaces all rules; every count starts at 0
 DELETE  faults               removes them
 GET     holds, holds/NAME    what is held, and for whom
 POST    holds                holds the watches of a match
@@ -91,7 +91,7 @@ class FaultSwitch:
         self._held.follow(fault_request(context), watch)
 
     def set_from_file(self, path: Path) -> None:
-        """SettingsError."""
+        """Set the rules of `--faults`. Raises SettingsError if they cannot be used."""
         try:
             self.set(read_faults(path))
         except FaultsError as error:
@@ -221,7 +221,7 @@ def _who(request: FaultRequest) -> dict[str, str]:
 
 
 def _mapping(context: RequestContext, subject: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """The body of a request, JSON or YAML, with known fields only; empty if the body is. BadRequest."""
+    """Parse a body, JSON or YAML; an empty one is an empty mapping. Raises BadRequest if it has unknown fields."""
     body = context.request.body
     if len(body) > MAX_BYTES:
         raise BadRequest(f"{subject}: more than {MAX_BYTES >> 10} KiB")
