@@ -1,7 +1,7 @@
-"""What a request authenticates with, and the interface of everything that provides it.
+"""Credentials of requests, and the interface of their sources.
 
-The client asks its `CredentialSource` before every request, and reports the credential of a request that got 401. A
-source keeps a credential until it expires or is rejected.
+The client asks its `CredentialSource` before every request, and reports a credential that got 401. A source keeps a
+credential until it expires or is rejected.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class FixedCredential:
         return self._credential
 
     def rejected(self, credential: Credential) -> None:
-        """There is no other."""
+        """Does nothing: there is no other credential."""
 
 
 class PairFiles:
     """A certificate and a key in files that another program renews, with the token of another source.
 
-    Both are read again when a file has changed. While they do not fit, as between two writes, the last ones are used.
+    Both are read again when a file has changed. While they do not match, as between two writes, the old ones are used.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class PairFiles:
 class TokenFile:
     """A token in a file that another program replaces: read again when the file has changed.
 
-    As with kubectl, the last token is used on while the file cannot be read: it may be about to be replaced. Before
-    it could be read for the first time, that is the `token` of the same user.
+    As with kubectl, the last token stays in use while the file cannot be read: it may be about to be replaced. Until
+    the file was read once, the user's `token` is used.
     """
 
     def __init__(self, path: Path, field: str, pair: KeyPair | None, token: str = "") -> None:

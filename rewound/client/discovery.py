@@ -1,4 +1,4 @@
-"""What a command reads from discovery: the dialect of the server, and which group a resource belongs to."""
+"""Reads discovery for commands: the dialect of the server, and the group of a resource."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server_names(session: Session) -> Names:
 
 
 def find_resource(session: Session, name: str) -> ResourceType | None:
-    """By plural, singular, short name or kind; `deployments.apps` and `deployments.v1.apps` name the group."""
+    """Find a resource by plural, singular, short name or kind, also with its group (`deployments.v1.apps`)."""
     plural, _, group = name.lower().partition(".")
     for prefix, group_name in _group_versions(session):
         if group and group not in (group_name, f"{prefix.rpartition('/')[2]}.{group_name}"):
@@ -41,7 +41,7 @@ def find_resource(session: Session, name: str) -> ResourceType | None:
 
 
 def _group_versions(session: Session) -> list[tuple[str, str]]:
-    """The paths of all versions, each with its group: the core group first, then what groups prefer, then the rest."""
+    """The paths of all versions, each with its group: the core group, then preferred versions, then the rest."""
     groups = session.get("/apis").get("groups", [])
     preferred = [(f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]) for group in groups]
     others = [

@@ -1,5 +1,6 @@
-"""What the client reports: errors, each one sentence that says what is wrong and what to do next, and warnings of the
-server. None contains a secret.
+"""Errors of the client, each one sentence that says what is wrong and what to do next, and warnings of the server.
+
+None contains a secret.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked to do; its exit code is 1."""
+    """A command has failed; its exit code is 1."""
 
 
 class UsageError(Exception):
@@ -26,7 +27,7 @@ class ConfigError(ClientError):
 
 
 class CredentialError(ClientError):
-    """No credential can be had: a plugin, a token file or an identity provider failed."""
+    """There is no credential, because a plugin, a token file or an identity provider failed."""
 
 
 class StatusError(ClientError):
@@ -43,7 +44,7 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def print_warnings(headers: Iterable[str]) -> None:
-    """Print the texts of `Warning` headers; others than those of API servers are left out."""
+    """Print the texts of `Warning` headers, if they have the form that API servers send."""
     for value in headers:
         for text in _WARNING.findall(value):
             print_warning(re.sub(r"\\(.)", r"\1", text))

@@ -1,8 +1,8 @@
-"""Credential plugins: the `exec` entry of a user in a kubeconfig file, the command that it names, and what it returns.
+"""Runs credential plugins: the commands in `exec` entries of users in kubeconfig files.
 
 A credential is cached until it expires, until the server rejects it with 401, or until the process ends. One lock
 covers the run and the cache: threads that need a credential at the same time share one run. A 401 drops a credential
-only if it is still the one in the cache, so late responses to requests with an older one start no further run.
+only if it is still the one in the cache, so late responses to requests with an older one do not start another run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ExecPlugin:
         return parse_output(self._config, ended.stdout)
 
     def _running(self) -> str:
-        """The plugins that run, with this one: a plugin that needs itself would start processes for ever."""
+        """The running plugins including this one: a plugin that needs itself would start processes forever."""
         running = [one for one in os.environ.get(_RUNNING, "").split("\n") if one]
         if self._config.source in running:
             raise self._failed(
@@ -175,7 +175,7 @@ class ExecConfig:
 
 
 def parse_exec(entry: Mapping[str, Any], source: str, folder: Path) -> ExecConfig:
-    """`source` is the file and the field, `folder` the folder of the file."""
+    """Parse an `exec` entry. `source` is the file and the field, `folder` that of the file."""
     api_version = _api_version(entry, source)
     return ExecConfig(
         source=source,
@@ -309,7 +309,7 @@ def _status(config: ExecConfig, output: bytes) -> Mapping[str, Any]:
 
 
 def _parsed(output: bytes) -> Any:
-    """JSON, or YAML as kubectl reads it too; None for neither."""
+    """Parse JSON, or YAML, which kubectl accepts too; None for neither."""
     try:
         return json.loads(output)
     except (ValueError, RecursionError):

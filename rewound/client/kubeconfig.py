@@ -1,4 +1,4 @@
-"""Finds and merges kubeconfig files, and makes a `Target` of the chosen context and the flags of a command.
+"""Finds and merges kubeconfig files, and makes a `Target` from the chosen context and the flags of a command.
 
 Files: --kubeconfig alone, or those of KUBECONFIG (several, separated by colons; missing ones are skipped), or
 ./rewound-data/admin.kubeconfig, or ~/.kube/config. Merged as kubectl merges: the first file that has a cluster, a user,
@@ -174,7 +174,7 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     url = checked_url(overrides.server or cluster.server, "--server" if overrides.server else field_name)
     server = without_credentials(url)
     if overrides.server:
-        # As with kubectl: the name in the certificate of another server is another one.
+        # As with kubectl: another server has another name in its certificate.
         cluster = replace(cluster, tls_server_name="")
     if overrides.certificate_authority is not None:
         cluster = replace(cluster, insecure=False)
@@ -227,7 +227,7 @@ def _authority_flag(path: Path | None) -> bytes | None:
 
 
 def _impersonation(path: Path, user: User, overrides: Overrides) -> tuple[str, tuple[str, ...]]:
-    """Each flag replaces the field of the file that it stands for, as with kubectl."""
+    """The user and groups to impersonate. Each flag replaces its field in the file, as with kubectl."""
     place = f"{path}: users[{user.name}].user"
     for unsupported in ("as-uid", "as-user-extra"):
         if user.fields.get(unsupported):
@@ -252,7 +252,7 @@ def _impersonated(user: str, groups: tuple[str, ...], field_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster as a plugin with provideClusterInfo gets it."""
+    """The cluster, in the form for plugins with provideClusterInfo."""
 
     cluster: Cluster
     server: str
@@ -276,11 +276,11 @@ class ClusterInfo:
 
 
 def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSource:
-    """Makes the credential source of a user in a kubeconfig file.
+    """Make the credential source of a user in a kubeconfig file.
 
-    Of several credentials of one user: a token file is used rather than a token, both rather than a plugin or a
-    provider; a certificate is presented along with any of them, and a plugin does not run for a user who has
-    one. A user without any is anonymous.
+    If a user has several credentials, a token file takes precedence over a token, and both over a plugin or a
+    provider. A certificate is presented along with any of them, and a plugin does not run for a user who has one. A
+    user without any is anonymous.
 
     `path` is the file that has the user.
     """
@@ -315,13 +315,13 @@ def _source(path: Path, user: User, info: ClusterInfo, pair: KeyPair | None) -> 
 
 
 def check_one_form(path: Path, place: str, fields: Mapping[str, Any], name: str) -> None:
-    """As kubectl, refuse a file and data at the same time: they may differ."""
+    """Refuse a file and data at the same time, as kubectl does: they may differ."""
     if fields.get(name) and fields.get(f"{name}-data"):
         raise ConfigError(f"{path}: {place}: {name} and {name}-data exclude each other; remove one")
 
 
 def _fitting_pair(path: Path, user: User) -> KeyPair:
-    """CredentialError for a certificate with the key of another."""
+    """Raises CredentialError if the certificate and the key do not belong together."""
     pair = _pair(path, user)
     assert pair is not None
     check_pair(pair, str(path))

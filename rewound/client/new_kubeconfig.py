@@ -18,7 +18,7 @@ NAME = "rewound"  # of the cluster and the context
 
 
 def kubeconfig_text(target: Target, user: str, credential: dict[str, str], namespace: str = "") -> str:
-    """For the server of a target; `credential` is the entry of the user."""
+    """The text of a kubeconfig file for the server of a target; `credential` is the entry of the user."""
     context = {"cluster": NAME, "user": user, **({"namespace": namespace} if namespace else {})}
     document = {
         "apiVersion": "v1",
@@ -36,7 +36,7 @@ def with_certificate(pair: KeyPair) -> dict[str, str]:
 
 
 def write(path: Path, text: str, *, force: bool) -> None:
-    """`-` is standard output. An existing file is replaced only with `force`."""
+    """Write the file; `-` is standard output. An existing file is replaced only with `force`."""
     if str(path) == "-":
         sys.stdout.write(text)
         return

@@ -1,8 +1,7 @@
 """The ID token of a user: the one in the kubeconfig file, or after its expiry a new one that is written back to it.
 
-The file is locked during a refresh, because a refresh token may be valid only once: of several commands one
-refreshes, and the others read what it wrote. No error contains what was sent or received: requests and responses hold
-secrets.
+The file is locked during a refresh, because a refresh token may be valid only once: one of several commands refreshes,
+and the others read the new token from the file. No error quotes requests or responses, because they contain secrets.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from rewound.client.credentials import Credential, KeyPair, basic, bearer
 from rewound.client.errors import ConfigError, CredentialError
 from rewound.client.target import client_context, environment_proxy
 
-# A token that expires on the way to the server is of no use.
+# A token must not expire on its way to the server.
 _LEEWAY_SECONDS = 10
 
 
@@ -58,7 +57,7 @@ class OidcTokens:
             return Credential(bearer(self._config.id_token), self._pair)
 
     def rejected(self, credential: Credential) -> None:
-        """The token stays: only its expiry says that the provider would issue another."""
+        """Keeps the token: the provider issues another only after its expiry."""
 
     def _parse(self, entry: Mapping[str, Any]) -> OidcConfig:
         source = f"{self._path}: users[{self._user}].user.auth-provider"
@@ -124,7 +123,7 @@ class OidcConfig:
 
 
 def parse_provider(entry: Mapping[str, Any], source: str, folder: Path) -> OidcConfig:
-    """`source` is the file and the field of the entry, `folder` the folder of the file."""
+    """Parse an `auth-provider` entry. `source` is the file and the field, `folder` that of the file."""
     if entry.get("name") != "oidc":
         raise ConfigError(
             f"{source}.name is {entry.get('name')!r}; the only provider is oidc, others need an exec plugin"
@@ -233,7 +232,7 @@ def _client(context: ssl.SSLContext, url: str) -> httpx.Client:
 
 
 def _by_header(provider: dict[str, Any]) -> bool:
-    """Every provider must accept the header, unless it says otherwise."""
+    """Whether the provider takes the client secret in a header: all do, unless they say otherwise."""
     methods = provider.get("token_endpoint_auth_methods_supported")
     return not isinstance(methods, list) or "client_secret_basic" in methods
 
@@ -286,11 +285,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def set_provider_fields(path: Path, user: str, fields: Mapping[str, str]) -> None:
-    """Changes fields of a kubeconfig file in place: comments, order and every other entry stay as they are.
+    """Change fields of a kubeconfig file in place: comments, order and every other entry stay as they are.
 
     The YAML library reports where a value begins and ends, and only that part of the text is replaced.
-    Rejected: load and dump the document, which loses comments and writes times and long strings in another
-    form.
+    Rejected: load and dump the document, which loses comments and reformats times and long strings.
 
     Set these fields in the config of the user's auth-provider. The file keeps its mode.
     """

@@ -2,9 +2,9 @@
 
 A session keeps its connections. It asks for the credential before every request; when the client certificate has
 changed it closes all connections, because a certificate is presented in the TLS handshake only. A 401 is reported to
-the credential source and then to the caller: the next request uses a fresh credential. It repeats a request that a busy
-server asks to repeat: 429 and 503 with Retry-After. Clients in Go repeat every 5xx; but a request for a version that
-does not exist yet (504), or writes to a full disk (507), should learn it at once.
+the credential source and then to the caller: the next request uses a fresh credential. It retries after 429 and 503
+with Retry-After. Clients in Go retry after every 5xx; but a request for a version that does not exist yet (504), or a
+write to a full disk (507), should fail at once.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from rewound.release import RELEASE
 
 _SECONDS = 60
 _RETRIES = 10
-_LONGEST_WAIT = 60  # seconds; who is to wait longer learns it at once
+_LONGEST_WAIT = 60  # seconds; with a longer Retry-After the request fails at once
 _HEADER_VALUE = re.compile(rb"[^\x00-\x20\x7f]([^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
-# What a server says when it refuses a client certificate: TLS alerts, by the names that OpenSSL has for them.
+# TLS alerts of a server that refuses a client certificate, by the names that OpenSSL has for them.
 _ALERT = re.compile(
     "ALERT_(CERTIFICATE_EXPIRED|UNKNOWN_CA|BAD_CERTIFICATE|CERTIFICATE_UNKNOWN|UNSUPPORTED_CERTIFICATE)"
 )
@@ -67,7 +67,7 @@ class Session:
         return self.request("GET", path, query=query)
 
     def get_as(self, accept: str, path: str, query: Query) -> Document:
-        """The document in another representation than JSON of the object, such as a Table."""
+        """Get another representation than JSON of the object, such as a Table."""
         return self.request("GET", path, query=query, accept=accept)
 
     def post(self, path: str, body: Document) -> Document:
@@ -87,7 +87,7 @@ class Session:
         query: Query | None = None,
         accept: str = "application/json",
     ) -> Document:
-        """The document of a successful response; StatusError for any other."""
+        """Send a request; returns the document of a successful response. Raises StatusError for any other."""
         for attempt in range(_RETRIES + 1):
             credential = self.target.credentials.credential()
             response = self._send(credential, method, path, body, query, accept)
@@ -202,7 +202,7 @@ class Session:
         )
 
     def _proxy(self) -> str:
-        """Where the proxy of the requests is configured, or nothing."""
+        """Where the proxy is configured; empty without one."""
         if self.target.proxy_url:
             return "proxy-url"
         if not environment_proxy(self.target.server):
@@ -234,7 +234,7 @@ class Session:
 
 
 def _retry_after(response: httpx.Response) -> int | None:
-    """How many seconds to wait before the request is sent again; None if it is not."""
+    """How many seconds to wait before a retry; None for no retry."""
     text = response.headers.get("retry-after", "")
     if response.status_code not in (429, 503):
         return None

@@ -1,7 +1,7 @@
 """The client for trio: many requests and watches at the same time, with the credentials of one target.
 
-It sends what `Session` sends and raises the same errors. Each watch has a connection of its own; connections that no
-request uses are pooled for the next.
+It sends the same requests as `Session` and raises the same errors. Each watch has its own connection; idle connections
+are pooled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Lines:
         self._size = 0
 
     def split(self, data: bytes) -> list[bytes]:
-        """The lines that are complete with this data. ClientError."""
+        """Add data; returns the lines that it completes. Raises ClientError for a line that is too long."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = b"".join((*self._parts, lines[0]))
@@ -65,7 +65,7 @@ class StreamingSession(Session):
             await one.aclose()
 
     async def get_document(self, path: str, **query: str) -> Document:
-        """The document of a successful GET. StatusError, ClientError."""
+        """The document of a successful GET. Raises StatusError or ClientError."""
         async with self._open_response(path, query, READ_SECONDS) as response:
             body = await self._read(response, MAX_DOCUMENT)
         try:
@@ -77,7 +77,7 @@ class StreamingSession(Session):
         return document
 
     async def _read(self, response: httpx.Response, most: int) -> bytes:
-        """The whole body. ClientError if it is longer than `most`."""
+        """The whole body. Raises ClientError if it is longer than `most`."""
         body = bytearray()
 
         async def add(data: bytes) -> None:
@@ -93,9 +93,9 @@ class StreamingSession(Session):
     async def read_lines(
         self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
     ) -> None:
-        """Pass on the lines of a GET that lasts, to its end; it may be silent for so long. StatusError, ClientError.
+        """Pass the lines of a long GET to `take`, until its end; `silence` is the longest pause between two.
 
-        What `take` raises ends it.
+        Raises StatusError, ClientError, and what `take` raises, which ends it.
         """
         lines = _Lines()
 
@@ -108,7 +108,7 @@ class StreamingSession(Session):
     async def read_parts(
         self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
     ) -> None:
-        """Pass on the bytes of a GET that lasts, as they arrive, like `read_lines`."""
+        """Pass the bytes of a long GET to `take` as they arrive, like `read_lines`."""
         async with self._open_response(path, query, seconds) as response:
             failure = await _read_all(response, take)
         if failure is not None:
@@ -143,7 +143,7 @@ class StreamingSession(Session):
             raise self._connection_error(error) from error
 
     async def credential(self) -> Credential:
-        """Plugins and identity providers take long: they run in a thread."""
+        """Get the credential in a thread, because plugins and identity providers may be slow."""
         source = self.target.credentials
         if isinstance(source, FixedCredential):
             return source.credential()
@@ -182,10 +182,10 @@ class StreamingSession(Session):
 
 
 async def _read_all(response: httpx.Response, take: Callable[[bytes], Awaitable[None]]) -> Exception | None:
-    """Pass on what arrives, until its end or until `take` raises: returns what it raised.
+    """Pass data to `take` until the end, or until `take` raises: returns what it raised.
 
-    Then the response is cancelled, not left: the iterators of the HTTP library are generators, which must not be
-    collected half-read.
+    The response is then cancelled, not abandoned: the iterators of the HTTP library are generators, which must not be
+    garbage-collected half-read.
     """
     failure: Exception | None = None
     with trio.CancelScope() as scope:

@@ -1,6 +1,4 @@
-"""Everything that requests to one server need: its address, the proxy on the way, trusted CA, credentials, and where
-they were configured.
-"""
+"""The target of requests: the server's address, proxy, trusted CA and credentials, and where they are configured."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def without_credentials(url: str) -> str:
 
 
 def checked_url(url: str, field_name: str) -> str:
-    """The URL with its scheme, and with its credentials. ConfigError."""
+    """The URL with its scheme, and with its credentials. Raises ConfigError if it is not a URL."""
     if not url:
         raise ConfigError(
             f"{field_name} is missing; give the address of the server, or name it with --server"
@@ -83,7 +81,7 @@ class UrlCredential:
         return replace(self._source.credential(), authorization=self._authorization)
 
     def rejected(self, credential: Credential) -> None:
-        """Those of a URL stay the same."""
+        """Passes it on: the credentials of a URL stay the same."""
 
 
 _PORTS = {"http": 80, "https": 443}
@@ -96,13 +94,12 @@ def is_local(server: str) -> bool:
 
 
 def environment_proxy(server: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The proxy of the environment for requests to a server: HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go reads
-    them.
+    """The proxy of the environment for a server: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as Go reads them.
 
     Clients read the same variables in different ways. The HTTP library would use ALL_PROXY too, and knows no
     networks in NO_PROXY: then our commands would not reach a server that kubectl reaches.
 
-    The URL of the proxy, or nothing. Servers on this machine need none.
+    Returns its URL, or an empty string. Servers on this machine need none.
     """
     parts = urlsplit(server)
     proxy = _variable(f"{parts.scheme}_proxy", environment)
@@ -163,7 +160,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def client_context(
     authority: bytes | None, pair: KeyPair | None, source: str, *, insecure: bool = False
 ) -> ssl.SSLContext:
-    """`source` is where both were configured, for errors."""
+    """The TLS context. `source` is where CA and certificate are configured, for errors."""
     context = unverifying() if insecure else _trusting(authority, source)
     if pair is not None:
         _load_pair(context, pair, source)
@@ -180,7 +177,7 @@ def _trusting(authority: bytes | None, source: str) -> ssl.SSLContext:
 
 
 def check_pair(pair: KeyPair, source: str) -> None:
-    """CredentialError if the certificate and the key cannot be used."""
+    """Raises CredentialError if the certificate and the key cannot be used."""
     _load_pair(unverifying(), pair, source)
 
 
@@ -200,7 +197,7 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair, source: str) -> None:
 
 
 def _no_password() -> bytes:
-    """Without this, OpenSSL would ask for the password of an encrypted key on the terminal."""
+    """Refuse an encrypted key: by default, OpenSSL would ask for its password on the terminal."""
     raise ValueError("the key has a password")
 
 

@@ -1,7 +1,7 @@
-"""The client for trio whose watches are WebSockets: for proxies and load balancers on the way that hold back or cut
-long responses.
+"""The client for trio whose watches are WebSockets, for proxies and load balancers that delay or cut long responses.
 
-Everything else is that of `StreamingSession`: credentials, trusted CA, proxy, limits, errors. A message is an event.
+Everything else is inherited from `StreamingSession`: credentials, trusted CA, proxy, limits, errors. A message is an
+event.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class WebSocketSession(StreamingSession):
     async def _take_messages(
         self, connection: trio_websocket.WebSocketConnection, take: Callable[[bytes], Awaitable[None]]
     ) -> Exception | None:
-        """Take events to the end of the watch; returns what ended it before."""
+        """Take events until the watch ends; returns the error that ended it early, if any."""
         try:
             while True:
                 message = await connection.get_message()
@@ -94,7 +94,7 @@ class WebSocketSession(StreamingSession):
             return error
 
     def _protocol_error(self, error: Exception, credential: Credential) -> Exception:
-        """What an error of the library means, which has no class for all of them."""
+        """The error for one of the library, which has no base class for its errors."""
         if isinstance(error, trio_websocket.ConnectionRejected):
             if error.status_code == 401:
                 self.target.credentials.rejected(credential)
@@ -109,7 +109,7 @@ class WebSocketSession(StreamingSession):
         return ClientError(f"{self.target.server} did not respond within {seconds:g} seconds")
 
     def connection_error(self, error: Exception) -> ClientError:
-        """Of a stream: trio's errors say only that it is broken, their cause says why."""
+        """Describe an error of a stream: trio's only say that it is broken, their cause says why."""
         cause = error.__cause__
         return self._connection_error(
             cause if isinstance(error, _CLOSED) and isinstance(cause, Exception) else error
@@ -118,7 +118,7 @@ class WebSocketSession(StreamingSession):
     # The connection.
 
     async def _connect(self, url: httpx.URL, credential: Credential) -> trio.abc.Stream:
-        """A stream to the server, through its proxy and with TLS where these are wanted. ClientError."""
+        """Open a stream to the server, through its proxy and with TLS if configured. Raises ClientError."""
         target = self.target
         stream: trio.abc.Stream | None = None
         try:
@@ -143,7 +143,7 @@ class WebSocketSession(StreamingSession):
             raise
 
     async def _through_proxy(self, proxy: str, host: str, port: int) -> trio.abc.Stream:
-        """A tunnel to the server, which a WebSocket needs without TLS too."""
+        """Open a tunnel to the server, which a WebSocket needs even without TLS."""
         parts = urlsplit(proxy)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise self._unusable_proxy()
@@ -176,8 +176,9 @@ class WebSocketSession(StreamingSession):
 
 
 class _WatchedStream(trio.abc.Stream):
-    """The connection of a watch, with what the WebSocket library leaves open: a silence, and in place of a handshake an
-    end, a refusal without end, and a response that is none, are errors at once.
+    """The connection of a watch, with checks that the WebSocket library lacks.
+
+    Silence is an error, and so is, in place of a handshake, an end, an endless refusal or an invalid response.
     """
 
     def __init__(self, session: WebSocketSession, stream: trio.abc.Stream, seconds: float) -> None:
@@ -217,7 +218,7 @@ class _WatchedStream(trio.abc.Stream):
         return data
 
     def _check_response(self, data: bytes | bytearray) -> None:
-        """The library reports a refusal only when its body has ended by its length."""
+        """Raise the error of a refusal early: the library waits until its body has ended by its length."""
         self._received = (self._received + data)[:12]
         self._size += len(data)
         status, server = self._received[9:], self._session.target.server
@@ -240,7 +241,7 @@ class _WatchedStream(trio.abc.Stream):
         return self.failure
 
     async def aclose(self) -> None:
-        """The library closes it for what breaks the protocol, also during the handshake."""
+        """Close it. The library calls this after protocol errors, also during the handshake."""
         await trio.aclose_forcefully(self._stream)
         if not self.is_open:
             raise self._failed(OSError("its response opens no WebSocket"))

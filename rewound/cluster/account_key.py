@@ -1,10 +1,10 @@
-"""The key of service account tokens is the same on all nodes of a cluster: the first one makes it, etcd has it sealed.
+"""Gives all nodes of a cluster one key for service account tokens: the first node creates it, etcd stores it sealed.
 
-A node takes it from etcd before it serves, and keeps it as its own (`pki/sa.key`). It is sealed with the key of the CA,
-which all nodes must have in common (`actors.access.accounts.sealing`). A node that cannot open it, or has another key
-of its own, does not join: its tokens would be refused by the others, and theirs here. A new key is in no file before it
-is in etcd: of nodes that start at the same time, all but one drop theirs. With --service-account-signing-key-file the
-operator says which key signs, and nothing of this happens.
+A node reads it from etcd before it serves, and keeps it as its own (`pki/sa.key`). It is sealed with the key of the CA,
+which all nodes must share (`actors.access.accounts.sealing`). A node that cannot open it, or has a different key, does
+not join: it and the others would refuse each other's tokens. A new key is written to a file only after it is in etcd:
+of nodes that start at the same time, all but one drop theirs. With --service-account-signing-key-file the operator
+chooses the key, and none of this happens.
 docs/decisions/0075-shared-account-key.md has the reasons.
 """
 
@@ -85,7 +85,7 @@ def _sealed_own(
 
 
 def _take(record: SealedKey, own: Path, pki: Path, cluster_id: bytes, keys: Keys) -> None:
-    """Check that this node has the key, or open and keep it. CannotJoin, AccountKeyError."""
+    """Check that this node has the key, or open and store it. Raises CannotJoin or AccountKeyError."""
     authority = pki / "ca.key"
     try:
         opened = unseal(record.sealed, authority, cluster_id, record.key_id) if authority.exists() else b""

@@ -1,7 +1,7 @@
-"""How a server joins a cluster whose journal is ordered by etcd (`--journal`, docs/decisions/0043-journal-on-etcd.md).
+"""Joins a server to a cluster whose journal is ordered by etcd (`--journal`, docs/decisions/0043-journal-on-etcd.md).
 
-`join` makes the journal of the data folder one that can follow, before it is opened; `make_node` makes what writes and
-follows. `server.open_store` calls both.
+`join` prepares the journal of the data folder to follow etcd, before it is opened; `make_node` creates the services
+that write and follow. `server.open_store` calls both.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def _joined(settings: Settings, etcd: Etcd, prepare_certificates: Callable
 
 
 def _node_id(settings: Settings) -> str:
-    """That of the data folder, from its first start on: what an earlier process left under way is known by it."""
+    """The id of this node, kept in its data folder: it identifies proposals that an earlier process left pending."""
     path = settings.node_id
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def make_node(
     names: Names,
     clock: Clock,
 ) -> Node:
-    """The services of this node, for its open journal. Addresses of Services belong to one Service in the cluster."""
+    """The services of this node, for its open journal. Service addresses are unique in the cluster."""
     definitions = definition_type(names)
     with journal.read() as view:
         stored = [name for _, name, _ in view.rows(journal.type_id(definitions), "")]
@@ -128,7 +128,7 @@ def make_node(
 
 
 def write_quarantine(path: Path, found: Mapping[bytes, Quarantined]) -> None:
-    """A copy of what etcd has in quarantine, for `rewound verify`, which knows only the data folder."""
+    """Write a copy of etcd's quarantine to the data folder, for `rewound verify`, which has nothing else."""
     rows = [
         {"key": printable(key), "version": one.revision, "why": one.why} for key, one in sorted(found.items())
     ]
@@ -142,7 +142,7 @@ def write_quarantine(path: Path, found: Mapping[bytes, Quarantined]) -> None:
 
 
 def leading_tasks(settings: Settings, node: Node, journal: Journal, clock: Clock) -> list[Task]:
-    """What the leader runs besides controllers."""
+    """The tasks that the leader runs besides controllers."""
     window = round(settings.history_seconds * 1_000_000)
     member = node.member
     compaction = Compaction(member.etcd, member.keys, journal, clock, node.election, window)

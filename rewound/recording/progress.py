@@ -1,4 +1,4 @@
-"""Says on stderr what a command is doing, once that takes longer than two seconds.
+"""Shows on stderr what a command is doing, once that takes longer than two seconds.
 
 On a terminal it is one line, which is rewritten and removed at the end; elsewhere (a log of CI) a plain line after two
 seconds and every ten seconds after that:
@@ -6,7 +6,7 @@ seconds and every ten seconds after that:
     verify  ########----------------  33%  330,000 of 1,000,000  14s left
     rewound: verify: 330,000 of 1,000,000 (33%), 14s left
 
-A thread looks at the clock, so that work which does not report for a while is seen too. Wrap only the work, not what is
+A thread updates the line, so that work which does not report for a while is shown too. Wrap only the work, not what is
 printed after it:
 
     with Progress("import") as progress:
@@ -29,7 +29,7 @@ WIDTH = 24
 
 
 class Progress:
-    """Call it with how much is done, and of how much if that is known only now; `step` begins another piece of work."""
+    """Call it with the amount done, and the total if it has changed; `step` begins another piece of work."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Progress:
         self.end()
 
     def end(self) -> None:
-        """Say no more: the work is done, or goes on for as long as it is wanted."""
+        """Show nothing more: the work is done, or now runs until it is interrupted."""
         self._ended.set()
         self._thread.join()
         if self._shown and self._terminal:
@@ -73,13 +73,13 @@ class Progress:
             self.show()
 
     def step(self, label: str, done: int = 0, total: int = 0) -> None:
-        """Say what is being done now, and how far it is; called again with the same label, it goes on."""
+        """Begin a step; called again with the same label, it only updates the progress."""
         if label != self._label:
             self._label, self._step_began = label, self._clock()
         self(done, total)
 
     def show(self) -> None:
-        """Write what is being done, if it is time to."""
+        """Write the progress, if it is time to."""
         with self._lock:
             now = self._clock()
             if now < self._next:
@@ -98,7 +98,7 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            self._next = float("inf")  # nobody reads it any more: the work goes on
+            self._next = float("inf")  # stderr is closed: the work goes on
 
     def _bar(self, passed: float) -> str:
         if not self.total:

@@ -1,1 +1,1 @@
-"""Time travel in the API: `?at=` on gets and lists, the group with history, blame and rollback, and the web `page/`."""
+"""History in the API: `?at=` on gets and lists, the group with history, blame and rollback, and the web `page/`."""

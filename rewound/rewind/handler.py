@@ -65,7 +65,7 @@ METHODS: Final = {"history": "GET", "blame": "GET", "rollback": "POST", "undelet
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object that a request is about; it may have been deleted."""
+    """The object of a request, which may have been deleted."""
 
     definition: Definition
     address: Address
@@ -81,7 +81,7 @@ class Target:
 
 class RewindHandler:
     def __init__(self, store: Store, reads: PastReads, encoders: Encoders, *, enabled: bool = True) -> None:
-        """Without `enabled`, nothing of the group is served; gets and lists have their past all the same."""
+        """Without `enabled`, the group is not served; `?at=` works all the same."""
         self._enabled = enabled
         self._registry = store.registry
         self._journal = store.journal
@@ -123,7 +123,7 @@ class RewindHandler:
         return await self._serve[route.subresource](context, Target(definition, address))
 
     async def _by_uid(self, address: Address) -> Address:
-        """The address of the object with this uid, if no object ever had it as its name."""
+        """The address of the object with this uid, unless the uid is the name of some object."""
         if await run_in_turns(newest(self._journal, address, MAX_OFFSET)) is not None:
             return address
         uid = address.name
@@ -219,7 +219,7 @@ class RewindHandler:
         return await self._respond(context, target.document("Blame", **shown, fields=fields, **more), size)
 
     async def _version(self, target: Target, upto: int) -> Event:
-        """The newest content of the object up to a version: of a deleted one, the last."""
+        """The newest content of the object up to a version; if it is deleted, the last."""
         event = await run_in_turns(newest(self._journal, target.address, upto))
         if event is not None and event.removed:
             address = replace(target.address, uid="")
@@ -254,7 +254,7 @@ class RewindHandler:
         return await self._writes.undelete(context, target.definition, deleted)
 
     async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
-        """`size` is that of the contents from which the document was made."""
+        """Respond with a document. `size` is that of the contents from which it was made."""
         body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
         response = await render.respond(context, body)
         if len(response.body) > SMALL:
@@ -302,8 +302,7 @@ def _text(lines: list[str]) -> Response:
 
 
 class PastWrites:
-    """Rollback and undelete: ordinary updates and creates, which pass admission and are journaled with their
-    reason.
+    """Rollback and undelete: ordinary updates and creates, with admission, which are journaled with their reason.
 
     A large object is decided in the thread for large work, like any other write of it.
     """
@@ -373,7 +372,7 @@ class PastWrites:
         return await render.respond(context, document, 201 if outcome.created else 200)
 
     async def _to_write(self, definition: Definition, body: bytes) -> bytes:
-        """A stored object of a custom kind in the version of the request: it may be stored in any version."""
+        """Convert a stored object of a custom kind to the version of the request: it may be stored in any version."""
         if definition.storage.versions is None:
             return body
         if converts(definition):
@@ -381,7 +380,7 @@ class PastWrites:
         return object_encoder(definition).converted(body)
 
     def _stored_version(self, definition: Definition) -> str:
-        """The version in whose form the object is stored, if it is served: its fields are what is restored."""
+        """The API version in which the object is stored, if it is served: that form is restored."""
         if definition.storage.versions is not None:
             return definition.api_version  # what `_to_write` returns
         catalog = self._registry.current
@@ -400,7 +399,7 @@ class PastWrites:
         )
 
     def _drop_gone_owners(self, context: RequestContext, wanted: Object, namespace: str) -> None:
-        """The garbage collector would delete the object again, because of an owner that does not exist any more."""
+        """Drop owners that no longer exist: the garbage collector would delete the object again."""
         owners = wanted["metadata"].get("ownerReferences") or []
         kept = [owner for owner in owners if self._exists(owner, namespace)]
         if len(kept) == len(owners):
@@ -428,7 +427,7 @@ MAX_REASON = 512  # characters in the journal
 
 
 def _rolled_back(present: bytes, past: bytes, fields: tuple[str, ...]) -> tuple[Object, list[str]]:
-    """What to write, and warnings."""
+    """The object to write, and warnings."""
     now, then = _decoded(present), _decoded(past)
     absent = absent_fields(now, then, fields)
     return rolled_back(now, then, fields), absent

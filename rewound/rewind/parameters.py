@@ -59,13 +59,13 @@ def checked_uid(uid: str) -> str:
 
 
 def wants_managed_fields(context: RequestContext) -> bool:
-    """Patches are exact unless the client leaves out managedFields and resourceVersion, which every write changes."""
+    """Whether patches are exact, or leave out managedFields and resourceVersion, which every write changes."""
     text = context.parameters.first("managedFields")
     return text is None or boolean(text)
 
 
 def diff_ends(text: str) -> tuple[Moment, Moment | None]:
-    """The ends of A..B; without a B, the present."""
+    """The ends of A..B; without a B, the second is now."""
     first, dots, second = text.partition("..")
     if not dots:
         raise BadRequest(
@@ -86,7 +86,7 @@ class UndeleteRequest:
 
 
 def rollback_request(context: RequestContext, names: Sequence[str]) -> RollbackRequest:
-    """`names` are the apiVersion and kind that the body may have."""
+    """Parse the body of a rollback. `names` are the apiVersion and kind that it may have."""
     body = _body(context, names, ("to", "fields"))
     to = body.get("to")
     if type(to) is int:

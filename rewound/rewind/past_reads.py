@@ -23,7 +23,7 @@ from rewound.gateway.store import Store
 from rewound.journal import history
 
 AT: Final = "at"
-# Each has another meaning of "which version".
+# These choose a version too.
 _EXCLUDED: Final = ("resourceVersion", "resourceVersionMatch")
 
 
@@ -46,7 +46,7 @@ class PastReads:
         return await self._list(context, definition, moment, of_past=True)
 
     async def read_older(self, context: RequestContext, definition: Definition, version: int) -> Response:
-        """Serve a get or list from a version that its resourceVersion allows: that needs no right to history."""
+        """Serve a get or list from an older version that its resourceVersion allows; needs no right to history."""
         if context.route.verb == "get":
             return await self._get(context, definition, version)
         return await self._list(context, definition, Moment(version=version))
@@ -56,7 +56,7 @@ class PastReads:
             return resolve(view, moment, self._now())
 
     def _time(self, moment: Moment, version: int) -> int:
-        """To which ages in a Table are relative: that of the moment, or of the event with its version."""
+        """The time for ages in a Table: that of the moment, or of the event with its version."""
         if moment.time is not None:
             return moment.time
         with self._journal.read() as view:
@@ -98,7 +98,7 @@ class PastReads:
 
 
 def _moment(context: RequestContext, definition: Definition) -> Moment:
-    """The moment that the request asks for. BadRequest for what has no past, and for a second version."""
+    """The moment of a request. Raises BadRequest if the resource has no history, or something else sets a version."""
     if context.route.verb not in ("get", "list"):
         raise BadRequest(f"{AT}: only get and list have it, not {context.route.verb}")
     if not definition.is_stored:

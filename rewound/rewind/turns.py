@@ -1,7 +1,7 @@
 """Runs the steps of `actors/rewind` in turns on the event loop, and large pieces of work in a thread.
 
-Pieces that wait for a disk, such as searches, may use a processor for a second each. As many run at once as leave the
-event loop one of two processors; the others wait, and users have their turns one after the other.
+Pieces that wait for a disk, such as searches, may use a CPU for a second each. Only so many run at once that the event
+loop keeps half of the CPUs; the others wait, and users take turns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MOST_THREADS: Final = 4
 
 
 def _threads() -> int:
-    """One of two processors is left to the event loop: four searches take both, and requests wait for the scheduler."""
+    """The number of threads: half of the CPUs. With more, requests would wait for the operating system's scheduler."""
     return max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // 2))
 
 
 class ThreadTurns:
-    """Lets so many pieces run at once. Those that wait go on by user, one of each in turn."""
+    """Limits how many pieces run at once. Those that wait are served by user, in turn."""
 
     def __init__(self, threads: int) -> None:
         self._free = threads
@@ -69,7 +69,7 @@ class ThreadTurns:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def _pass_on(self) -> None:
-        """A piece has ended: whoever waits longest of the next user goes on in its place."""
+        """After a piece has ended, start the oldest waiting piece of the next user."""
         if not self._waiting:
             self._free += 1
             return

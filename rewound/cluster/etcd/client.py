@@ -1,6 +1,6 @@
 """The `Etcd` of a server: each method is one request of etcd's API.
 
-`run` belongs into a task of its own, for as long as the client is used: connections live in it, and calls wait for it.
+`run` needs its own task for as long as the client is used: connections live in it, and calls wait for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EtcdClient:
         password: str = "",
         seconds: float = CALL_SECONDS,
     ) -> None:
-        """`endpoints`: client URLs of members. `tls`: for those of https. `seconds`: for one call at all members."""
+        """`endpoints`: client URLs of members. `tls`: for https URLs. `seconds`: limit of a call, over all members."""
         self._cluster = Cluster(endpoints, tls, user, password, seconds)
 
     def statistics(self) -> EtcdStatistics:

@@ -1,14 +1,14 @@
-"""The members of an etcd cluster: asks one, and the next one if that fails; keeps the token of the user.
+"""The members of an etcd cluster: calls one, and the next one if that fails; keeps the token of the user.
 
-All calls go to the same member as long as it answers; at the start that is the one that is given first. A call ends
-within `seconds`, with a reply or an error. What can be repeated is tried at one member for a part of that time and then
-at the others; what changes something is waited for until its reply comes, the time is over or the member is given up.
+All calls go to the same member as long as it responds, at first to the one that is given first. A call ends within
+`seconds`, with a reply or an error. A call that can be repeated is tried at one member for a part of that time and then
+at the others; one that changes something waits until its reply arrives, the time is over or the member is given up.
 
-A paused process still has open connections, and a watch may be silent for hours. So `run` asks members that owe
-something and have been silent for their status; without one it gives them up: their calls and watches end, and other
-members are asked. A proposal that was on its way to a leader that failed is lost, and etcd would wait for it for
-seconds: calls that are older than the newest election end, too. A member that has lost its leader refuses calls and
-ends watches itself, because every request but a serializable read says that it needs one (`hasleader`).
+A paused process still has open connections, and a watch may be silent for hours. So `run` probes the status of members
+that have calls or watches and are silent. One that does not reply is given up: its calls and watches end, and other
+members are used. A proposal on its way to a leader that failed is lost, and etcd would wait for it for seconds: calls
+from before the newest election end, too. A member that has lost its leader refuses calls and ends watches itself,
+because every request but a serializable read says that it needs one (`hasleader`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from rewound.cluster.etcd.replies import Lost, NoAuthentication, NotDone, TokenI
 from rewound.gateway.outgoing.connections import Connections
 
 CALL_SECONDS: Final = 8.0  # longer than an election, and than etcd's own limit (7 s by default)
-# Of those at one member, for what can be repeated: all three of a cluster get their turn.
+# At one member, for a call that can be repeated: all three members of a cluster get their turn.
 TRIES: Final = 3
 PAUSE: Final = 0.1  # seconds, when all members have failed
 STATUS_SECONDS: Final = 1.5  # a member that is well responds within milliseconds, also without a leader
-PROBE_SECONDS: Final = 0.5  # between two looks for members that are silent
+PROBE_SECONDS: Final = 0.5  # between two looks for silent members
 # etcd commits what arrives together in one write: more at once are no faster. Servers in Go accept 250 streams.
 MAX_CALLS: Final = 128
 
@@ -107,7 +107,7 @@ class Cluster:
             member.give_up_before(status.raft_term)
 
     async def status(self, member: MemberClient) -> MemberStatus:
-        """NotDone, Lost, EtcdRefused."""
+        """The status of a member. Raises NotDone, Lost or EtcdRefused."""
         deadline = trio.current_time() + STATUS_SECONDS
         reply = await self._ask(member, deadline, "/etcdserverpb.Maintenance/Status", b"", leader=False)
         return status_result(member.url, reply)
@@ -115,7 +115,7 @@ class Cluster:
     # Calls.
 
     async def call(self, path: str, body: bytes, *, leader: bool = True, repeatable: bool = True) -> bytes:
-        """`leader`: it needs one. `repeatable`: also if it may have been done."""
+        """Send a call. `leader`: it needs one. `repeatable`: it may be sent again even if it may have been done."""
         deadline = trio.current_time() + self.seconds
         self._calls += 1
         try:
@@ -135,7 +135,7 @@ class Cluster:
             self._slots.release()
 
     async def anywhere(self, attempt: Attempt[_T], deadline: float, *, repeatable: bool = True) -> _T:
-        """The reply of the first member that has one. EtcdUnavailable, OutcomeUnknown, and what etcd refuses."""
+        """The reply of the first member that has one. Raises EtcdUnavailable, OutcomeUnknown, or etcd's own error."""
         while True:
             first, members = self._first, self.members
             for member in members[first:] + members[:first]:
@@ -174,7 +174,7 @@ class Cluster:
     async def authorized(
         self, member: MemberClient, deadline: float, attempt: Callable[[str], Awaitable[_T]]
     ) -> _T:
-        """What `attempt` returns for a token ("" without a user), and for a new one if that was refused."""
+        """Call `attempt` with a token ("" without a user), and again with a new one if that was refused."""
         if self._user and not self._token:
             await self._authenticate(member, deadline, "")
         token = self._token
@@ -187,7 +187,7 @@ class Cluster:
             return await attempt(self._token)
 
     async def _authenticate(self, member: MemberClient, deadline: float, old: str) -> None:
-        """Get another token than the old one, unless another call has done so meanwhile. NotDone, EtcdRefused."""
+        """Replace the old token, unless another call has already done so. Raises NotDone or EtcdRefused."""
         async with self._authenticating:
             if self._token != old:
                 return
@@ -205,7 +205,7 @@ class Cluster:
     # Members.
 
     def avoid(self, member: MemberClient) -> None:
-        """Ask another member first, if it is this one."""
+        """Prefer another member from now on, if this one was preferred."""
         if len(self.members) > 1 and self.members[self._first] is member:
             self._first = (self._first + 1) % len(self.members)
             self._failovers += 1

@@ -1,15 +1,15 @@
 """gRPC calls over one HTTP/2 connection to a member of etcd (RFC 9113; gRPC over HTTP/2).
 
-A call is a stream: its request goes out with those of all others that are ready, in one write, and its `Exchange` waits
-for the reply. The connection's window is always open, so that a watch that nobody reads holds up no call; the window of
-a stream opens again when what arrived has been read, which bounds the memory of a watch.
+A call is a stream: its request is sent with all others that are ready, in one write, and its `Exchange` waits for the
+reply. The connection's window is always open, so that an unread watch does not block calls; the window of a stream
+opens again when its data has been read, which bounds the memory of a watch.
 
-We never use the dynamic table of HPACK for what we send, so a head is a constant. Heads that arrive with indexed fields
-only, as nearly all do, are decoded once for each state of etcd's table.
+Requests never use HPACK's dynamic table, so a head is a constant. Heads of replies with indexed fields only, as nearly
+all are, are decoded once for each state of etcd's table.
 
-etcd's server sends a ping with every request that it receives, to find out how large its window should be, unless it
-waits for the reply to one. We reply a moment later: with every call one ping, one reply and a wake-up of both processes
-less, which is a fifth of the CPU of a small call.
+etcd's server sends a ping with every request that it receives, to estimate the bandwidth, unless it still waits for the
+reply to one. We delay the reply a little: that saves a ping, a reply and a wake-up of both processes for each call, a
+fifth of the CPU of a small call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSED, _CANCEL = 7, 8  # reasons of a reset
 _DEFAULT_WINDOW: Final = (1 << 16) - 1
 _FRAME: Final = 1 << 14  # the largest that every peer accepts; we accept no larger ones either
 _LAST_STREAM: Final = (1 << 31) - 1
-STREAM_WINDOW: Final = 4 << 20  # so much of a watch waits to be read, and one message more
+STREAM_WINDOW: Final = 4 << 20  # bytes of a watch that may wait to be read, plus one message
 _CONNECTION_WINDOW: Final = 1 << 30
 _MAX_HEAD: Final = 64 << 10
 PING_SECONDS: Final = 0.5  # until pings get their replies; etcd gives a connection up after 20 s without
@@ -83,7 +83,7 @@ class Exchange:
         self._task: trio.lowlevel.Task | None = None
 
     async def message(self) -> bytes:
-        """The next message of the reply. NotDone, Lost, EtcdError; Lost at the end of the stream, TooSlow."""
+        """The next message of the reply. Raises NotDone, Lost or EtcdError; Lost at the end of the stream; TooSlow."""
         while True:
             found = self._take()
             if found is not None:
@@ -95,7 +95,7 @@ class Exchange:
             await self._wait()
 
     async def reply(self) -> bytes:
-        """The one message of a call that succeeded. The same errors."""
+        """The only message of a call that succeeded. Raises the same errors as `message`."""
         while not self._ended and self._failure is None:
             await self._wait()
         if self._failure is not None:
@@ -110,7 +110,7 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
-        """The caller waits for no more, and gets no more."""
+        """Close the call: the caller does not wait for more."""
         self.finish(Lost("it was closed"))
         self._connection.leave(self)
 
@@ -145,7 +145,7 @@ class Exchange:
         end = 5 + int.from_bytes(arrived[1:5])
         message = bytes(memoryview(arrived)[5:end])
         if arrived[0]:
-            raise Lost("its reply is compressed, and nobody asked for that")
+            raise Lost("its reply is compressed, which was not requested")
         del arrived[:end]
         return message
 
@@ -194,11 +194,11 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes new calls."""
+        """Whether it accepts new calls."""
         return self._usable and self._next <= _LAST_STREAM
 
     async def run(self) -> None:
-        """Send and receive until the connection ends, which all calls notice."""
+        """Send and receive until the connection ends, which ends all calls."""
         why = "the connection was closed"
         try:
             async with trio.open_nursery() as nursery:
@@ -215,7 +215,7 @@ class Connection:
             self.fail(why)
 
     def fail(self, why: str) -> None:
-        """End it, with all its calls: those whose heads were not sent yet are not done."""
+        """End the connection and its calls: those whose heads were not sent yet are NotDone, the others Lost."""
         self._usable = False
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
@@ -245,7 +245,7 @@ class Connection:
             self._reset(exchange)
 
     def _reset(self, exchange: Exchange) -> None:
-        """End the stream for the peer, also if a part of the request was not sent."""
+        """Reset the stream, even if a part of the request was not sent."""
         self._queue(_frame(_RESET, 0, exchange.id, _CANCEL.to_bytes(4)))
         if exchange.rest:
             exchange.rest = b""
@@ -286,7 +286,7 @@ class Connection:
             self._queue(_frame(_PING, _ACK, 0, body))
 
     def _send_blocked(self) -> None:
-        """As much of the requests that wait as the windows allow, the first one first."""
+        """Send as much of the waiting requests as the windows allow, in order."""
         for _ in range(len(self._blocked)):
             exchange = self._blocked.popleft()
             while (
@@ -353,7 +353,7 @@ class Connection:
                 self._finish(number, Lost("its reply has no status"))
 
     def _block(self, kind: int, flags: int, number: int, body: bytes) -> None:
-        """A header block, or a part of one."""
+        """Handle a header block, or a part of one."""
         if kind == _HEADERS:
             body = _unpadded(flags, body)
             first, begun = flags, body[5:] if flags & _PRIORITY else body
@@ -422,7 +422,7 @@ class Connection:
         self._send_blocked()
 
     def _go_away(self, last: int) -> None:
-        """It takes no new calls, and none after the last."""
+        """Handle GOAWAY: no new calls, and those after its last stream are not done."""
         self._usable = False
         for number in [one for one in self._exchanges if one > last]:
             self._finish(number, NotDone("it closes the connection"))
@@ -463,7 +463,7 @@ def _string(text: str) -> bytes:
 
 
 def shown(error: Exception) -> str:
-    """Why a connection failed."""
+    """Describe why a connection failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not valid: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

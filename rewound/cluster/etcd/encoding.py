@@ -1,7 +1,7 @@
 """The protobuf messages of etcd's API (etcdserverpb and mvccpb), with the numbers of their fields.
 
-The client sends what `*_request` returns; `*_result` reads what etcd returns. A message of thousands of keys is read in
-turns. What is zero or empty is absent.
+`*_request` encodes requests, `*_result` decodes replies. A message of thousands of keys is decoded in turns. Fields
+that are zero or empty are absent.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def watch_request(key: bytes, end: bytes, start_revision: int, *, prev_kv: bool)
 
 
 def number_request(value: int) -> bytes:
-    """Of a compaction (the revision), and of a lease (its seconds, or its id)."""
+    """A request with one number: of a compaction (the revision), or of a lease (its seconds, or its id)."""
     return _number(1, value)
 
 
@@ -126,7 +126,7 @@ class Header(NamedTuple):
 
 
 def header_of(raw: bytes) -> Header:
-    """It is the first field of every reply."""
+    """The header, which is the first field of every reply."""
     return _header(raw[2 : 2 + raw[1]]) if raw[:1] == b"\x0a" and raw[1] < 128 else Header()
 
 
@@ -136,7 +136,7 @@ def _header(raw: bytes) -> Header:
 
 
 def _fields(raw: bytes) -> dict[int, Any]:
-    """The fields of a message that repeats none: of a key there are six, and of keys thousands."""
+    """Decode a message without repeated fields, fast: there are thousands of keys with six fields each."""
     found: dict[int, Any] = {}
     at, end = 0, len(raw)
     try:
@@ -172,7 +172,7 @@ def _event(raw: bytes) -> Event:
 
 
 async def _in_turns(make: Callable[[bytes], _T], messages: Sequence[bytes]) -> tuple[_T, ...]:
-    """The loop serves others between turns."""
+    """Yield the items, with a checkpoint now and then: the event loop serves others."""
     if len(messages) <= _AT_ONCE:
         return tuple(map(make, messages))
     made: list[_T] = []
@@ -258,7 +258,7 @@ def grant_result(raw: bytes) -> int:
 
 
 def keep_alive_result(raw: bytes) -> int:
-    """Seconds; 0 if it has gone."""
+    """The remaining seconds; 0 if the lease has expired."""
     seconds: int = _fields(raw).get(3, 0)
     return seconds
 

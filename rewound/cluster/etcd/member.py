@@ -1,7 +1,7 @@
-"""One member of an etcd cluster, at one client URL: its connection, and what is under way on it.
+"""One member of an etcd cluster, at one client URL: its connection, and the calls and watches on it.
 
-All calls and watches share one connection, which is opened when it is needed. A member which has stopped responding
-(its machine is cut off, its process is paused) or has another leader ends what is under way at once.
+All calls and watches share one connection, which is opened when it is needed. They end at once when the member stops
+responding (its machine is cut off, its process is paused) or has a new leader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MemberClient:
         """`url`: https://host:port, or http://host:port without `tls`. `spawn` runs a task until the client ends."""
         self.url = url
         self.trouble = ""  # why the last call failed; empty after one that did not
-        # What is under way, with the raft term in which it began if that matters.
+        # Open calls and watches, with the raft term in which each began if that matters.
         self.busy: dict[Exchange, int | None] = {}
         address = parse_url(url)
         self._endpoint = Endpoint(address.host, address.port, tls)
@@ -43,7 +43,7 @@ class MemberClient:
 
     @property
     def heard(self) -> float:
-        """When something arrived last."""
+        """When data arrived last."""
         return self._connection.heard if self._connection is not None else -inf
 
     async def call(
@@ -54,9 +54,11 @@ class MemberClient:
         deadline: float,
         term: int | None = None,
     ) -> bytes:
-        """The reply. NotDone if nothing was sent, Lost if no complete reply came, and what etcd says.
+        """Send a call; returns the reply.
 
-        `term`: the newest of the cluster, as far as known; None to wait in any.
+        Raises NotDone if nothing was sent, Lost without a complete reply, or the error that etcd returned.
+
+        `term`: the newest known term of the cluster; the call ends with it. None for a call that need not.
         """
         exchange = await self.start(path, fields, message, deadline, term)
         self._deadlines.add(exchange, deadline)
@@ -80,7 +82,7 @@ class MemberClient:
         *,
         ends: bool = True,
     ) -> Exchange:
-        """Send a request, whose replies the caller reads until it calls `end`. NotDone."""
+        """Send a request, whose replies the caller reads until it calls `end`. Raises NotDone if it was not sent."""
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connect(deadline)
@@ -94,12 +96,12 @@ class MemberClient:
         exchange.close()
 
     def give_up(self) -> None:
-        """End everything that is under way."""
+        """End all calls and watches."""
         if self._connection is not None:
             self._connection.fail("no reply in time")
 
     def give_up_before(self, term: int) -> None:
-        """End the calls that began in an earlier term: what a member passed on to its former leader may be lost."""
+        """End the calls that began in an earlier term: what the member forwarded to the former leader may be lost."""
         for exchange, began in list(self.busy.items()):
             if began is not None and began < term:
                 exchange.expire()

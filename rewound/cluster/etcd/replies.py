@@ -1,7 +1,7 @@
-"""What an error of etcd means: whether another member may do it, nobody knows, or nobody will.
+"""Classifies errors of etcd: not done (another member may do it), lost (unknown whether it was done), or refused.
 
-etcd names its errors by texts; the numbers are those of gRPC, which several errors share. A transaction is repeated
-only after a text of `_NOT_DONE`: etcd says these before it proposes anything to the other members.
+etcd identifies its errors by texts; several share a gRPC status code. A transaction is repeated only after a text of
+`_NOT_DONE`: etcd returns these before it proposes anything to the other members.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class NotDone(Exception):
 
 
 class Lost(Exception):
-    """The member may have done it, or may still do it: the reply is lost, or says that the member does not know."""
+    """It is unknown whether the member has done it, or still will: the reply is lost, or says so."""
 
 
 class TokenInvalid(NotDone):
-    """The member does not know the token, or no more."""
+    """The token is unknown to the member, or has expired."""
 
 
 class NoAuthentication(NotDone):
-    """etcd knows no users."""
+    """Authentication is not enabled in etcd."""
 
 
 _NOT_DONE: Final = frozenset(
@@ -61,13 +61,13 @@ _NEXT_STEP: Final = {
 _REASON: Final = re.compile(r"rpc error: code = (\w+) desc = (.*)", re.DOTALL)
 _CODES: Final = {"InvalidArgument": 3, "PermissionDenied": 7, "Unauthenticated": 16}
 _UNKNOWN: Final = 2
-# Of gRPC: the request itself is at fault, or the state of etcd that another try does not change. All others (unknown,
-# deadline exceeded, aborted, internal, unavailable) may come after a proposal.
+# gRPC status codes of errors that a retry does not change. All others (unknown, deadline exceeded, aborted, internal,
+# unavailable) may come after a proposal.
 _REFUSED: Final = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 15, 16})
 
 
 def failure(code: int, message: str) -> Exception:
-    """What a status of gRPC raises: EtcdError, NotDone or Lost."""
+    """The error for a gRPC status: EtcdError, NotDone or Lost."""
     if message in _NOT_DONE:
         return NotDone(message)
     if message in _TOKEN_INVALID:
@@ -84,7 +84,7 @@ def failure(code: int, message: str) -> Exception:
 
 
 def cancelled(reason: str) -> Exception:
-    """What a watch raises that etcd has cancelled, for a reason such as "rpc error: code = X desc = text"."""
+    """The error for a watch that etcd has cancelled, with a reason such as "rpc error: code = X desc = text"."""
     found = _REASON.fullmatch(reason)
     if found is None:
         return Lost(reason or "it cancelled the watch")

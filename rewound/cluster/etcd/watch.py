@@ -1,4 +1,4 @@
-"""A watch: one stream of one member."""
+"""A watch of etcd: one stream of one member."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Watch:
 
 
 def _checked(message: bytes) -> WatchReply:
-    """Compacted, and what else ends a watch."""
+    """Decode a reply. Raises Compacted, or the error for which etcd cancelled the watch."""
     reply = watch_reply(message)
     if reply.cancelled:
         raise Compacted(reply.compact_revision) if reply.compact_revision else cancelled(reply.reason)

@@ -5,9 +5,9 @@
     (neither)               the state at an offset that the server chooses, then everything after it
 
 The stream has all objects, Secrets too: it needs the right to `get` this path, which no default role but cluster-admin
-has. Nothing is kept for a follower but its offset: it gets the next part when it has taken the last, read from the
-journal as it is then. Ends of commits are not stored: while there are followers, the newest are remembered, so that
-those who keep up get whole commits. Without a follower this costs nothing.
+has. A follower costs only its offset: its next part is read from the journal when it has received the last. Ends of
+commits are not stored: while there are followers, the newest are remembered, so that followers which keep up get whole
+commits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class JournalFeed:
             source = Source(self._journal, after, base or 0)
         except Compacted as gone:
             raise Expired(
-                f"the events after {gone.asked} are gone, the oldest that are left follow {gone.floor}: begin anew "
+                f"the events after {gone.asked} are gone, the oldest that are left follow {gone.floor}: start over "
                 "without `after`, which sends the state first"
             ) from gone
         parts = FeedParts(source, self._ends, self._stop)
@@ -74,7 +74,7 @@ def _offset(context: RequestContext, name: str) -> int | None:
 
 
 class Ends:
-    """Where the newest commits end, while somebody follows."""
+    """The offsets at which the newest commits end, while there are followers."""
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal, self._feed = journal, feed
@@ -106,7 +106,7 @@ class Ends:
             await self._committed_more.park()
 
     def _ends_commit(self, events: Sequence[Event]) -> bool:
-        """Whether the rest of a commit is not about to be published.
+        """Whether these events end a commit, and no rest of it is about to be published.
 
         A committer publishes thousands of events in turns, all of which the journal has by then; a `Tail` publishes
         whole transactions of another process, in parts of AT_ONCE.
@@ -133,7 +133,7 @@ class Ends:
 
 
 class FeedParts:
-    """The body of a response: the next part is read when the follower has taken the last."""
+    """The body of a response: the next part is read when the follower has received the last."""
 
     def __init__(self, source: Source, ends: Ends, stop: trio.Event) -> None:
         self._source, self._ends, self._stop = source, ends, stop
@@ -172,7 +172,7 @@ class FeedParts:
         return self._end("the server stops") if self._stop.is_set() else source.heartbeat()
 
     async def _wait(self) -> None:
-        """Until there is more, the server stops, or a heartbeat is due."""
+        """Wait until there is more, the server stops, or a heartbeat is due."""
         with trio.move_on_after(HEARTBEAT):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._wait_for_commits, nursery.cancel_scope)

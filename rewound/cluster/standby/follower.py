@@ -1,10 +1,9 @@
 """Follows the stream of a leader, into the journal of a standby or into a backup (`sinks`).
 
-One connection at a time; after each that breaks, it goes on from the newest event that is durable here: at once if
-that connection brought something, else after a pause that grows, so that a leader that fails again and again is not
-asked without end. What cannot be mended by trying again (another cluster, another history, events that are gone,
-damaged or such as no server should send) ends it with CannotFollow, and the server with it: a standby that serves
-something else than its leader is worse than none.
+It has one connection at a time. When one breaks, it continues from the newest event that is durable here: at once if
+the connection brought something, or else after growing pauses, which spare a leader that keeps failing. An error that a
+retry cannot fix (another cluster, another history, events that are gone, damaged or invalid) raises CannotFollow and
+ends the server: a standby that differs from its leader is worse than none.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ EVENT_OVERHEAD = (
 
 
 class Session(Protocol):
-    """What a follower needs of a `StreamingSession`."""
+    """The part of a `StreamingSession` that a follower uses."""
 
     @property
     def target(self) -> Target: ...
@@ -51,7 +50,7 @@ class Session(Protocol):
     async def read_parts(
         self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
     ) -> None:
-        """StatusError, ClientError."""
+        """Read a stream. Raises StatusError or ClientError."""
 
 
 class Sink(Protocol):
@@ -59,7 +58,7 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for errors: the folder or the file."""
+        """The folder or the file, for errors."""
 
     @property
     def is_new(self) -> bool:
@@ -72,7 +71,7 @@ class Sink(Protocol):
     def base(self) -> int: ...
 
     def after(self) -> tuple[int | None, int]:
-        """After which offset to go on, None for the first time; and the base whose state is not complete, or 0."""
+        """The offset after which to continue, None at first; and the base whose state is incomplete, or 0."""
 
     def begin(self, header: Header) -> None:
         """CannotFollow."""
@@ -86,7 +85,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Standing:
-    """How a standby stands to its leader; times are those of the event loop."""
+    """The state of a follower in relation to its leader; times are those of the event loop."""
 
     connected: bool = False
     leader_head: int = 0  # as far as it is known
@@ -112,7 +111,7 @@ class Follower:
         self._began = trio.current_time()
 
     def lag(self) -> tuple[int, float]:
-        """How many events, and for how many seconds, it is behind what it knows of the leader."""
+        """By how many events it is behind the leader, as far as known, and for how many seconds."""
         standing = self.standing
         events = max(0, standing.leader_head - self._sink.head)
         if standing.connected and not events:
@@ -120,7 +119,7 @@ class Follower:
         return events, trio.current_time() - max(standing.caught_up, self._began)
 
     async def run(self) -> None:
-        """Follow until cancelled. CannotFollow; ClientError before the first stream has begun."""
+        """Follow until cancelled. Raises CannotFollow, and ClientError before the first stream has begun."""
         pause = 0.0
         while True:
             began, stored = trio.current_time(), self._stored
@@ -170,7 +169,7 @@ class Follower:
     def _gone(self) -> CannotFollow:
         return CannotFollow(
             f"{self.leader} does not have the events after {self._sink.head} any more: its retention passed them while "
-            f"nothing followed it into {self._sink.name}; move that away and start again: everything is copied anew"
+            f"nothing followed it into {self._sink.name}; move that away and start again: everything is copied again"
         )
 
     # One connection.
@@ -191,7 +190,7 @@ class Follower:
         await self._store_commits()
 
     async def _read(self, take: Callable[[bytes], Awaitable[None]]) -> None:
-        """All of a stream. ClientError, BadFrame: to be tried again; CannotFollow, CannotStore."""
+        """Read a stream to its end. Raises ClientError or BadFrame, after which to retry; CannotFollow, CannotStore."""
         try:
             await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
         except ClientError as error:
@@ -212,7 +211,7 @@ class Follower:
             self.standing.problem = "the stream ended without a reason"
 
     def _broken(self, error: ClientError) -> ClientError:
-        """The server was reached: its address is right."""
+        """The error for a stream that broke off. The server was reached, so its address is right."""
         return ClientError(f"the stream of {self.leader} broke off: {error.__cause__ or error}")
 
     def _query(self) -> dict[str, str]:
@@ -257,7 +256,7 @@ class Follower:
         logger.info("following %s after offset %d", self.leader, self._sink.head)
 
     def _check_place(self, header: Header) -> None:
-        """The stream has to begin where it was asked to: events in between would be missing."""
+        """Check that the stream begins where it was requested to: otherwise events would be missing."""
         after, base = self._sink.after()
         if header.after != (after or 0) or (after is not None and header.base != base):
             raise CannotFollow(

@@ -1,6 +1,6 @@
 """Refuses writes to a standby, with the URL of the server that takes them.
 
-405 and not 503, which clients repeat until they give up: a write will not succeed here a moment later. And not 403, by
+The status is 405. It is not 503, after which clients retry: a write will not succeed here later. It is not 403, after
 which an operator would look for missing rights: a user without rights still gets that.
 """
 
@@ -35,7 +35,7 @@ class ReadOnlyResources:
             raise MethodNotAllowed(("GET", "HEAD"), self._message)
 
     def _reads(self, route: Route) -> bool:
-        """What pods and kubelets serve, and reviews, change nothing in the journal."""
+        """Whether a request changes nothing in the journal: reads, connections to pods and kubelets, and reviews."""
         return (
             route.verb in _READS or route.forwarded or (route.verb == "create" and self.creates_review(route))
         )

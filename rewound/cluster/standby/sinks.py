@@ -1,4 +1,4 @@
-"""Where a stream goes: the journal of a standby, whose server gets what arrives, or a backup."""
+"""The sinks of a stream: the journal of a standby, whose server publishes new events, or a backup."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Publish = Callable[[list[Event]], None]
 
 
 class StandbySink:
-    """Commits run in the thread of the event loop unless the disk is slow, as those of a leader do."""
+    """The journal of a standby. Like a leader, it commits in the thread of the event loop unless the disk is slow."""
 
     def __init__(self, folder: Path, leader: str) -> None:
-        """`folder` is that of the journal. CannotOpen."""
+        """`folder` is that of the journal. Raises CannotOpen."""
         self._folder, self._leader = folder, leader
         self._copy = Copy.open(folder, leader)
         self._disk = DiskSpeed()
         self.complete = trio.Event()  # the journal has all of a state, and can be served
-        self.publish: Publish = _nobody
+        self.publish: Publish = _publish_nothing
         self._complete_or_not()
 
     @property
@@ -111,9 +111,9 @@ class StandbySink:
 
 
 def content_problem(event: Event) -> str:
-    """What is wrong with the content of an event, which the journal does not look at; empty if nothing is.
+    """What is wrong with the content of an event, which the journal does not check; empty if nothing is.
 
-    Of a removal, `rewound journal recover` and recordings may not know it.
+    A removal by `rewound journal recover` or in a recording may have no content.
     """
     if event.removed and not (event.body and event.facts):
         return ""
@@ -131,8 +131,8 @@ def content_problem(event: Event) -> str:
     return ""
 
 
-def _nobody(_: list[Event]) -> None:
-    """Nothing is served yet."""
+def _publish_nothing(_: list[Event]) -> None:
+    """Until the server runs."""
 
 
 class BackupSink:

@@ -1,4 +1,4 @@
-"""Which events a command selects, and reading them: in slices, and from a live server as they are appended.
+"""Selects and reads events: in slices, and from a live server as they are appended.
 
 One object has an index, one type has an index; every other selection reads all events in the range. Each slice is
 read in a short view.
@@ -35,7 +35,7 @@ VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All conditions must hold; None: no condition. Texts may have wildcards."""
+    """The conditions on events, all of which must hold. None is no condition; texts may have wildcards."""
 
     kinds: tuple[Kind, ...] = ()
     namespace: str | None = None
@@ -95,7 +95,7 @@ class Selection:
 
 
 def check_verb(verb: str | None) -> None:
-    """UsageError for a verb that no event has."""
+    """Raises UsageError for a verb that no event has."""
     if verb is not None and not any(fnmatchcase(known, verb) for known in VERBS):
         raise UsageError(f"--verb: {verb!r} is no verb of the journal; there are {', '.join(VERBS)}")
 
@@ -128,7 +128,7 @@ class Entry:
 
     @cached_property
     def summary(self) -> Document:
-        """What it changed, as `actors/rewind/summary.py` has it; meaningless for a deletion."""
+        """A summary of what it changed (`actors/rewind/summary.py`); meaningless for a deletion."""
         if self.given is not None:
             return self.given
         if self.before is None and self.event.previous:
@@ -171,7 +171,7 @@ class EventReader:
             yield found
 
     def backward(self, first: int, last: int) -> Iterator[list[Entry]]:
-        """The same, descending."""
+        """Entries between two offsets, both included, descending."""
         position: int | None = last
         while position is not None and position >= first:
             with self._journal.read() as view:
@@ -215,7 +215,7 @@ Wait = Callable[[], None]
 def new_entries(
     journal: Journal, reader: EventReader, cursor: int, wait: Wait = lambda: time.sleep(INTERVAL)
 ) -> Iterator[list[Entry]]:
-    """Follows the journal of a live server: the events after `cursor`, as they are appended. Never ends.
+    """Follow the journal of a live server: yields the events after `cursor`, as they are appended. Never ends.
 
     It polls the head, which is one read of the last key. Notifications between processes were rejected: LMDB
     has none, and the server should not need to know the readers of its folder.
@@ -235,7 +235,7 @@ def new_entries(
 
 
 def _identity(journal: Journal) -> tuple[int, int] | None:
-    """Device and inode. A removed file stays readable here and never changes again."""
+    """Device and inode. A removed file stays readable for us and never changes again."""
     try:
         found = (journal.path / DATA).stat()
     except OSError:

@@ -1,5 +1,4 @@
-"""The journal of a data folder or a file, opened read-only beside a live server or without one; its kinds; and what is
-not printed.
+"""Opens the journal of a folder or a file read-only, also beside a live server; finds its kinds, and masks Secrets.
 
 Users name kinds as they do for a server. The catalog of the folder's dialect has most of them, and the journal has
 the definitions of custom kinds. A type that neither declares (of a newer release, or of a deleted definition) is
@@ -58,7 +57,7 @@ def open_folder(data_dir: Path) -> Iterator[Folder]:
 
 @contextmanager
 def open_file(file: Path) -> Iterator[Folder]:
-    """The journal in a file, imported into a temporary folder. JournalError, OSError."""
+    """Import the journal in a file into a temporary folder. Raises JournalError or OSError."""
     if file.is_dir():
         raise UsageError(f"--file: {file} is a folder; name a data folder with --data-dir")
     with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
@@ -76,7 +75,7 @@ def open_file(file: Path) -> Iterator[Folder]:
 
 
 def decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
-    """The bytes, decompressed if they begin like gzip, because a pipe has no name."""
+    """Decompress a stream if it begins like gzip: a pipe has no name that would say so."""
     buffered = (
         stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
     )
@@ -90,7 +89,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One type of the journal, as commands show it."""
+    """One type of the journal, as commands name it."""
 
     type_name: str  # configmaps, leases.coordination.<domain>
     kind: str
@@ -103,7 +102,7 @@ class Kind:
 
 
 def near_kind(text: str, known: Iterable[str], plurals: Iterable[str]) -> str:
-    """What to do about a kind that there is not."""
+    """Suggest kinds in place of one that does not exist."""
     near = difflib.get_close_matches(text.lower(), sorted(set(known)), n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(plurals)))}"
 
@@ -120,7 +119,7 @@ class Kinds:
         self._by_type_id: dict[int, Kind] = {}
 
     def find(self, text: str) -> Kind:
-        """The kind with this name; UsageError when there is none or several."""
+        """The kind with this name. Raises UsageError if there is none, or several."""
         found = {one.type_name for one in self._definitions if text.lower() in _accepted_names(one)}
         found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
         if text.lower() in found:
@@ -158,7 +157,7 @@ class Kinds:
 
 
 def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
-    """Definitions of the custom kinds that there are now. A definition that cannot be read is left out."""
+    """Definitions of the current custom kinds. A definition that cannot be read is left out."""
     type_id = journal.type_id(definition_type(names))
     with journal.read() as view:
         for _, _, row in view.rows(type_id, "") if type_id else ():

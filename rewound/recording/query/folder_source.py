@@ -1,4 +1,4 @@
-"""Reads a data folder or a file: the same functions that the API uses, without a server.
+"""Reads a data folder or a file without a server, with the functions that the API uses.
 
 A folder is never written to, so a rollback or undelete returns the object that a client would send.
 """
@@ -148,7 +148,7 @@ class FolderSource(Source):
         return before, after
 
     def _check_known(self, wanted: Wanted) -> None:
-        """Failure for an object that never existed."""
+        """Raises Failure for an object that never existed."""
         if run(newest(self._journal, self._address(wanted), MAX_OFFSET)) is None:
             raise self.never_existed(wanted)
 
@@ -200,7 +200,7 @@ class FolderSource(Source):
     # Objects of a moment.
 
     def _resolve(self, view: View, moment: Moment) -> int:
-        """Failure; also for a time after the end of a file, which does not say what happened then."""
+        """The version of a moment. Raises Failure if there is none, also for a time after the end of a file."""
         version = resolve(view, moment)
         if self._folder.temporary and moment.time is not None:
             last = _time_of(view, view.head)
@@ -226,7 +226,7 @@ class FolderSource(Source):
             yield self._table(wanted.kind, bodies, now)
 
     def _bodies(self, wanted: Wanted, at: Moment) -> Iterator[list[bytes]]:
-        """In slices, each from its own view, all at the same version."""
+        """Read objects in slices, each from its own view, all at the same version."""
         if wanted.name:
             row = self._row(wanted, at)
             if row is None:
@@ -362,8 +362,7 @@ def _typed(kind: Kind, body: bytes) -> Document:
 
 
 def _row(encode: Callable[[bytes], bytes], titles: list[str], body: bytes, now: int) -> Document:
-    """A row of a Table, also of an object that a webhook would have to convert, or that another server stored in a
-    form of its own: then without what it does not have."""
+    """A row of a Table. If the object needs a conversion webhook, or has an unknown form, its cells are empty."""
     try:
         row: Document = orjson.loads(encode(body))
         return row
@@ -375,7 +374,7 @@ def _row(encode: Callable[[bytes], bytes], titles: list[str], body: bytes, now: 
 
 
 def _plain_table(bodies: list[bytes], now: int) -> Document:
-    """Of a kind whose columns are not known."""
+    """The Table of a kind whose columns are not known."""
     objects = [orjson.loads(body) for body in bodies]
     names = ("Name", "Age")
     return {
@@ -401,7 +400,7 @@ def _missing_event(view: View, wanted: int) -> str:
 
 
 def _check_floor(view: View, low: int) -> None:
-    """Retention may remove events meanwhile, which must not look like damage."""
+    """Raises Failure if retention has removed the events while they were read: it must not look like damage."""
     if low < view.floor:
         raise Compacted(low, view.floor)
 
@@ -426,7 +425,7 @@ def _time_of(view: View, offset: int) -> int:
 
 
 def _rates(view: View, now: int) -> dict[str, float]:
-    """Over the last minute, the last hour, and since the floor. Offsets count events, except for rare gaps."""
+    """Rates of the last minute, the last hour, and since the floor. Offsets count events, except for rare gaps."""
     rates = {
         name: (view.head - max(view.offset_at(now - seconds * 1_000_000), view.floor)) / seconds
         for name, seconds in (("minute", MINUTE), ("hour", HOUR))

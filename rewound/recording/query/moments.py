@@ -1,4 +1,4 @@
-"""Moments of the log, as users write them and as commands print them.
+"""Parses moments of the journal as users write them, and formats them.
 
     1042                     an offset
     2024-05-01T12:03:00Z     a time; without a zone it is local, without a time of day it is midnight
@@ -41,14 +41,14 @@ class Moment:
 
     @property
     def text(self) -> str:
-        """As the API takes it: a version or a time; empty for the newest event."""
+        """The form that the API takes: a version or a time; empty for the newest event."""
         if self.time is not None:
             return rfc3339(self.time)
         return "" if self.offset is None else str(self.offset)
 
     @property
     def shown(self) -> str:
-        """For people."""
+        """The form for people."""
         if self.time is not None:
             return exact(self.time)
         return "now" if self.offset is None else f"event {self.offset}"
@@ -61,7 +61,7 @@ class Moment:
 
 
 def parse_moment(text: str, now: datetime | None = None) -> Moment:
-    """ValueError says what is wrong."""
+    """Parse a moment. Raises ValueError that says what is wrong."""
     if text == "now":
         return Moment()
     if text.isascii() and text.isdigit():
@@ -104,13 +104,13 @@ def local(micros: int) -> str:
 
 
 def clock(micros: int) -> str:
-    """For a terminal: without the date when it is today."""
+    """A time for a terminal, without the date when it is today."""
     text, today = local(micros), datetime.now().astimezone().date().isoformat()
     return text.removeprefix(f"{today} ")
 
 
 def exact(micros: int) -> str:
-    """With microseconds and UTC offset."""
+    """A time with microseconds and UTC offset."""
     return _moment(micros).astimezone().isoformat(" ", "microseconds")
 
 
@@ -119,12 +119,12 @@ def rfc3339(micros: int) -> str:
 
 
 def micros_of(text: str) -> int:
-    """The other way round."""
+    """Parse a time of `rfc3339` into microseconds since 1970."""
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
 
 
 def span(seconds: float) -> str:
-    """The two largest units: 3d4h, 12m30s, 8.2s."""
+    """Format a duration by its two largest units: 3d4h, 12m30s, 8.2s."""
     if seconds < 60:
         return f"{seconds:.1f}s"
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -138,8 +138,10 @@ def span(seconds: float) -> str:
 
 
 def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple[int, int]:
-    """The first and the last offset. Failure for a moment that the journal does not have, UsageError for --since
-    after --until."""
+    """The first and the last offset.
+
+    Raises Failure for a moment that the journal does not have, UsageError if --since is after --until.
+    """
     if since is not None:
         _check_past(view, since)
     first = since.first(view) if since else 0
@@ -147,20 +149,20 @@ def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple
     if since is not None and until is not None:
         check_order(since, until)
         if not (since.time is not None and until.time is not None) and first > until.version(view):
-            raise _exchanged(since, until)
+            raise _wrong_order(since, until)
     return first, last
 
 
 def check_order(since: Moment | None, until: Moment | None) -> None:
-    """UsageError if one is after the other, as far as that can be seen without a journal."""
+    """Raises UsageError if --since is after --until, as far as that can be seen without a journal."""
     if since is None or until is None:
         return
     for one, other in ((since.time, until.time), (since.offset, until.offset)):
         if one is not None and other is not None and one > other:
-            raise _exchanged(since, until)
+            raise _wrong_order(since, until)
 
 
-def _exchanged(since: Moment, until: Moment) -> UsageError:
+def _wrong_order(since: Moment, until: Moment) -> UsageError:
     return UsageError(f"--since ({since.shown}) is after --until ({until.shown}); exchange them")
 
 
@@ -174,8 +176,8 @@ def _check_past(view: View, moment: Moment) -> None:
 def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:
     """The version of a moment.
 
-    Failure if it is before what the journal has, or after its end and not `past_end`. Version 0 of a journal that
-    has lost nothing is the empty state before the first event.
+    Raises Failure if it is before what the journal has, or after its end and not `past_end`. Version 0 of a journal
+    from which nothing was removed is the empty state before the first event.
     """
     if not past_end:
         _check_past(view, moment)

@@ -44,8 +44,8 @@ PAGE = 500  # versions or objects
 EVENT_PAGE = 1000
 FEW = 20  # objects of a kind that are read one by one
 WAIT = 25  # seconds of one request that waits for events
-READING = 0.2  # seconds before a server is asked again that is still reading older events
-PAUSE = 1.0  # seconds before a server that is away is asked again
+READING = 0.2  # seconds between requests to a server that is still reading older events
+PAUSE = 1.0  # seconds between requests to a server that cannot be reached
 MINUTE, HOUR = 60, 3600
 
 Query = dict[str, str | list[str]]
@@ -100,7 +100,7 @@ class ServerSource(Source):
         return [one for _, one in sorted(found.items())]
 
     def selection(self, options: Any) -> Selection:
-        """Failure also for what the user does not see: it would look like a journal without events."""
+        """Raises Failure also for types that the user may not list: they would look like a journal without events."""
         found = super().selection(options)
         visible = {one.type_name for one in self.kinds(found.one_namespace or "")}
         for kind in found.kinds:
@@ -110,7 +110,7 @@ class ServerSource(Source):
         return found
 
     def _look_in(self, namespace: str) -> None:
-        """See what the user sees in a namespace, who may have rights there alone."""
+        """Restrict requests to a namespace: the user may have rights only there."""
         if namespace and self._scope.get("namespace") != namespace:
             self._scope, self._types = {"namespace": namespace}, None
 
@@ -194,7 +194,7 @@ class ServerSource(Source):
     def contents(
         self, wanted: Wanted, ends: tuple[Moment, Moment]
     ) -> tuple[Document | None, Document | None]:
-        """The difference has the versions of its ends, and the name of an object that was given by its uid."""
+        """Read both contents. The difference has their versions, and the name of an object given by its uid."""
         first, second = (end.text for end in ends)
         first = first or str(self.version(ends[0]).offset)
         try:
@@ -205,7 +205,7 @@ class ServerSource(Source):
             if not self._has_history(wanted):
                 raise
             for end in ends:
-                self.version(end)  # a moment that there is not is an error
+                self.version(end)  # raises an error if the journal does not have the moment
             return None, None
         named = replace(wanted, name=found["object"]["name"], uid="")
         contents: list[Document | None] = []
@@ -255,7 +255,7 @@ class ServerSource(Source):
         return True
 
     def _get(self, wanted: Wanted, below: str, query: dict[str, str]) -> Document:
-        """Failure for an object that the server does not know."""
+        """Send a GET. Raises Failure for an object that the server does not know."""
         if wanted.uid:
             query = {**query, "uid": wanted.uid}
         try:
@@ -266,7 +266,7 @@ class ServerSource(Source):
             raise
 
     def _checked(self, error: StatusError, *moments: Moment) -> StatusError:
-        """The error of a request; Failure if a moment in it is the reason."""
+        """The error of a request, as a Failure if a moment in it is the reason."""
         if error.code in (400, 410):
             for moment in moments:
                 self.version(moment)
@@ -288,7 +288,7 @@ class ServerSource(Source):
     # Objects of a moment.
 
     def version(self, moment: Moment) -> Version:
-        """By the newest event up to it that the user sees."""
+        """The version of a moment: that of the newest event up to it that the user may see."""
         query: Query = {"limit": "1"}
         if moment.text:
             query["to"] = moment.text
@@ -309,7 +309,7 @@ class ServerSource(Source):
         return Version(offset if moment.text else newest, item["micros"])
 
     def _check_past(self, moment: Moment, page: Document) -> None:
-        """Failure for a moment before the oldest, or in the future."""
+        """Raises Failure for a moment before the oldest, or in the future."""
         if "oldest" not in page:
             return
         oldest, first = int(page["oldest"]["version"]), page["oldest"]["time"]
@@ -322,12 +322,12 @@ class ServerSource(Source):
             raise Failure(in_the_future(moment))
 
     def _check_start(self, moment: Moment) -> None:
-        """Failure for a time before the first event, for which the API returns that nothing existed."""
+        """Raises Failure for a time before the first event, for which the API returns an empty state."""
         if moment.time is not None:
             self.version(moment)
 
     def _check_history(self, at: Moment) -> None:
-        """Failure for another API server, which would ignore `at` and show the present instead."""
+        """Raises Failure for another API server, which would ignore `at` and return the current state."""
         if at.text and not self._has_journal:
             self._timeline("/types", self._scope)
             self._has_journal = True
@@ -378,7 +378,7 @@ class ServerSource(Source):
     # Events.
 
     def refused(self) -> Iterator[Document]:
-        """None of a server that is no replay of a recording, or does not know them."""
+        """None if the server is not a replay of a recording, or the recording does not have them."""
         query: Query = {**self._scope, "limit": "1000"}
         try:
             found = self._session.request("GET", f"{ROOT}/timeline/refused", query=query)
@@ -446,7 +446,7 @@ class ServerSource(Source):
     def _event_pages(
         self, selection: Selection, query: Query, *, descending: bool, most: int = EVENT_PAGE
     ) -> Iterator[tuple[list[Entry], int]]:
-        """Pages of selected events, and up to which version events have been read then."""
+        """Pages of selected events, each with the version up to which events have been read."""
         query = {
             **query,
             "order": "descending" if descending else "ascending",
@@ -480,7 +480,7 @@ class ServerSource(Source):
                 after = max(after, int(page["upto"]))
 
     def _next_events(self, query: Query) -> Document:
-        """Waits for a server that is away, too: it may be started again."""
+        """Wait for the next events, also while the server cannot be reached: it may be restarting."""
         said = False
         while True:
             try:
@@ -545,7 +545,7 @@ class ServerSource(Source):
     def differences(
         self, selection: Selection, ends: tuple[int, int], progress: Progress
     ) -> Iterator[Difference]:
-        """The last event of each object in between, then both contents of those that existed at both ends."""
+        """Find the last event of each object in between, then read those that existed at both ends."""
         low, high = sorted(ends)
         query = {**_event_query(replace(selection, contents=False)), "from": str(low + 1), "to": str(high)}
         query.pop("summary", None)
@@ -582,7 +582,7 @@ class ServerSource(Source):
     def _contents(
         self, kind: Kind, namespace: str | None, found: list[_Ends], ends: tuple[int, int]
     ) -> Iterator[tuple[Document, Document]]:
-        """Both contents of those that exist at both ends, in order: of many by lists, which are in the same order."""
+        """The contents of objects that exist at both ends, in order; many are read by lists, in the same order."""
         both = [one for one in found if one.before and one.after]
         if len(both) <= FEW:
             for one in both:
@@ -639,7 +639,7 @@ class ServerSource(Source):
 
 
 def _named(objects: Iterator[Document], names: tuple[str, str]) -> Document:
-    """The object of these names, which is still to come."""
+    """Advance to the object of this name in a list that is sorted in the same order."""
     for one in objects:
         metadata = one["metadata"]
         if (metadata.get("namespace", ""), metadata["name"]) == names:
@@ -657,7 +657,7 @@ def _query(wanted: Wanted, at: Moment) -> Query:
 
 
 def _event_query(selection: Selection) -> Query:
-    """What the server can select by; the rest is left out here."""
+    """The parameters for conditions that the server can select by; `_matches` checks the rest."""
     query: Query = {"contents": "true", "before": "true"} if selection.contents else {"summary": "true"}
     if selection.kinds:
         query["type"] = [kind.type_name for kind in selection.kinds]

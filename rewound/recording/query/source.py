@@ -1,8 +1,8 @@
-"""What a command reads: a server, a data folder or a file. All return the same documents, and fail in the same words.
+"""The source of a command: a server, a data folder or a file. All return the same documents and the same errors.
 
-`server.ServerSource` asks a server by its API. `offline.FolderSource` reads a data folder, also beside a server that
-writes to it; a file that was exported or recorded is imported into a temporary folder first. `opening.open_source`
-chooses by the flags.
+`server_source.ServerSource` uses the API of a server. `folder_source.FolderSource` reads a data folder, also beside a
+server that writes to it; a file that was exported or recorded is imported into a temporary folder first.
+`cli.journal.opening` chooses by the flags.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rewound.recording.query.moments import Moment
 
 Document = dict[str, Any]
 
-_NAMES_COMPARED = 2000  # with which a name that was not found is compared
+_NAMES_COMPARED = 2000  # that are compared with a name that was not found
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +112,15 @@ class Source(ABC):
 
     @abstractmethod
     def kind(self, text: str) -> Kind:
-        """The kind that a user names. UsageError."""
+        """The kind that a user names. Raises UsageError if there is none."""
 
     @abstractmethod
     def kinds(self, namespace: str = "") -> list[Kind]:
-        """All of which there may be objects, in a namespace if one is given, by name. Failure if you see none."""
+        """The kinds that may have objects, in a namespace if one is given. Raises Failure if the user sees none."""
 
     @abstractmethod
     def kind_of(self, type_id: int) -> Kind:
-        """Of an event."""
+        """The kind of an event's object."""
 
     @abstractmethod
     def has_namespace(self, name: str) -> bool:
@@ -128,14 +128,14 @@ class Source(ABC):
 
     @abstractmethod
     def namespaces(self) -> list[str]:
-        """Those that exist now, as far as they can be read."""
+        """The namespaces that exist now, as far as they can be read."""
 
     @abstractmethod
     def objects_named(self, kind: Kind, most: int) -> list[tuple[str, str]]:
         """Namespace and name of objects of a kind, as far as they can be read."""
 
     def check_namespace(self, name: str | None) -> None:
-        """Failure for a namespace that never existed; one with wildcards may be any."""
+        """Raises Failure for a namespace that never existed, unless it has wildcards."""
         if not name or set("*?[") & set(name) or self.has_namespace(name):
             return
         known = self.namespaces()
@@ -145,7 +145,7 @@ class Source(ABC):
         raise Failure(f"there is no namespace {name!r} in {self.place}: {hint}{number}")
 
     def wanted(self, kind: str, name: str, namespace: str, **more: Any) -> Wanted:
-        """One object: NAME, or NAMESPACE/NAME. UsageError, Failure."""
+        """Parse NAME or NAMESPACE/NAME of one object. Raises UsageError or Failure."""
         found = self.kind(kind)
         before, slash, name = name.rpartition("/")
         if not name or name in (".", "..") or (slash and not before) or "/" in before:
@@ -176,7 +176,7 @@ class Source(ABC):
         return namespace or self.namespace
 
     def selection(self, options: Any) -> Selection:
-        """What the flags that several commands share select. UsageError, Failure."""
+        """The selection by the flags that several commands share. Raises UsageError or Failure."""
         chosen = tuple(dict.fromkeys(self.kind(text) for text in options.kind))
         namespace: str | None = options.namespace or None
         if chosen and all(kind.namespaced is False for kind in chosen):
@@ -212,20 +212,20 @@ class Source(ABC):
     def history(
         self, wanted: Wanted, limit: int | None, *, managed_fields: bool = False
     ) -> Iterator[Document]:
-        """Its versions, newest first, as the API has them, each with its changes. Failure."""
+        """The versions of an object, newest first, in the form of the API, with changes. Raises Failure."""
 
     @abstractmethod
     def contents(
         self, wanted: Wanted, ends: tuple[Moment, Moment]
     ) -> tuple[Document | None, Document | None]:
-        """The object at two moments; None where it did not exist. Failure if it never did."""
+        """The object at two moments; None where it did not exist. Raises Failure if it never did."""
 
     @abstractmethod
     def blame(self, wanted: Wanted, at: Moment) -> Document: ...
 
     @abstractmethod
     def rollback(self, wanted: Wanted, to: Moment, fields: list[str], *, dry_run: bool) -> Document:
-        """The object as it was written; of a folder, which is not written to, as it would be."""
+        """Write an older version; returns the object. For a folder, returns the object that would be written."""
 
     @abstractmethod
     def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document: ...
@@ -238,15 +238,15 @@ class Source(ABC):
 
     @abstractmethod
     def version(self, moment: Moment) -> Version:
-        """Failure for a moment that is before what there is, or after its end."""
+        """The version of a moment. Raises Failure if it is before the journal's start or after its end."""
 
     @abstractmethod
     def objects(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
-        """With kind and apiVersion. Failure for an object that did not exist."""
+        """Objects at a version, with kind and apiVersion. Raises Failure for one that did not exist."""
 
     @abstractmethod
     def table(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
-        """The same as Tables with the columns of the kind, one or more; ages are those of the moment."""
+        """Objects at a version as one or more Tables with the columns of the kind; ages are those of the moment."""
 
     # Events.
 
@@ -260,7 +260,7 @@ class Source(ABC):
         *,
         reverse: bool,
     ) -> Iterator[Sequence[Entry]]:
-        """Selected events, oldest first unless `reverse`; with a limit the newest of them. Failure, UsageError."""
+        """Selected events, oldest first unless `reverse`; with a limit the newest. Raises Failure or UsageError."""
 
     @abstractmethod
     def follow(self, selection: Selection, after: int) -> Iterator[Sequence[Entry]]:
@@ -268,13 +268,13 @@ class Source(ABC):
 
     @abstractmethod
     def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:
-        """Failure if there is none; `namespace` is that of its object, if it is given."""
+        """One event. Raises Failure if there is none. `namespace` is that of its object, if given."""
 
     @abstractmethod
     def differences(
         self, selection: Selection, ends: tuple[int, int], progress: Progress
     ) -> Iterator[Difference]:
-        """What changed between two versions, backward if the second is older."""
+        """The objects that changed between two versions, backward if the second is older."""
 
     @abstractmethod
     def stats(self, progress: Callable[[int, int], object]) -> Stats: ...

@@ -1,10 +1,10 @@
-"""Who wrote a recorded change, as far as metadata.managedFields before and after it tell.
+"""Finds the field manager of a recorded change by comparing metadata.managedFields before and after it.
 
-A write that sets a field gives its manager's entry the time of the write, in whole seconds. So the entry that is new or
-has another time is the writer's. Two writes within a second may leave all times as they were: then the entry that has
-more fields than before is the writer's, or, if no entry differs, the only one with the newest time. A write that only
-removes fields leaves no trace of its own, but entries of others lose fields: their manager is a guess. A deletion
-changes no entry at all.
+A write that sets a field gives its manager's entry the time of the write, in whole seconds. So an entry that is new or
+has a new time is the writer's. Two writes within a second may leave all times as they were: then it is the entry that
+has more fields than before, or, if no entry differs, the only one with the newest time. A write that only removes
+fields changes no entry of its own, but entries of others lose fields: their manager is a guess. A deletion changes no
+entry at all.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def writer_of(before: Document | None, after: Document, arrived: int) -> Writer:
         return Writer("", deletes=True)
     then = _entries(before)
     if not now and not then:
-        return Writer("")  # this server has no managedFields: nobody is named, which is no guess
+        return Writer("")  # this server has no managedFields: no manager, which is no guess
     stamped = [one for one in now if one not in then or now[one].time != then[one].time]
     if stamped:
         found = _only(_newest({one: now[one] for one in stamped}), now)
@@ -70,7 +70,7 @@ def writer_of(before: Document | None, after: Document, arrived: int) -> Writer:
 
 
 def _only(found: list[_Identity], entries: dict[_Identity, _Entry]) -> Writer:
-    """The writer if there is one candidate; of several, or none, nothing shows which."""
+    """The writer if there is exactly one candidate; otherwise it is unknown."""
     times = {entries[one].time for one in found}
     time = _micros(times.pop()) if len(times) == 1 else 0
     if len(found) != 1:
@@ -85,7 +85,7 @@ def _newest(entries: dict[_Identity, _Entry]) -> list[_Identity]:
 
 
 def _of_sections(found: list[_Identity], before: Document, after: Document) -> list[_Identity]:
-    """Those of the candidates that can have written the sections that differ: the status, or all else."""
+    """The candidates that can have written what differs: the status, or everything else."""
     different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     different.discard("metadata")
     if len(found) < 2 or not different:
@@ -98,7 +98,7 @@ def _is_marked(document: Document) -> bool:
 
 
 def check_entries(document: Document) -> None:
-    """AttributeError, TypeError if managedFields is no list of objects."""
+    """Raises AttributeError or TypeError if managedFields is not a list of objects."""
     _entries(document)
 
 

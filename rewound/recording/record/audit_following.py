@@ -1,7 +1,7 @@
-"""The lines of an audit log that grows: a file that is rotated, as `tail -F` follows it, or stdin.
+"""Follows an audit log: a file that grows and is rotated, as `tail -F` does, or stdin.
 
 A file is read from the first line that is not older than a time, found by bisection, because it may have gigabytes of
-another day. When the file at the path is another one, or shorter than before, the rest of the old one is read first.
+older lines. When the file at the path is a new one, or shorter than before, the rest of the old one is read first.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ STDIN: Final = "-"
 
 
 class AuditLog:
-    """`take` gets each line, from a time in microseconds on."""
+    """Calls `take` with each line that is not older than a time in microseconds."""
 
     def __init__(self, name: str, since: int, take: Callable[[bytes], None]) -> None:
         self._take = take
         self._followed = None if name == STDIN else _Followed(Path(name), since)
 
     async def run(self) -> None:
-        """Until cancelled; of stdin until its end. Reads of a file are short, so no thread does them."""
+        """Follow the log until cancelled, or until the end of stdin. Reads of a file are short: they need no thread."""
         if self._followed is None:
             await self._run_stdin()
         else:
             await self._run_file(self._followed)
 
     def read_rest(self) -> None:
-        """What a file has got since the last look, when the recording ends."""
+        """Read what was appended to a file since the last look, when the recording ends."""
         if self._followed is not None:
             self._read(self._followed)
             self._followed.close()
@@ -95,11 +95,11 @@ class _Followed:
         self._since = since
         self._stream: BinaryIO | None = None
         self._cut = _Lines()
-        self._missing = False  # that the file is missing has been said
+        self._missing = False  # it was reported that the file is missing
         self.at_end = False
 
     def lines(self) -> Iterator[bytes]:
-        """What one chunk has."""
+        """The lines of the next chunk."""
         self.at_end = False
         if self._stream is None:
             self._open()
@@ -142,7 +142,7 @@ class _Followed:
 
 
 def first_line(stream: BinaryIO, since: int) -> int:
-    """Where the first line begins that is not older than a time."""
+    """The position of the first line that is not older than a time."""
     low, high = 0, os.fstat(stream.fileno()).st_size
     while low < high:
         middle = (low + high) // 2
@@ -158,7 +158,7 @@ def first_line(stream: BinaryIO, since: int) -> int:
 
 
 def _line(stream: BinaryIO) -> bytes:
-    """With its end."""
+    """Read a line, with its end."""
     found = b""
     while len(found) <= LONGEST_LINE:
         data = stream.read(CHUNK)

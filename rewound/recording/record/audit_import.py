@@ -1,15 +1,15 @@
-"""A journal from an audit log alone: what each request of the log did to the objects of the server.
+"""Makes a journal from an audit log alone, by computing what each request did to the objects of the server.
 
     requests -> effects -> a window in which versions are put in order -> RecordingWriter (the journal)
 
-A response has the object with its version, which is exact. Without responses (level Request) content is what was sent:
-patches are applied with the code that the server applies them with. Without both (Metadata) the event has the last
-content that is known. The reason of an event says where its content, or its version, is not from the log.
+A response has the object with its version, which is exact. Without responses (level Request) the content is that of the
+request; patches are applied by the server's own code. Without both (Metadata) the event has the last known content. The
+reason of an event says if its content or its version is not from the log.
 
 Lines are in the order in which responses ended, which is nearly that of versions; they are held for a minute of the
-log's time, and sorted. A delete has no version in the log: it took one that no other request has, after those of the
-requests that were complete before it arrived. The first such number is its place; `effects` has its bounds. An event
-that is not from a request, or comes too late for its version, never takes the version of another one in the window.
+log's time, and sorted. A delete has no version in the log: it got one that no other request has, after those of the
+requests that were complete before it arrived. The first such number is used; `effects` has its bounds. An event that
+is not from a request, or arrives too late for its version, never gets the version of another one in the window.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ASSUMED_DELETION: Final = "deletion assumed"
 UNSHOWN: Final = "the log shows neither the stored object nor the definition of its kind"
 UNKNOWN_COLLECTION: Final = "the log lacks the objects of a deletecollection"
 CREATED_MEANWHILE: Final = (
-    "the log does not say whether a deletecollection deleted what was created meanwhile"
+    "the log does not say whether a deletecollection deleted what was created while it ran"
 )
 BEFORE_LOG: Final = "existed before the log"
 UNLOGGED: Final = "its request is not in the log"
@@ -83,7 +83,7 @@ _MOST_CAUSES: Final = 16  # deletes that are looked at for the one before a crea
 class Summary:
     requests: int = 0
     refused: int = 0
-    # Requests that changed something which the log does not say, by what is missing.
+    # Requests that changed something unknown, by what the log lacks.
     missing: Counter[str] = field(default_factory=Counter)
 
 
@@ -101,7 +101,7 @@ class AuditImport:
         self._kinds: dict[tuple[str, str, str], RecordedKind | None] = {}
         self._held: list[Effect] = []
         self._held_bytes = 0
-        # Of what is released: the versions that are known, and the order.
+        # The known versions of released effects, and their order.
         self._numbers, self._lives, self._turns = Numbers(()), Lives(()), Turns(self._first_free)
         self._numbered: set[str] = set()  # types with versions
         # When requests with new highest versions were complete, ascending, and these versions.
@@ -114,7 +114,7 @@ class AuditImport:
         self.summary = Summary()
 
     def take(self, request: Request) -> None:
-        """The next request of the log."""
+        """Add the next request of the log."""
         self.summary.requests += 1
         if request.refused:
             self.summary.refused += 1
@@ -139,7 +139,7 @@ class AuditImport:
                 effect.known, effect.known_well = highest, known
                 self._note_created(effect)
             if not found[0].name:
-                found += self._created_meanwhile(found[0])
+                found += self._created_during(found[0])
             self._held += found
             self._held_bytes += request.size
             self._note(request.time, max(sent, *(one.number or 0 for one in found)))
@@ -150,7 +150,7 @@ class AuditImport:
             self._release([one for one in self._held if one.request.time <= until])
 
     def finish(self) -> Summary:
-        """Everything that is held; durable when this returns."""
+        """Write everything that is held; it is durable when this returns."""
         self._release(self._held)
         self._definitions.finish()
         self._writer.flush()
@@ -159,7 +159,7 @@ class AuditImport:
     # What a request did.
 
     def _effects(self, request: Request) -> Iterator[Effect]:
-        """KeyError, TypeError, AttributeError, ValueError for documents that are no objects."""
+        """The effects of a request. Raises KeyError, TypeError, AttributeError or ValueError for malformed objects."""
         kind = self._kind(request)
         if kind is None or request.subresource in _WITHOUT_EFFECT:
             return
@@ -191,9 +191,9 @@ class AuditImport:
         yield effect
 
     def _may_be_unstored(self, kind: RecordedKind, request: Request, metadata: Document) -> bool:
-        """Whether a create may be one of an aggregated server that stores nothing, such as a request for a token.
+        """Whether a create may be one that an aggregated server does not store, such as a request for a token.
 
-        What was sent may have credentials then. A definition in the log, or a uid and a version in the response, tell.
+        It may contain credentials then. A definition in the log, or a uid and a version in the response, rule that out.
         """
         if kind.is_built_in or request.verb != "create" or request.subresource:
             return False
@@ -202,7 +202,7 @@ class AuditImport:
         return not (metadata.get("uid") and metadata.get("resourceVersion"))
 
     def _returned(self, effect: Effect, document: Document) -> Iterator[Effect]:
-        """What a response with the object shows: its content, or that it is gone."""
+        """The effect that a response with the object shows: its content, or that it is gone."""
         request, change = effect.request, self._change(effect, document)
         deletes = request.verb == "delete"
         gone = request.verb != "create" and is_gone(effect.kind, document, deleted=deletes)
@@ -234,7 +234,7 @@ class AuditImport:
             yield effect
 
     def _matching(self, kind: RecordedKind, namespace: str, request: Request) -> list[tuple[str, str]]:
-        """Known objects that a deletecollection deleted whose response does not name them."""
+        """The known objects that a deletecollection deleted, if its response does not name them."""
         selector = _selector(request)
         if selector is None:
             self.summary.missing[UNKNOWN_COLLECTION] += 1
@@ -257,7 +257,7 @@ class AuditImport:
         return decode(self._writer.content(key))["metadata"].get("labels") or {}
 
     def _says_removed(self, request: Request) -> bool:
-        """Whether a delete responded with a Status, which a log of any level has.
+        """Whether a delete responded with a Status, which logs of every level show.
 
         Kubernetes responds with the object while something keeps it. This server's own dialect always has a Status.
         """
@@ -265,7 +265,7 @@ class AuditImport:
         return says and self._names.dialect == "kubernetes"
 
     def _kind(self, request: Request) -> RecordedKind | None:
-        """The kind of a request's object; None for what no server stores, or nobody could name."""
+        """The kind of a request's object; None if no server stores it, or its name is invalid."""
         place = request.group, request.version, request.resource
         known = self._kinds.get(place, ...)
         if known is not ... and (known is None or known.kind != _assumed_kind(request.resource)):
@@ -296,8 +296,8 @@ class AuditImport:
             while len(self._created) > MOST_HELD:
                 del self._created[next(iter(self._created))]
 
-    def _created_meanwhile(self, effect: Effect) -> Iterator[Effect]:
-        """What a deletecollection whose response names no objects may have found while others created them.
+    def _created_during(self, effect: Effect) -> Iterator[Effect]:
+        """The objects that were created while a deletecollection ran whose response names no objects.
 
         Lines of creates come before its own. Those that arrived before it count as found, those after it do not.
         """
@@ -306,7 +306,7 @@ class AuditImport:
             if not effect.covers(key) or created.request.time < arrived:
                 continue
             if created.request.received >= arrived:
-                effect.created_meanwhile[key] = created.uid
+                effect.created_during[key] = created.uid
             elif created.number is not None:
                 yield Effect(*created.place, effect.request, created.uid, after=created.number, assumed=True)
 
@@ -318,9 +318,9 @@ class AuditImport:
     def _release(self, effects: list[Effect]) -> None:
         """Write effects in the order of their versions.
 
-        One without a version comes right after what is known to be before it; those of types of which the log shows no
-        versions come in the order of the log. It is resolved there; what it changes gets the next free numbers, and
-        waits for its turn.
+        One without a version comes right after the last one that is known to be before it; those of types without
+        versions in the log come in the order of the log. It is resolved there; its changes get the next free versions,
+        and wait for their turn.
         """
         released = set(map(id, effects))
         self._held = [one for one in self._held if id(one) not in released]
@@ -353,9 +353,9 @@ class AuditImport:
                 self._expand(one, order)
 
     def _wait(self, effect: Effect, order: int, before: int) -> None:
-        """Let an effect without a version wait for its turn; `before` is the version before it in the log."""
+        """Queue an effect without a version; `before` is the version before it in the log."""
         written = self._writer.written(effect.key)
-        if self._lives.is_removed_by_another(effect) and self._was_created_meanwhile(effect):
+        if self._lives.is_removed_by_another(effect) and self._was_created_during(effect):
             self.summary.missing[CREATED_MEANWHILE] += (
                 1  # it deletes by name, and may have met the next object
             )
@@ -365,13 +365,13 @@ class AuditImport:
         in_log_order = effect.kind.type_name not in self._numbered
         self._turns.add_unnumbered(effect, order, in_log_order=in_log_order)
 
-    def _was_created_meanwhile(self, effect: Effect) -> bool:
+    def _was_created_during(self, effect: Effect) -> bool:
         created = self._created.get(effect.key)
         others = created is not None and created.uid != effect.uid
         return created is not None and others and created.request.received <= effect.request.time
 
     def _take_turn(self, effect: Effect, order: int) -> None:
-        """Write what an effect changed, or let it wait for its number."""
+        """Write the changes of an effect, or queue them for their version."""
         number = effect.after
         for change in self._changes(effect):
             if change.number is None or change.number <= self._writer.head:
@@ -388,7 +388,7 @@ class AuditImport:
         return self._numbers.first_free(max(after, self._writer.head))
 
     def _write(self, change: Change, order: int) -> None:
-        """Write a change that has waited for its place, unless that was taken meanwhile."""
+        """Write a change that was queued for a version, unless another one has got that."""
         self._definitions.prepare(change)
         if change.place > self._writer.head:
             self._append(change)
@@ -398,11 +398,11 @@ class AuditImport:
         self._turns.add(change.place, order, change)
 
     def _expand(self, effect: Effect, order: int) -> None:
-        """Let a deletecollection whose response names no objects delete those that are known."""
+        """Delete the known objects of a deletecollection whose response names none."""
         for where, name in self._matching(effect.kind, effect.namespace, effect.request):
             key = effect.kind.type_name, where, name
             written = self._writer.written(key)
-            created = effect.created_meanwhile.get(key)
+            created = effect.created_during.get(key)
             if key in effect.shown or written is None:
                 continue
             if created is not None and written.uid in ("", created):
@@ -418,10 +418,10 @@ class AuditImport:
                 self._take_turn(one, order)
 
     def _with_causes(self, effects: list[Effect]) -> Iterator[Effect]:
-        """The same with the deletes of objects that others create again before the line of the delete.
+        """Insert deletes of objects that were created again before the line of the delete.
 
-        Where the log has neither versions nor uids, a create of an object that exists shows that it was deleted before:
-        by a request that had arrived, and whose line is still to come.
+        Where the log has neither versions nor uids, a create of an object that exists shows that it was deleted before,
+        by a request that had arrived and whose line follows later.
         """
         unnumbered = [
             (order, one)
@@ -448,7 +448,7 @@ class AuditImport:
             yield effect
 
     def _use_seen_version(self, effect: Effect, before: int) -> None:
-        """Newer servers respond to a delete with its own version: one that a known object does not have yet."""
+        """Use the version in the response to a delete: newer servers return that of the delete itself."""
         assert effect.seen is not None
         written = self._writer.written(effect.key)
         number, known = effect.seen.number, max(before, 0 if written is None else written.offset)
@@ -469,9 +469,9 @@ class AuditImport:
             self._forget(change.uid if known is None else known.uid)
 
     def _set_time(self, change: Change) -> None:
-        """Times never decrease along the journal: one that is too late would make all after it too late.
+        """Bound the time of a change: times never decrease, so one that is too late would delay all after it.
 
-        A long deletecollection deletes some objects long before its response, and shows others that are older still.
+        A long deletecollection deletes some objects long before its response, and returns others that are older still.
         """
         author, time = change.author, self._writer.time or self._first_received
         if author is None:
@@ -487,9 +487,9 @@ class AuditImport:
             del self._gone[next(iter(self._gone))]
 
     def _changes(self, effect: Effect) -> Iterator[Change]:
-        """What an effect becomes: its own changes, and before a removal one that shows an object not seen before.
+        """The changes of an effect; before the removal of an object not seen before, also one that shows the object.
 
-        Those with a version are in the journal before the next one is asked for.
+        The caller writes those with a version before it takes the next one.
         """
         known = self._writer.written(effect.key)
         others = known is not None and known.uid and effect.uid and known.uid != effect.uid
@@ -515,7 +515,7 @@ class AuditImport:
             yield _first(changes[-1], existed)
 
     def _returned_change(self, effect: Effect, change: Change) -> Iterator[Change]:
-        """The content that a response shows."""
+        """The change to the content in a response."""
         if not effect.observed:
             change.author = _author(effect)
             yield change
@@ -527,14 +527,14 @@ class AuditImport:
             yield change
 
     def _existed(self, effect: Effect) -> Change:
-        """An object that is first seen when it is deleted."""
+        """The change that shows an object which is first seen when it is deleted."""
         if effect.seen is None:
             return self._placeholder(effect, BEFORE_LOG)
         effect.seen.reason = BEFORE_LOG
         return effect.seen
 
     def _has_room(self, effect: Effect, count: int) -> bool:
-        """Whether so many numbers are free that no other effect needs."""
+        """Whether this many versions are free that no other effect needs."""
         first = self._first_free(effect.after)
         if first + count > effect.before:
             return False
@@ -586,11 +586,11 @@ class AuditImport:
         )
 
     def _unchanged(self, effect: Effect, reason: str, *, removed: bool) -> Change:
-        """With the last content that is known."""
+        """The change with the last known content."""
         return Change(*effect.place, effect.uid, "", removed, b"", b"", effect.request.time, reason)
 
     def _placeholder(self, effect: Effect, reason: str) -> Change:
-        """An object of which only its name is known."""
+        """The content of an object of which only the name is known."""
         metadata = {"name": effect.name, "creationTimestamp": rfc3339(effect.request.received)[:19] + "Z"}
         if effect.kind.namespaced:
             metadata["namespace"] = effect.namespace
@@ -602,7 +602,7 @@ class AuditImport:
 
 
 def _joined(*reasons: str) -> str:
-    """One reason: the writer adds others after `; `."""
+    """Join reasons into one: the writer adds others after `; `."""
     return ", ".join(one.replace(";", ",") for one in reasons if one)
 
 
@@ -614,7 +614,7 @@ def _version_of_list(returned: Document | None) -> int:
 
 
 def _selector(request: Request) -> LabelSelector | None:
-    """What a deletecollection selects by; None if that cannot be known."""
+    """The selectors of a deletecollection; None if they are unknown."""
     if request.query.get("fieldSelector", [""])[0]:
         return None
     try:
@@ -624,7 +624,7 @@ def _selector(request: Request) -> LabelSelector | None:
 
 
 def _first(change: Change, existed: Change) -> Change:
-    """A change as the first event of its object, which has no event before it."""
+    """Mark a change as the first event of its object."""
     if not change.body:
         change.body, change.facts, change.alone = existed.body, existed.facts, True
     change.reason = _joined(change.reason, existed.reason)
@@ -650,7 +650,7 @@ def _author(effect: Effect) -> Author:
 
 
 def _kind_name(request: Request) -> str:
-    """What the objects are called; of a subresource only the object's own kind counts."""
+    """The kind in the objects; for a subresource, only that of the object itself."""
     for document in (request.returned, request.sent):
         if isinstance(document, dict) and request.subresource in ("", "status"):
             found = document.get("kind")
@@ -660,7 +660,7 @@ def _kind_name(request: Request) -> str:
 
 
 def _assumed_kind(plural: str) -> str:
-    """Of a custom kind, until the log shows an object of it."""
+    """An assumed name of a custom kind, until the log shows an object of it."""
     return plural.removesuffix("s").capitalize()
 
 

@@ -6,10 +6,10 @@ A response with the version of the change is exact, at level RequestResponse. Ot
     update    the version that was sent is that of the change before
     delete    the uid of the object, which is marked or removed once
 
-Only then do object, verb and the order of both streams decide. That is a guess, and marked as one, unless managedFields
-name a manager that only one user and one verb of the log have: a request that fits may have changed nothing, and
-that of the change may be still to come. Both streams arrive when they like: `is_ready` says
-whether a change should still wait for the log.
+Otherwise object, verb and the order of both streams decide. That is a guess, because a request that fits may have
+changed nothing, and the right one may follow later. It is marked as a guess, unless managedFields name a manager that
+only one user and one verb of the log have. The two streams may arrive at any time: `is_ready` says whether a change
+should still wait for the log.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Statistics:
 
 @dataclass(slots=True)
 class Authors:
-    """`type_of` says what the journal calls a resource, by group and plural.
+    """Matches requests to changes. `type_of` maps group and plural to the type name in the journal.
 
-    Requests of all types wait for their change: a kind may be found after the first requests for it.
-    `is_recorded` says of which types they should have found one.
+    Requests of all types wait for their change, because a kind may be discovered after the first requests for it.
+    `is_recorded` says of which types changes are recorded.
     """
 
     type_of: Callable[[str, str], str]
@@ -87,7 +87,7 @@ class Authors:
     _users: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # users and verbs by manager
 
     def add(self, request: Request) -> None:
-        """The next request of the log."""
+        """Add the next request of the log."""
         self._position = max(self._position, request.time)
         self._lag = min(self._lag, self.now() - request.time)
         if self.namespace and request.namespace != self.namespace:
@@ -108,7 +108,7 @@ class Authors:
         self._expire()
 
     def is_ready(self, change: Change) -> bool:
-        """Whether the request of a change is here, or the log is past it by a second."""
+        """Whether the request of a change has arrived, or the log is past it by a second."""
         # A list may also show what was just written, such as the first objects of a kind that has just been defined.
         if change.listed and not (self.began and (change.number or 0) > self.began):
             return True
@@ -146,13 +146,13 @@ class Authors:
         )
 
     def close(self) -> None:
-        """Count what found no change."""
+        """Count the requests that matched no change."""
         while self._order:
             self._drop(self._order.popleft())
         self.refused.close()
         self.statistics.too_many = self.refused.left_out
 
-    # Which request it was.
+    # Finding the request of a change.
 
     def _exact(
         self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]
@@ -178,7 +178,7 @@ class Authors:
     def _deleting(
         self, change: Change, candidates: list[_PendingRequest], before: Callable[[], bytes]
     ) -> _PendingRequest | None:
-        """Who deleted an object, by its uid; who removed its last finalizer, if it was marked before."""
+        """The request that deleted an object, by uid; if it was marked, the one that removed its last finalizer."""
         named = [one for one in candidates if change.uid and change.uid in one.uids]
         if change.removed and change.body and not _is_marked(before()):
             deletes = [one for one in named if one.request.deletes]
@@ -199,7 +199,7 @@ class Authors:
     def _likely(
         self, change: Change, exists: bool, before: Callable[[], bytes]
     ) -> tuple[_PendingRequest | None, bool, str]:
-        """By object, verb and the order of both streams: the request, whether it is a guess, and the manager."""
+        """The request by object, verb and the order of both streams; whether it is a guess; and the manager."""
         now = self.clock()
         # A request that began after the change had arrived did not make it.
         latest = change.arrived + 1_000_000 - self._lag
@@ -228,7 +228,7 @@ class Authors:
         return self._best(found, writer)
 
     def _best(self, found: list[_PendingRequest], writer: Writer) -> tuple[_PendingRequest, bool, str]:
-        """The first in the log, of those with the manager that managedFields show, if they show one."""
+        """The first candidate in the log; if managedFields show a manager, the first with that one."""
         if writer.guessed or not writer.manager:
             return found[0], True, ""
         same = [one for one in found if one.request.manager == writer.manager]
@@ -237,7 +237,7 @@ class Authors:
         return same[0], len(self._users.get(writer.manager, ())) != 1, writer.manager
 
     def _note_user(self, request: Request) -> None:
-        """Of a manager that many have, two show that it is shared. Of one that is not remembered, all is a guess."""
+        """Remember up to two users of a manager: two show that it is shared. Without any, a match is a guess."""
         known = self._users.get(request.manager)
         if known is None and len(self._users) < MOST_PENDING:
             known = self._users[request.manager] = set()
@@ -294,7 +294,7 @@ def _pending(request: Request, type_name: str, arrived: float) -> _PendingReques
 
 
 def _documents(request: Request) -> Iterable[Any]:
-    """The objects of a response: itself, or the items of a collection."""
+    """The objects in a response: one, or the items of a collection."""
     returned = request.returned
     if not isinstance(returned, dict) or returned.get("kind") == "Status":
         return ()
@@ -315,7 +315,7 @@ def _ends(request: Request) -> bool:
 
 
 def _removed_at_once(request: Request) -> bool:
-    """Whether a delete that marked its object also removed it, as far as its response says."""
+    """Whether a delete that marked its object also removed it, according to its response."""
     metadata = request.returned.get("metadata") if isinstance(request.returned, dict) else None
     if not isinstance(metadata, dict):
         return True
@@ -335,7 +335,7 @@ def _selects(request: Request, change: Change) -> bool:
 
 
 def _fits(request: Request, before: Document, after: Document) -> bool:
-    """Whether a request can have changed what differs: a status by its path, all else by the others."""
+    """Whether a request can have changed what differs: the status subresource its status, others everything else."""
     if request.verb not in _CHANGES and not (request.verb == "create" and request.subresource):
         return False
     different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

@@ -1,7 +1,7 @@
 """One recorded change: an object of another server, in the form in which the journal stores objects.
 
-Neither lists nor watches say who wrote it: without an audit log the user is `recorded`, and `attribution` finds the
-field manager. Values of Secrets are masked unless the user asks for them.
+Lists and watches do not show the user: without an audit log it is `recorded`, and `attribution` finds the field
+manager. Values of Secrets are masked unless the user asks for them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LONGEST: Final = 128  # letters of a uid or a version
 
 
 def number_of(version: str) -> int | None:
-    """A version as a number; None for one that is no number, or too large for an offset."""
+    """A version as a number; None if it is not a number, or too large for an offset."""
     number = int(version) if version.isdecimal() and len(version) < 20 else None
     return number if number is None or number <= _LARGEST else None
 
 
 class Author(NamedTuple):
-    """Who made a change, by the audit log of the recorded server."""
+    """The author of a change, according to the audit log of the recorded server."""
 
     user: str
     verb: str
@@ -73,7 +73,7 @@ class Change:
 
     @property
     def number(self) -> int | None:
-        """The version as a number; None for one that is no number, or not known."""
+        """The version as a number; None if it is not a number, or not known."""
         return number_of(self.version)
 
     @property
@@ -84,9 +84,9 @@ class Change:
 def change_of(
     kind: RecordedKind, given: Document, arrived: int, *, removed: bool, with_secrets: bool
 ) -> Change:
-    """The change that leads to an object as the server sent it.
+    """The change to an object as the server sent it.
 
-    KeyError, TypeError, AttributeError or ValueError for what is no object.
+    Raises KeyError, TypeError, AttributeError or ValueError for a malformed object.
     """
     return stored_change(
         kind, _in_storage_form(kind, given), arrived, removed=removed, with_secrets=with_secrets
@@ -96,7 +96,7 @@ def change_of(
 def stored_change(
     kind: RecordedKind, stored: Document, arrived: int, *, removed: bool, with_secrets: bool
 ) -> Change:
-    """The same for an object in its storage version; `stored` belongs to the caller no longer."""
+    """Like `change_of`, for an object in its storage version; takes ownership of `stored`."""
     if kind.type_name == SECRETS and not with_secrets:
         _mask(stored)
     metadata = stored["metadata"]
@@ -114,7 +114,7 @@ def stored_change(
 
 
 def check_names(namespace: str, name: str, uid: str, version: str) -> None:
-    """TypeError, ValueError if a journal cannot have them."""
+    """Raises TypeError or ValueError if the journal cannot store the names."""
     if not _are_texts([namespace, name, uid]):
         raise TypeError("name, namespace and uid must be strings")
     if keys.find_object(1, namespace, name) is None or max(len(uid), len(version)) > _LONGEST:
@@ -122,7 +122,7 @@ def check_names(namespace: str, name: str, uid: str, version: str) -> None:
 
 
 def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
-    """An object that a list at a version no longer has: it was deleted while the recorder did not run."""
+    """The removal of an object that is missing in a list: it was deleted while the recorder did not watch."""
     reason = f"{FOUND_DELETED} by the list at version {version}"
     return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
 
@@ -141,7 +141,7 @@ def _in_storage_form(kind: RecordedKind, given: Document) -> Document:
 
 
 def _facts(kind: RecordedKind, stored: Document) -> bytes:
-    """What selectors and the garbage collector read. TypeError, KeyError for invalid labels or owners."""
+    """The facts for selectors and the garbage collector. Raises TypeError or KeyError for invalid labels or owners."""
     metadata = stored["metadata"]
     fields = _selectable(kind.storage, stored) if kind.storage is not None else {}
     fields["metadata.name"] = metadata["name"]
@@ -155,7 +155,7 @@ def _facts(kind: RecordedKind, stored: Document) -> bytes:
 
 
 def _selectable(storage: Definition, stored: Document) -> dict[str, str]:
-    """The fields that this release selects by; those that an object of another release lacks count as empty."""
+    """The fields that this release selects by; those that the object lacks count as empty."""
     found = {}
     for label, read in storage.selection.fields.items():
         try:
@@ -167,7 +167,7 @@ def _selectable(storage: Definition, stored: Document) -> dict[str, str]:
     return found
 
 
-# What readers raise that follow a path of members through an object whose members are of other types.
+# Errors of code that follows a path through an object whose members have unexpected types.
 _MISSING: Final = (KeyError, TypeError, AttributeError)
 
 

@@ -24,10 +24,10 @@ _CONDITIONS: Final = ("NamesAccepted", "Established")
 
 
 class Definitions:
-    """Of an import: lets custom kinds be served from their first object on.
+    """Adds definitions during an import, so that custom kinds can be served from their first object.
 
-    What is added has no version. It goes into the first gap that versions leave, such as the one of the status that the
-    server wrote: if there is one, before the first object of the kind. It never takes the version of another event.
+    Added events have no version. They go into the first gap between versions, such as the one of the status that the
+    server wrote: if possible, before the first object of the kind. They never get the version of another event.
     """
 
     def __init__(self, writer: RecordingWriter, names: Names, catalog: Catalog) -> None:
@@ -42,7 +42,7 @@ class Definitions:
         writer.journal.register_types([self._kind.type_name])
 
     def prepare(self, change: Change) -> None:
-        """Add what a change needs before it; the head of the journal may be another one then."""
+        """Add the definition that a change needs before it, which may move the head of the journal."""
         kind, number = change.kind, change.number
         if not kind.is_built_in and kind.type_name not in self._served and kind.group:
             self._served.add(kind.type_name)
@@ -53,18 +53,18 @@ class Definitions:
             self._establish(self._written.pop(), change.arrived)
 
     def add(self, change: Change) -> None:
-        """Write a change, after what it needs."""
+        """Write a change, and before it the definition that it needs."""
         self.prepare(change)
         self.append(change)
 
     def append(self, change: Change) -> None:
-        """Write a change for which all is prepared."""
+        """Write a change after `prepare`."""
         self._writer.add(change)
         if change.kind.type_name == self._kind.type_name and not change.removed:
             self._written.append(change.name)
 
     def finish(self) -> None:
-        """Add what found no gap."""
+        """Add the definitions that found no gap."""
         while self._waiting:
             self._serve(*self._waiting.pop())
 
@@ -75,7 +75,7 @@ class Definitions:
             self._writer.add(added)
 
     def _establish(self, name: str, time: int) -> bool:
-        """Add the status of a definition, if it lacks one; False if there is no such definition."""
+        """Add the status of a definition, if it lacks one; returns False if there is no such definition."""
         key = self._kind.type_name, "", name
         document = decode(self._writer.content(key)) if self._writer.written(key) is not None else {}
         try:
@@ -150,7 +150,7 @@ def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, n
 
 
 def built_in_definitions(names: Names, storage: Any) -> RecordedKind:
-    """The kind of definitions, also where it is not recorded."""
+    """The kind CustomResourceDefinition, even where it is not recorded."""
     return RecordedKind(
         definition_type(names),
         storage.group,

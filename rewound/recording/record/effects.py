@@ -1,14 +1,14 @@
-"""What the requests of an audit log did to single objects, and in which order: the bounds of versions that no log has.
+"""The effects of audited requests on single objects, and their order: bounds for the versions that the log lacks.
 
-A response shows the version of a write. A delete, or a write whose response the log lacks, has none: it took a number
-that no other request has, between two bounds.
+A response shows the version of a write. A delete, or a write whose response is not in the log, has none: it got a
+version that no other request has, between two bounds.
 
     after    the versions that were returned before the request arrived, and those of the same object before it
     before   the next version of the object that comes after it
 
-Lines are in the order in which responses ended. For two lines of one object that order says little where one request
-lasts long: during a deletecollection others create its objects again, and their lines come first. The uid decides
-then: an object is deleted after everything that has its uid, and before everything that has the next one.
+Lines are in the order in which responses ended, which says little if one request lasts long: during a deletecollection
+others create its objects again, and their lines come first. The uid decides then: an object is deleted after everything
+that has its uid, and before everything that has the next one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SET_BY_MARK: Final = ("deletionTimestamp", "deletionGracePeriodSeconds", "gener
 
 @dataclass(slots=True, eq=False)
 class Effect:
-    """What a request did to one object: it has the content `change`, or it is removed, or neither is in the log.
+    """The effect of a request on one object: the content `change`, or a removal, or something not in the log.
 
     Without a name it is that of a deletecollection, whose objects the log does not name.
     """
@@ -53,10 +53,10 @@ class Effect:
     before: int = MAX_OFFSET  # and lower than this
     known: int = 0  # the highest version that was returned before the request arrived
     known_well: int = 0  # the same a second earlier: clocks of servers differ
-    shown: set[Key] = field(default_factory=set)  # objects whose effects of this request are other ones
+    shown: set[Key] = field(default_factory=set)  # objects for which this request has separate effects
     # Of a collection: objects that were created between its arrival and its response, with their uids.
-    created_meanwhile: dict[Key, str] = field(default_factory=dict)
-    observed: bool = False  # the request only shows `change`: another one, which the log may lack, made it
+    created_during: dict[Key, str] = field(default_factory=dict)
+    observed: bool = False  # the request only shows `change`: another one made it, perhaps not in the log
     guessed: bool = False  # whether the request made it: another one may have
     assumed: bool = False  # whether it made it at all: a deletecollection does not say what it deleted
     dropped: bool = False  # another effect has what it did
@@ -74,13 +74,13 @@ class Effect:
         return self.removed or self.request.deletes
 
     def covers(self, key: Key) -> bool:
-        """Whether it may be about an object: that of its name, or one of its collection."""
+        """Whether it may affect an object: the one of its name, or one of its collection."""
         type_name, namespace, name = self.key
         return type_name == key[0] and (name == key[2] if name else True) and namespace in ("", key[1])
 
 
 class Lives:
-    """Which versions of the window each object has, by uid; they bound the versions of deletes."""
+    """The versions of each object in the window, by uid; they bound the versions of deletes."""
 
     def __init__(self, effects: Iterable[Effect]) -> None:
         self._versions: dict[Key, list[tuple[int, str, bool]]] = {}  # number, uid, marked as deleted
@@ -97,16 +97,16 @@ class Lives:
                 self._removed.add((one.key, one.uid))
 
     def is_removed_by_another(self, effect: Effect) -> bool:
-        """Whether a collection did not remove an object, because another request says that it did."""
+        """Whether another request removed an object, and not the collection."""
         in_collection = effect.request.verb == "deletecollection" and not effect.removed
         return in_collection and (effect.key, effect.uid) in self._removed
 
     def was_deleted(self, effect: Effect) -> bool:
-        """Whether no later request shows that a delete which is only assumed did not happen."""
+        """Whether no later request contradicts a delete that is only assumed."""
         return self._unmarked.get((effect.key, effect.uid), 0) <= effect.request.time
 
     def bound(self, effect: Effect, written: Written | None) -> bool:
-        """Set both bounds of a delete whose uid has versions; False if there are none."""
+        """Set both bounds of a delete by the versions of its uid; returns False if there are none."""
         found = self._versions.get(effect.key, ())
         own = [(number, marked) for number, uid, marked in found if uid == effect.uid]
         if written is not None and written.uid == effect.uid:
@@ -129,7 +129,7 @@ class Lives:
 
 
 def bound_by_log(effects: list[Effect]) -> None:
-    """The upper bound of each effect without a version: the lowest that its object has after it in the log."""
+    """Set the upper bound of effects without a version: the object's lowest version that is later in the log."""
     following: dict[Key, int] = {}
     for effect in reversed(effects):
         if effect.number is not None:
@@ -139,7 +139,7 @@ def bound_by_log(effects: list[Effect]) -> None:
 
 
 class Numbers:
-    """Versions that requests have, and those that others may take."""
+    """The versions that requests have, and the free ones."""
 
     def __init__(self, effects: Iterable[Effect]) -> None:
         self._sorted = sorted({one.number for one in effects if one.number is not None})
@@ -160,15 +160,15 @@ class Numbers:
         self._next[number] = number + 1
 
     def free_from(self, number: int) -> int:
-        """How many numbers are free from this one on, up to the next one that a request has."""
+        """How many versions are free, from this one up to the next one that a request has."""
         position = bisect_right(self._sorted, number)
         return (self._sorted[position] if position < len(self._sorted) else MAX_OFFSET) - number
 
 
 def settle_writers(window: list[Effect]) -> None:
-    """Leave one effect of each version: that of the request that wrote it; others returned it and changed nothing.
+    """Keep one effect of each version, that of its writer; other requests returned it and changed nothing.
 
-    It keeps its place in the log, the first of them. Requests of which each may be the writer make it a guess.
+    It gets the place of the first of them in the log. If several requests may be the writer, it is a guess.
     """
     shown: dict[tuple[Key, int], list[Effect]] = {}
     for effect in window:
@@ -190,7 +190,7 @@ def settle_writers(window: list[Effect]) -> None:
 
 
 def settle_marks(window: list[Effect]) -> None:
-    """Find the version of the mark that a deletecollection left on an object, as later responses show it.
+    """Find the version at which a deletecollection marked an object as deleted, from later responses.
 
     The response of the collection has the object without the mark. Only the first delete marks it.
     """
@@ -211,7 +211,7 @@ def settle_marks(window: list[Effect]) -> None:
 
 
 def _may_mark(effect: Effect) -> bool:
-    """Whether it is that of a collection on an object that was not marked before."""
+    """Whether it is the effect of a collection on an object that was not marked before."""
     unknown = effect.number is None and not effect.removed
     return unknown and effect.seen is not None and _MARK not in effect.seen.body
 
@@ -242,7 +242,7 @@ def _differ_by_mark(after: Change, before: Change) -> bool:
 
 
 def with_revealed(effects: list[Effect]) -> Iterator[Effect]:
-    """The same where a later response reveals what an effect without a version made of an object.
+    """Add the content of effects without a version, where a later response reveals it.
 
     A request that returns a version from before its arrival changed nothing: the version is that of the effect before.
     """
@@ -297,17 +297,17 @@ class _Waiting:
 
 
 class Turns:
-    """Effects and changes by their numbers; one that has none after everything that the log has before it.
+    """Yields effects and changes in the order of their versions; one without, after everything before it in the log.
 
-    `order` is the place in the log. An effect without a number waits for the earlier ones of the same object that have
-    none either: what it makes of the object depends on them. One without a name is of all objects of its namespace.
-    It also waits until everything before the first free number is written. Of several that could have that number, the
-    one has it whose upper bound is the lowest: the others find room later. They move on together: a deletecollection
-    may have 10,000 objects, and to move each of them for each number would take the square of that.
+    `order` is the place in the log. An effect without a version waits for earlier ones of the same object that have
+    none either, because its result depends on them. One without a name concerns all objects of its namespace.
+    It also waits until everything before the first free version is written. Of several that could get that version, the
+    one with the lowest upper bound gets it: the others find room later. They move on together: a deletecollection may
+    have 10,000 objects, and moving each of them past each version would take quadratic time.
     """
 
     def __init__(self, first_free: Callable[[int], int]) -> None:
-        """`first_free` is the next free number after a number, and after all that are written."""
+        """`first_free(n)` is the first free version after n and after everything that is written."""
         self._first_free = first_free
         self._heap: list[tuple[int, int, int, int, Effect | Change | _Waiting]] = []
         self._count = 0
@@ -398,7 +398,7 @@ class Turns:
         self._open.setdefault(effect.key, {})[order] = waiting, effect.uid
 
     def _push_first(self, waiting: _Waiting) -> None:
-        """Let the one with the lowest bound have its turn."""
+        """Queue the one with the lowest bound."""
         if waiting.effects:
             bound, order, _, _ = waiting.effects[0]
             self._count += 1
@@ -408,7 +408,7 @@ class Turns:
             del self._waiting[waiting.position]
 
     def _first_of(self, waiting: _Waiting) -> Iterator[tuple[int, Effect]]:
-        """The turn of the one with the lowest bound: it has the number, or waits longer."""
+        """Take the one with the lowest bound, which gets the version or waits longer."""
         _, order, _, effect = waiting.effects[0]
         later, free = self._later(effect, order)
         if later <= waiting.position < free:
@@ -424,7 +424,7 @@ class Turns:
             self._open_at(later, order, effect)
 
     def _move(self, waiting: _Waiting, position: int) -> None:
-        """Let all wait for the next number that is free for the first: there is no other between."""
+        """Make all wait for the next version that is free for the first: no other is free in between."""
         del self._waiting[waiting.position]
         others = self._waiting.get(position)
         if others is not None:
@@ -438,14 +438,14 @@ class Turns:
         self._push_first(waiting)
 
     def _later(self, effect: Effect, order: int) -> tuple[int, int]:
-        """The positions after what an effect waits for, and in front of the first free number; both count."""
+        """The position after what an effect waits for, but at least that of the first free version."""
         earlier = self._earlier(effect, order)
         effect.after = max(effect.after, earlier // 2)
         free = 2 * self._first_free(effect.after) - 1 if effect.name else 0
         return earlier + 1, free
 
     def _earlier(self, effect: Effect, order: int) -> int:
-        """The last position of what is earlier in the log and may concern the same object; -1 without any."""
+        """The last position of earlier effects that may concern the same object; -1 if there are none."""
         type_name, namespace, name = effect.key
         keys: Iterable[Key] = (effect.key, (type_name, namespace, ""), (type_name, "", ""))
         if not name:

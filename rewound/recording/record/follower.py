@@ -1,7 +1,7 @@
-"""Records one kind: one list, then a watch from its version, for as long as the recording lasts.
+"""Records one kind: a list, then a watch from its version, for as long as the recording lasts.
 
-A watch that ends goes on from the last version that it reached. If that has expired (410), the kind is listed again
-and what differs becomes changes. Lost connections and busy servers are tried again after a pause that grows.
+A watch that ends is resumed from the last version that it reached. If that has expired (410), the kind is listed again
+and the differences become changes. After lost connections and with busy servers it retries after growing pauses.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Follower:
         *,
         with_secrets: bool,
     ) -> None:
-        """`take` stores a change; `now()` in microseconds since 1970; `lists` bounds how many run at once."""
+        """`take` stores a change; `now()` is in microseconds since 1970; `lists` limits concurrent lists."""
         self._session = session
         self._state = state
         self._path = state.kind.path(namespace)
@@ -72,9 +72,9 @@ class Follower:
         self.refusal = ""  # why the user may not read the kind
 
     async def run(self) -> None:
-        """Until cancelled, or until the server no longer serves the kind to this user.
+        """Follow the kind until cancelled, or until the server no longer serves it to this user.
 
-        Without a `refusal` it may be tried again when the kinds of the server have changed.
+        Without a `refusal`, try again when the kinds of the server have changed.
         """
         state = self._state
         while True:
@@ -142,7 +142,7 @@ class Follower:
         state.first_list = state.first_list or version
 
     async def _watch(self) -> None:
-        """Take events until the watch ends. Expired, StatusError, ClientError."""
+        """Take events until the watch ends. Raises Expired, StatusError or ClientError."""
         query = {
             "watch": "1",
             "resourceVersion": self._state.position,

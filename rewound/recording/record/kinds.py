@@ -1,4 +1,4 @@
-"""What there is to record: the kinds of discovery that can be listed and watched, one for each stored type.
+"""Finds the kinds to record: those in discovery that can be listed and watched, one for each stored type.
 
 A type that several group versions serve (events, horizontalpodautoscalers) is recorded once, in the version in which
 this release stores it if the server has that. Kinds that this release does not know are recorded as they are.
@@ -60,7 +60,7 @@ class RecordedKind:
         return f"{root}{where}/{self.plural}"
 
     def has_name(self, text: str) -> bool:
-        """Whether a user means this kind: by plural, singular, short name or kind, with the group or without."""
+        """Whether a name means this kind: plural, singular, short name or kind, with or without the group."""
         name, _, group = text.lower().partition(".")
         names = {self.plural, self.singular, self.kind.lower(), *self.short_names}
         return name in names and group in ("", self.group, f"{self.version}.{self.group}")
@@ -77,7 +77,7 @@ class UnknownKind(ClientError):
 
 
 class ClusterScopedKind(UnknownKind):
-    """The user asks for one namespace of a kind whose objects are in none."""
+    """The user asks for one namespace of a cluster-scoped kind."""
 
     def __init__(self, text: str) -> None:
         ClientError.__init__(
@@ -93,7 +93,7 @@ class Discovered:
 
 
 async def discover(session: StreamingSession, catalog: Catalog, names: Names) -> Discovered:
-    """All kinds that can be recorded. ClientError if the server cannot be reached."""
+    """All kinds that can be recorded. Raises ClientError if the server cannot be reached."""
     found: dict[str, list[RecordedKind]] = {}
     declared = {(one.group, one.version, one.plural): one for one in catalog.declared}
     problems: list[str] = []
@@ -128,7 +128,7 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
 
 
 async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names:
-    """The dialect of the server, by the names of its groups. ClientError."""
+    """The dialect of the server, by the names of its groups. Raises ClientError if it has none."""
     try:
         groups = {one["name"] for one in (await session.get_document("/apis")).get("groups", [])}
     except _UNREADABLE as error:
@@ -140,7 +140,7 @@ async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names
 
 
 async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:
-    """Those whose names can be used. ClientError."""
+    """The group versions with valid names. Raises ClientError if discovery cannot be read."""
     core, groups = await session.get_document("/api"), await session.get_document("/apis")
     try:
         found = [("", version) for version in core.get("versions", []) if _LABEL.fullmatch(version)]
@@ -192,7 +192,7 @@ def kind_of(
 ) -> RecordedKind | None:
     """A kind by group, version and plural, as an audit log names it; `kind` and `namespaced` count for custom kinds.
 
-    None for what no server stores (reviews, bindings, kinds of v1 that no release has) and for impossible names.
+    None for kinds that no server stores (reviews, bindings, unknown kinds of v1) and for invalid names.
     """
     group, version, plural = place
     if definition is not None:
@@ -211,7 +211,7 @@ def kind_of(
 
 
 def _choose(of_type: list[RecordedKind]) -> RecordedKind:
-    """The version to record: the stored one, else one that this release has, else the preferred one."""
+    """Choose the version to record: the stored one, else one that this release has, else the preferred one."""
 
     def rank(one: RecordedKind) -> tuple[bool, bool, Any]:
         stored = one.definition is not None and not one.definition.storage.stored_as

@@ -1,4 +1,4 @@
-"""A journal from what `kwokctl snapshot record` wrote: the objects of a cluster, then what changed.
+"""Makes a journal from a file of `kwokctl snapshot record`: the objects of a cluster, then the changes.
 
 The file is YAML of many documents. First come objects, then changes with the time since the recording began:
 
@@ -10,9 +10,9 @@ The file is YAML of many documents. First come objects, then changes with the ti
     method: patch                                   create (template is the object), patch (strategic) or delete
     template: {spec: {replicas: 5}}
 
-Times inside objects are `$(time-offset-nanosecond N)`, relative to the start. Neither versions nor users nor the time
-of the start are in the file: versions are counted from 1, the user is `recorded`, and the start is given, or chosen so
-that the last change is as old as the file.
+Times inside objects are `$(time-offset-nanosecond N)`, relative to the start. The file has no versions, users or start
+time: versions are counted from 1, the user is `recorded`, and the start is given, or chosen so that the last change is
+as old as the file.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError, PatchErro
 
 
 class NoRecording(ValueError):
-    """The file is none of kwokctl; the text says why."""
+    """The file is not a recording of kwokctl; the text says why."""
 
 
 def documents_in(stream: BinaryIO) -> Iterator[bytes]:
-    """The documents of a YAML stream, one after the other. NoRecording for one that is too large."""
+    """The documents of a YAML stream, one after the other. Raises NoRecording if one is too large."""
     lines: list[bytes] = []
     size = 0
     while line := stream.readline(LARGEST):
@@ -90,7 +90,7 @@ class KwokImport:
         self.missing: Counter[str] = Counter()
 
     def take(self, raw: bytes) -> None:
-        """The next document. NoRecording."""
+        """Import the next document. Raises NoRecording if it cannot be read."""
         try:
             document = yaml.load(self._with_times(raw)).value
         except yaml.YamlError as error:
@@ -111,7 +111,7 @@ class KwokImport:
             self.missing[f"{document['kind']} cannot be read ({error!r:.100})"] += 1
 
     def finish(self) -> None:
-        """Durable when this returns."""
+        """Finish the import; it is durable when this returns."""
         self._writer.flush()
 
     # Documents.
@@ -150,7 +150,7 @@ class KwokImport:
             self._add(kind, self._patched(kind, key, template), method, duration)
 
     def _patched(self, kind: RecordedKind, key: tuple[str, str, str], patch: Any) -> Document:
-        """In the version of the patch."""
+        """Apply a patch, in the API version of the patch."""
         before = decode(self._writer.content(key))
         definition = kind.definition
         if definition is not None and definition.storage.conversion is not None:
@@ -186,7 +186,7 @@ class KwokImport:
         return found
 
     def _plural(self, group: str, kind: str) -> str:
-        """Of a custom kind: by its definition if that came before, else as English has it."""
+        """The plural of a custom kind: that of its definition, if that came before, or else the English one."""
         if (group, kind) in self._plurals:
             return self._plurals[group, kind]
         name = kind.lower()
@@ -197,7 +197,7 @@ class KwokImport:
     # Times.
 
     def _with_times(self, raw: bytes) -> bytes:
-        """With the times that the start gives."""
+        """Replace the offsets in a document by times."""
         if not self._aligned and (found := _TIME.search(raw)):
             # creationTimestamp and most others had whole seconds.
             self._aligned = True

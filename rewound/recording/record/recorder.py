@@ -1,8 +1,8 @@
-"""Records a server: finds its kinds, follows each, and writes what arrives into the journal of a data folder.
+"""Records a server: finds its kinds, follows each, and writes the changes into the journal of a data folder.
 
     discovery -> a Follower for each kind -> Reordering (the order of versions) -> RecordingWriter (the journal)
 
-The folder is complete and readable at every moment. A recording that was interrupted goes on where it ended.
+The folder is complete and readable at any time. A recording that was interrupted continues where it ended.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
 PATIENCE: Final = (
     60.0  # seconds without an object after which kinds that cannot be listed are no longer waited for
 )
-# What waits for the journal: watches are not read beyond. The first lists wait together, and may not be larger.
+# Limits of what waits for the journal: beyond them, watches are not read. The first lists must fit as a whole.
 MOST_HELD: Final = 50_000  # changes
 MOST_HELD_BYTES: Final = 256 << 20
 MOST_LISTED_BYTES: Final = 4 << 30
@@ -121,10 +121,10 @@ class Recorder:
         return self._writer
 
     async def run(self) -> RecordingWriter:
-        """Record until cancelled or for the duration, and leave everything that arrived in the journal.
+        """Record until cancelled or for the duration; everything that has arrived is in the journal then.
 
-        ClientError and TooMuch before the first list, JournalError, OSError. NothingReadable leaves an empty folder
-        as it was.
+        Raises ClientError and TooMuch before the first list; JournalError and OSError; and NothingReadable, which
+        leaves an empty folder as it was.
         """
         self._names = await dialect_of(self._session, NAMES.values())
         self._catalog = built_in(self._names)
@@ -157,7 +157,7 @@ class Recorder:
 
     @property
     def _nothing_readable(self) -> bool:
-        """Whether all kinds have ended unread, at least one of them because this user may not read it."""
+        """Whether no kind could be read, at least one of them because this user may not."""
         return bool(self._refused) and not self._states and not self._has_read
 
     def progress(self) -> Progress:
@@ -197,7 +197,7 @@ class Recorder:
         return found
 
     async def _cluster(self) -> str:
-        """What distinguishes the cluster from others, if this user may read it."""
+        """The identity of the cluster, if this user may read it."""
         try:
             path = f"/api/v1/namespaces/{self._names.system_namespace}"
             return str((await self._session.get_document(path))["metadata"]["uid"])
@@ -247,7 +247,7 @@ class Recorder:
             nursery.cancel_scope.cancel()
 
     def _follow_authors(self, since: int) -> None:
-        """Join the audit log, if there is one, to what is recorded."""
+        """Match the audit log, if there is one, to the recorded changes."""
         if not self._options.audit_log:
             return
         refused = RefusedRequests(self._folder, with_secrets=self._options.with_secrets)
@@ -272,11 +272,11 @@ class Recorder:
 
     @property
     def authors(self) -> Statistics | None:
-        """What the audit log said; None without one."""
+        """Statistics of the audit log; None without one."""
         return None if self._authors is None else self._authors.statistics
 
     def _type_of(self, group: str, plural: str) -> str:
-        """What the journal calls a resource of an audit log."""
+        """The type name in the journal for a resource of an audit log."""
         return self._type_names.get((group, plural), f"{plural}.{group}" if group else plural)
 
     def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
@@ -326,7 +326,7 @@ class Recorder:
             await trio.sleep(TICK)
 
     async def _await_first_lists(self) -> None:
-        """Wait for all lists, and a moment longer for the events since, before anything is written."""
+        """Wait for all lists, and a moment longer for events since then, before anything is written."""
         arrived, progressed = 0, trio.current_time()
         while missing := sorted(name for name, one in self._states.items() if not one.listed):
             self._report(self.progress())
@@ -368,7 +368,7 @@ class Recorder:
             self._add_definitions()
 
     def _add_definitions(self) -> None:
-        """Add definitions of recorded kinds that neither this release nor the recorded server has one of."""
+        """Add definitions for recorded kinds that are neither built in nor have a recorded definition."""
         storage = self._catalog.storage(definition_type(self._names))
         definitions = built_in_definitions(self._names, storage)
         state = self._states.get(definitions.type_name)
@@ -421,11 +421,11 @@ EARLIER: Final = 5_000_000  # microseconds: clocks differ, and a request is olde
 
 
 class Reordering:
-    """Brings the changes of all watches into the order of their versions.
+    """Sorts the changes of all watches by version.
 
-    Each kind has a watch of its own, and one may be behind another: a change is held for a moment, until those
-    with lower versions have arrived too. Nothing is released before all kinds were listed, because the first
-    lists are sorted as one.
+    Each kind has its own watch, and one may be behind another: a change is held for a moment, until those with lower
+    versions have arrived too. Nothing is released before all kinds were listed, because the first lists are sorted as
+    one.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -446,7 +446,7 @@ class Reordering:
     def due(self, *, first: bool = False) -> list[Change]:
         """The changes that have waited long enough, with all that have lower versions.
 
-        The `first` time they do not wait for the audit log, which hardly has requests from before the recording.
+        The `first` time they do not wait for the audit log, which rarely has requests from before the recording.
         """
         if not self.open:
             return []
@@ -465,7 +465,7 @@ class Reordering:
         return found
 
     def _ready(self, old: list[Change], now: float, is_ready: Callable[[Change], bool]) -> list[Change]:
-        """Those whose requests need not be waited for any longer, up to the first by version that has to wait."""
+        """The changes that need not wait for the audit log, up to the first, by version, that has to."""
         waiting = [
             change.number or 0
             for arrived, change in self._held
@@ -476,7 +476,7 @@ class Reordering:
         return [one for one in old if one.number is not None and one.number < min(waiting)]
 
     def all(self) -> list[Change]:
-        """Everything, at the end."""
+        """Release everything, at the end."""
         held, self._held, self.size = self._held, [], 0
         return [change for _, change in held]
 
@@ -487,7 +487,7 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Positions:
-    """Where a recording goes on after a restart: one file beside the journal, replaced whole.
+    """Where a recording continues after a restart: a file beside the journal, replaced atomically.
 
         {"version": 1, "server": "https://...", "cluster": "<uid>", "namespace": "", "secrets": false,
          "exactFrom": 1040, "kinds": {"configmaps": "1042", ...}}
@@ -505,7 +505,7 @@ class Positions:
 
 
 def load_positions(folder: Path) -> Positions | None:
-    """None for a folder without a recording. ClientError for a file that cannot be read."""
+    """Load the positions; None for a folder without a recording. Raises ClientError if the file cannot be read."""
     path = folder / FILE
     try:
         raw = path.read_bytes()
@@ -547,7 +547,7 @@ def save_positions(folder: Path, positions: Positions) -> None:
 
 
 def remove_recording(folder: Path, *, with_folder: bool) -> None:
-    """Remove a recording that has nothing, so that the next one may begin with other flags."""
+    """Remove an empty recording, so that the next one may have other flags."""
     shutil.rmtree(folder / "journal")
     (folder / FILE).unlink()
     if with_folder:

@@ -3,7 +3,7 @@
     {"time": 1700000000000000, "user": "alice", "verb": "delete", "type": "pods", "namespace": "shop", "name": "web",
      "code": 403, "reason": "Forbidden", "message": "...", "userAgent": "kubectl/v1.25.0", "sourceIPs": ["10.0.0.7"]}
 
-A refused request changes nothing, so it has no version, and an event for it would give its object one that the recorded
+A refused request changes nothing, so it has no version, and an event would give its object a version that the recorded
 server does not have. `rewind.page.refused` reads the file.
 """
 
@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
 
-# What servers say with these codes is of users, names and versions; others may quote what was sent.
+# Messages with these codes have users, names and versions only; others may quote the request's body.
 _QUOTE_NOTHING: Final = (401, 403, 404, 409, 429)
 
 
@@ -28,7 +28,7 @@ class RefusedRequests:
     """Appends to the file of a folder."""
 
     def __init__(self, folder: Path, *, with_secrets: bool = False) -> None:
-        """Without `with_secrets` messages that may quote values of Secrets, or tokens, are left out."""
+        """Without `with_secrets`, leave out messages that may quote values of Secrets or tokens."""
         self._path = folder / FILE
         self._with_secrets = with_secrets
         self._stream: BinaryIO | None = None
@@ -61,7 +61,7 @@ class RefusedRequests:
 
 
 def _may_quote(request: Request) -> bool:
-    """Whether the message may have values of what was sent that are nobody else's to see."""
+    """Whether the message may quote secret values of the request."""
     secret = (
         (request.resource == "secrets" and not request.group)
         or request.resource == "tokenreviews"

@@ -1,10 +1,10 @@
 """Requests of an audit log: `audit.k8s.io/v1` or `audit.cluster.io/v1`, one Event or EventList in a line, any level.
 
-    line -> requests_in -> Request: who, from where, which verb on which object, what was sent, what came of it
+    line -> requests_in -> Request: user, source, verb, object, body, and response
 
-A log is untrusted input of any size: lines are bounded, and a line that is no event is counted and left out. Only the
-last stage of a request counts (ResponseComplete, or Panic); the events of its other stages say nothing more. Requests
-that change nothing (reads, dry runs, reviews) are no Request, unless they were refused.
+A log is untrusted input of any size: lines are bounded, and a line that is not an event is counted and left out. Only
+the last stage of a request counts (ResponseComplete, or Panic); its other stages add nothing. Requests that change
+nothing (reads, dry runs, reviews) are left out, unless they were refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class Request:
     audit_id: str
     verb: str
-    user: str  # whom the client acted as
+    user: str  # after impersonation
     agent: str  # the client's User-Agent
     addresses: tuple[str, ...]
     group: str
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def creates(self) -> bool:
-        """Whether it made an object that was not there before."""
+        """Whether it created an object."""
         if self.verb == "create":
             return not self.subresource
         return self.verb == "patch" and self.code == 201
@@ -85,13 +85,13 @@ class Request:
 
     @property
     def source(self) -> str:
-        """User agent and addresses, for a person."""
+        """User agent and addresses, as text."""
         where = ", ".join(self.addresses)
         return f"{self.agent} from {where}" if self.agent and where else self.agent or where
 
     @property
     def journal_verb(self) -> str:
-        """What this server's own journal would call it."""
+        """The verb in this server's own journal."""
         return "apply" if self.is_apply else self.verb
 
     @property
@@ -102,7 +102,7 @@ class Request:
 
 
 class Unreadable(ValueError):
-    """A line that is no audit event, or has `events` that are none; the text says why, of the first one."""
+    """A line is not an audit event, or has `events` that are not; the text says why the first is not."""
 
     def __init__(self, why: str, events: int = 1) -> None:
         super().__init__(why)
@@ -110,7 +110,7 @@ class Unreadable(ValueError):
 
 
 def requests_in(line: bytes) -> Iterator[Request]:
-    """The requests that a line has: none, one, or those of a batch. Then Unreadable, if it has others than these."""
+    """Yield the requests of a line: none, one, or those of a batch. Then raises Unreadable if others were malformed."""
     if not line:
         raise Unreadable(f"it has more than {LONGEST_LINE >> 20} MiB")
     try:
@@ -133,7 +133,7 @@ def requests_in(line: bytes) -> Iterator[Request]:
 
 
 def dialect_in(line: bytes) -> str:
-    """The dialect of the server that wrote a line; empty for a line that is no audit event of version v1."""
+    """The dialect of the server that wrote a line; empty if the line is not an audit event of version v1."""
     try:
         given = orjson.loads(line)
         return GROUPS.get(given.get("apiVersion"), "")
@@ -177,7 +177,7 @@ def _events(given: Any) -> list[Document]:
 
 
 def _request(event: Document) -> Request | None:
-    """None for a stage, or a request, that changes nothing and was not refused. Any error for what is no event."""
+    """Parse an event; None if its stage or request does not count. Raises any error if it is malformed."""
     status = event.get("responseStatus") or {}
     # A request that fails to authenticate has no later event than that of its response's start.
     unknown = event["stage"] == "ResponseStarted" and status.get("code", 0) == 401
@@ -224,12 +224,12 @@ def _request(event: Document) -> Request | None:
 
 
 def _is_configuration(sent: Any) -> bool:
-    """Whether a patch is an applied configuration, which names its type; its client must name a manager too."""
+    """Whether a patch is server-side apply: its body names a type, and its client a field manager."""
     return isinstance(sent, dict) and all(isinstance(sent.get(one), str) for one in ("kind", "apiVersion"))
 
 
 def micros(time: Any) -> int:
-    """ValueError, TypeError for what is no time; a time in a far century would spoil the order of all others."""
+    """Parse a time. Raises ValueError or TypeError if it is malformed, or so far away that it would spoil the order."""
     found = datetime.fromisoformat(time)
     if not _EPOCH <= found < _LATEST:
         raise ValueError(f"{time:.40} is not between 1970 and {_LATEST.year}")

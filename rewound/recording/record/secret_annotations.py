@@ -1,7 +1,7 @@
-"""Which annotations of a Secret may hold its values: commands do not print them, and recordings do not have them.
+"""Finds the annotations of a Secret that may hold its values: commands do not print them, recordings do not store them.
 
 `kubectl apply` keeps the whole manifest as JSON in an annotation; other tools keep YAML, or compressed and encoded
-bytes. One that is short and has none of the values is shown: `service-account.name` says what a Secret is for.
+bytes. A short one without any of the values is kept: `service-account.name` says what a Secret is for.
 """
 
 from __future__ import annotations

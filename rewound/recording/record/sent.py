@@ -1,7 +1,7 @@
-"""What a request made of an object, by what it sent: for audit logs that have no responses, and for deletes.
+"""Computes the object after a request from the request's body: for audit logs without responses, and for deletes.
 
-Patches, applies, deletes and bindings are decided by the code that decides them in a server, on the content that is
-known. What a server adds (admission, a new generation, defaults that depend on the cluster) is not known here.
+The server's own code applies patches, applies, deletes and bindings to the last known content. What a server adds
+(admission, a new generation, defaults that depend on the cluster) is not known here.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ DELETED: Final = "content by its delete"
 _DIRECTIVES: Final = ("$patch", "$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 _TYPE: Final = ("kind", "apiVersion")
 _NO_UID: Final = "00000000-0000-0000-0000-000000000000"  # of an object whose uid is not in the log
-# What else documents of a log may raise, which nobody has validated.
+# Further errors that documents of a log may raise, because they are not validated.
 _NO_OBJECT: Final = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 class Unresolved(Exception):
-    """What the object is after the request cannot be known; the text says why."""
+    """The object after the request is unknown; the text says why."""
 
 
 class Outcome(NamedTuple):
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 def is_gone(kind: RecordedKind, document: Document, *, deleted: bool) -> bool:
-    """Whether an object that a write leaves like this is removed; `deleted`: by a delete, which may only mark it."""
+    """Whether a write that leaves an object like this removes it. `deleted`: it is a delete, which may only mark it."""
     metadata = document["metadata"]
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
         return False
@@ -61,7 +61,7 @@ def is_gone(kind: RecordedKind, document: Document, *, deleted: bool) -> bool:
 
 
 def content_sent(kind: RecordedKind, before: Document | None, request: Request) -> Outcome:
-    """The object after a request whose response is not known; `before` is in storage form. Unresolved."""
+    """The object after a request without a response; `before` is in storage form. Raises Unresolved."""
     try:
         found = run_limited(_outcome, kind, before, request)
         if not found.removed and found.document is not None and is_gone(kind, found.document, deleted=False):
@@ -136,7 +136,7 @@ def _deleted_custom(before: Document, request: Request, options: DeleteOptions) 
 
 
 def _scaled(before: Document | None, request: Request) -> Outcome:
-    """A scale has the replicas of its object, in the response as in what was sent."""
+    """Apply a scale, which has the replicas of its object in the request as in the response."""
     found = request.returned if isinstance(request.returned, dict) else request.sent
     if before is None or not isinstance(found, dict) or "replicas" not in (found.get("spec") or {}):
         raise Unresolved("the log does not have its scale")
@@ -148,7 +148,7 @@ def _scaled(before: Document | None, request: Request) -> Outcome:
 
 
 def _submitted(kind: RecordedKind, before: Document | None, request: Request) -> Outcome:
-    """A POST to a subresource, such as a pod's binding."""
+    """Apply a POST to a subresource, such as a pod's binding."""
     storage = kind.storage
     found = storage.subresource(request.subresource) if storage is not None else None
     if storage is None or found is None or found.submit is None:
@@ -163,13 +163,13 @@ def _submitted(kind: RecordedKind, before: Document | None, request: Request) ->
 
 
 def _replaced(kind: RecordedKind, before: Document | None, request: Request) -> Outcome:
-    """A create, an update, or the result of a patch: what was sent, with what only the server sets."""
+    """The object after a create, an update or a patch: what was sent, with the fields that only the server sets."""
     sent = _stored(kind, {key: one for key, one in request.sent.items() if key not in _TYPE})
     return Outcome(False, _prepared(kind, before, sent, request), AS_SENT)
 
 
 def _prepared(kind: RecordedKind, before: Document | None, sent: Document, request: Request) -> Document:
-    """The object to store, as the strategy of the kind makes it; as it was sent if that refuses it."""
+    """The object after the strategy of its kind; as it was sent if the strategy refuses it."""
     metadata = dict(sent.get("metadata") or {})
     metadata["name"] = metadata.get("name") or request.name
     metadata.pop("resourceVersion", None)
@@ -225,12 +225,12 @@ def _by_strategy(
 
 
 def _current(before: Document) -> Current:
-    """What was known of an object, for code that needs its uid."""
+    """The last known content of an object, for code that needs its uid."""
     return Current(0, {**before, "metadata": {"uid": _NO_UID, **before["metadata"]}})
 
 
 def _has_status(kind: RecordedKind) -> bool:
-    """Whether updates of the object leave its status alone; most custom kinds have it so."""
+    """Whether updates of the object leave its status alone, as for most custom kinds."""
     return kind.storage is None or kind.storage.subresource("status") is not None
 
 

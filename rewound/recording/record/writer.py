@@ -1,8 +1,8 @@
 """Writes changes of another server into a journal, with the versions that they had there.
 
-An offset of the journal is the resourceVersion of the recorded server wherever that is possible: offsets may have gaps
-but must ascend. What arrives too late for its place, or has a version that is no number or not known, gets the next
-free offset; its event says in its reason which version it had.
+An offset of the journal is the resourceVersion of the recorded server wherever possible: offsets may have gaps but must
+ascend. A change that arrives too late, or whose version is not a number or unknown, gets the next free offset; the
+reason of its event has its original version.
 
     reason   recorded as version 1042; with kubectl/v1.25.0 from 10.0.0.7; user guessed; field manager guessed
 """
@@ -40,7 +40,7 @@ class Written(NamedTuple):
 
 class RecordingWriter:
     def __init__(self, journal: Journal, authors: Authors | None = None) -> None:
-        """`authors` knows the requests of an audit log."""
+        """`authors` has the requests of an audit log."""
         self.journal = journal
         self._authors = authors
         self._head = journal.head
@@ -65,7 +65,7 @@ class RecordingWriter:
 
     @property
     def time(self) -> int:
-        """Of the newest event, in microseconds since 1970."""
+        """The time of the newest event, in microseconds since 1970."""
         return self._time
 
     def names_of(self, type_name: str) -> set[tuple[str, str]]:
@@ -107,12 +107,12 @@ class RecordingWriter:
         self.flush()
 
     def forget_before(self, version: int) -> None:
-        """Raise the retention floor: of versions before the first lists the recording knows only a part."""
+        """Raise the retention floor: the recording is incomplete before the first lists."""
         while not advance(self.journal, version).done:
             pass
 
     def add(self, change: Change) -> None:
-        """Append one change after all that were added before; durable after `flush`."""
+        """Append one change; it is durable after `flush`."""
         known = self._objects.get(change.key)
         if change.removed:
             if known is not None or change.alone:

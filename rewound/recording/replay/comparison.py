@@ -1,4 +1,4 @@
-"""How what was written to a copy differs from what happened: object by object, at the end of a writable replay.
+"""Compares a copy with the recording, object by object, at the end of a writable replay.
 
     recorded   the events after the fork that the copy replaced: with --play those of --without, otherwise all
     here       what clients wrote to the copy
@@ -38,7 +38,7 @@ Key = tuple[int, str, str]  # type id, namespace, name
 
 
 class Ignored(Collection[str]):
-    """What is not compared: kinds (leases, events.*), and fields, as `difference` asks for them; * is a wildcard."""
+    """The kinds (leases, events.*) and fields that are not compared; `difference` asks for fields. * is a wildcard."""
 
     def __init__(self, kinds: Sequence[str] = (), fields: Sequence[str] = ()) -> None:
         self.kinds, self.fields = tuple(kinds), tuple(fields)
@@ -79,7 +79,7 @@ class ObjectComparison:
 
     @property
     def changes(self) -> list[Change]:
-        """From what happened to what happened here."""
+        """The changes from the recording to the copy."""
         if self.before is None or self.after is None:
             return []
         return difference(self.before, self.after, self.ignored)
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def failures(self) -> list[str]:
-        """Why a job that expects the same as in the recording fails; none if it succeeds."""
+        """Why a job that expects no difference fails; none if it succeeds."""
         found = [] if self.same else [_sum(self)]
         if count := len(self.skipped):
             found.append(f"{count} recorded write{'s were' if count > 1 else ' was'} not applied")
@@ -141,7 +141,7 @@ def compare(
     replaced: Callable[[Event], bool],
     ignored: Ignored = NOTHING_IGNORED,
 ) -> Comparison:
-    """`replaced`: whether a recorded event is one that the copy's clients were to make instead."""
+    """Compare. `replaced(event)`: whether the copy's clients make the write of a recorded event instead."""
     names = {number: name for name, number in copy.types().items()}
     objects: dict[Key, ObjectComparison] = {}
 
@@ -181,7 +181,7 @@ def _until(events: Iterable[Event], end: int) -> Iterable[Event]:
 
 
 def _light(event: Event) -> Event:
-    """Without its content: there may be many."""
+    """The event without its content: there may be many."""
     return event._replace(body=b"", facts=b"")
 
 
@@ -190,7 +190,7 @@ def _content(row: Row | None) -> dict[str, Any] | None:
 
 
 def report(comparison: Comparison) -> list[str]:
-    """Lines; the last one sums it up."""
+    """The lines of a report; the last one is a summary."""
     lines = [line for one in comparison.objects for line in _object(one)]
     lines += _skipped(comparison.skipped)
     return [*map(escaped, lines), _sum(comparison)]

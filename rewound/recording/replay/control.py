@@ -47,7 +47,7 @@ class ReplayControl:
         return await render.document(context, self.state())
 
     async def perform(self, wanted: dict[str, Any]) -> None:
-        """Do what a document asks for. BadRequest."""
+        """Perform the action of a document. Raises BadRequest."""
         player = self._player
         match wanted.get("action"):
             case "play":
@@ -78,7 +78,7 @@ class ReplayControl:
 
 
 def find_moment(recording: Recording, text: str) -> Moment:
-    """The moment that a version or a time in RFC 3339 means. BadRequest."""
+    """The moment of a version, or of a time in RFC 3339. Raises BadRequest if it is neither."""
     moment = parse_moment(text)
     if moment.time is None:
         assert moment.version is not None
@@ -87,7 +87,7 @@ def find_moment(recording: Recording, text: str) -> Moment:
 
 
 def moment_at(recording: Recording, time: int) -> Moment:
-    """A time as a moment of the recording; after its end, the end. BadRequest before its first event."""
+    """The moment of a time; after the recording's end, the end. Raises BadRequest before its first event."""
     first, last = extent_of(recording)
     if time < first.time:
         raise BadRequest(
@@ -115,7 +115,7 @@ def written_moment(moment: Moment) -> str:
 
 
 def parse_speed(text: str) -> float:
-    """10, 10x, 0.5x or max. BadRequest."""
+    """Parse 10, 10x, 0.5x or max. Raises BadRequest if it is none of these."""
     if text == "max":
         return FULL_SPEED
     try:

@@ -1,8 +1,7 @@
 """Moves a replay along its recording: plays it at a speed, steps, and goes to any moment.
 
-Recorded events go to the feed of the server in the order and with the versions, times and users that they had; what
-watchers get is therefore the same in every replay. One event takes place at a time (`_lock`): whoever moves the
-replay waits for the others.
+Recorded events go to the feed of the server in their order, with their versions, times and users, so watchers get the
+same in every replay. Only one client moves the replay at a time (`_lock`); the others wait.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Player:
             self._start = Moment(view.floor, time_at(recording, view.floor))
         self._end = Moment(recording.end, time_at(recording, recording.end))
 
-    # What people ask for.
+    # Commands.
 
     def state(self) -> PlayerState:
         now = Moment(self._recording.position, self._clock.time)
@@ -99,7 +98,7 @@ class Player:
             self._wake()
 
     async def step(self, count: int = 1) -> None:
-        """Go forward by some events; one that plays is paused."""
+        """Go forward by some events; pauses a replay that plays."""
         self.pause()
         async with self._lock:
             while count > 0 and (batch := self._next(self._recording.end)[:count]):
@@ -156,7 +155,7 @@ class Player:
     # Playing.
 
     async def run(self) -> None:
-        """Play whenever that is requested, for ever."""
+        """Play whenever that is requested, until cancelled."""
         while True:
             changed = self._changed
             if not self.playing:
@@ -200,7 +199,7 @@ class Player:
             else:
                 with trio.move_on_after(min((batch[0].time - due) / 1e6 / speed, TICK)):
                     await changed.wait()
-                    return  # the move may have moved the clock: begin anew
+                    return  # the move may have changed the clock: start over
 
     def _end_reached(self) -> str:
         return (
@@ -208,7 +207,7 @@ class Player:
         )
 
     async def _ready(self, batch: list[Event], due: int) -> list[Event] | None:
-        """The events whose time has come, up to the one at which playing stops; None if it is paused meanwhile."""
+        """The events that are due, up to the one at which playing stops; None if it is paused while it waits."""
         ready = batch
         if batch[-1].time > due:
             ready = [event for event in batch if event.time <= due]
@@ -235,7 +234,7 @@ class Player:
         return self._ahead
 
     def _publish(self, events: list[Event]) -> None:
-        """Events take place: reads find them, watches get them."""
+        """Publish events: reads find them, watches get them."""
         last = events[-1]
         self._ahead = self._ahead[len(events) :]
         self._recording.position = last.offset
@@ -279,7 +278,7 @@ class ReplayClock:
 
 
 class ForkClock:
-    """The time of a copy that is written to: that of the fork, and from `start` on it passes at the replay's speed."""
+    """The time of a writable copy: that of the fork; after `start` it passes at the replay's speed."""
 
     def __init__(self, moment: int) -> None:
         self._time = moment
@@ -293,6 +292,6 @@ class ForkClock:
         self._speed, self._since = speed, time.monotonic()
 
     def advance_to(self, moment: int) -> None:
-        """It is at least this time."""
+        """Move the clock forward to a time, if it is behind."""
         if moment > self.now():
             self._time, self._since = moment, time.monotonic()

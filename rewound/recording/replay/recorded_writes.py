@@ -1,8 +1,8 @@
-"""What others wrote after the fork, written again into a copy: `rewound replay --writable --play`.
+"""Applies the recorded writes of others to a copy after the fork: `rewound replay --writable --play`.
 
-Each recorded event is applied as its user's write, with what it changed (`merged`) and without admission, which it
-passed when it was recorded. Objects keep the uids that they had. One that does not fit any more, because the object is
-gone or was created by another client, is reported, and the next one follows.
+Each recorded event is applied as a write of its user, with only its changes (`merged`) and without admission, which it
+passed when it was recorded. Objects keep their uids. An event that does not fit any more, because the object is gone or
+was created by another client, is reported and skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Whose recorded writes are left out: users or field managers; `*` is a wildcard."""
+    """The users or field managers whose recorded writes are left out; `*` is a wildcard."""
 
     without: tuple[str, ...] = ()
     server_writes: bool = True  # the server runs its own controllers: their recorded writes are left out too
@@ -69,7 +69,7 @@ def is_of_server(event: Event) -> bool:
 
 @dataclass(slots=True)
 class Applied:
-    """What became of the recorded events so far."""
+    """Statistics of the recorded events so far."""
 
     offsets: set[int] = field(default_factory=set)  # of the events in the copy
     skipped: list[Skipped] = field(default_factory=list)
@@ -134,7 +134,7 @@ class RecordedWrites:
             self._applied.offsets.add(one.event.offset)
 
     def _proposal(self, event: Event) -> Proposal | str:
-        """The write in the copy, why there is none, or "" if the object is so already."""
+        """The write to the copy, or why there is none, or "" if the object is already like that."""
         with self._store.journal.read() as view:
             row = view.get(event.type_id, event.namespace, event.name)
         if event.removed:
@@ -197,7 +197,7 @@ _ABSENT: Any = object()
 
 
 def merged(before: Object, after: Object, current: Object) -> Object:
-    """A recorded change on an object that has changed since: what the recording changed, and nothing else.
+    """Apply a recorded change to an object that has changed since: what the recording changed, and nothing else.
 
         before   {replicas: 3, image: a}      as recorded
         after    {replicas: 5, image: a}      as recorded
@@ -243,7 +243,7 @@ def _merge(before: Any, after: Any, current: Any) -> Any:
 
 
 def _managed_fields(before: list[Object], after: list[Object], current: list[Object]) -> list[Object]:
-    """Each manager's entry: as the recording changed it, otherwise as it is."""
+    """Merge managedFields: each manager's entry as the recording changed it, otherwise as it is."""
     old, new, here = ({_manager(one): one for one in entries} for entries in (before, after, current))
     result = dict(here)
     for manager in {**old, **new}:

@@ -1,4 +1,4 @@
-"""Puts a read-only replay together: the recording, its server, the player and its controls."""
+"""Runs a read-only replay: the recording, its server, the player and its controls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rewound.recording.replay.until import TypeNames, Until, check_fields, compi
 from rewound.server.extensions import NO_EXTENSIONS, Extensions
 
 FOR_EVER = 100 * 365 * 86400.0  # seconds
-# Webhooks of the recorded cluster are not there, and those that are there are not to be called: reviews pass admission.
+# Reviews pass admission, and webhooks of the recorded cluster must not be called, whether they exist or not.
 WEBHOOKS = "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 
 Ready = Callable[[Addresses, ReplayControl, Player], None]
@@ -40,7 +40,7 @@ class Plan:
 
 
 def replay_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
-    """Settings of a server that shows everything to every user who signs in: rights that were recorded do not count."""
+    """Settings of a server that shows everything to every authenticated user: recorded rights do not apply."""
     return settings(
         data_dir=data_dir,
         dialect=recording.dialect,
@@ -62,7 +62,7 @@ async def run_replay(
     stop: trio.Event,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> None:
-    """Serve a recording until `stop` is set. BadExpression."""
+    """Serve a recording until `stop` is set. Raises BadExpression if `until` is invalid."""
     program = compile_until(plan.until, recording)
     clock = ReplayClock()
     control: ReplayControl
@@ -98,7 +98,7 @@ def _start_at(recording: Recording, clock: ReplayClock, moment: Moment) -> None:
 
 
 def compile_until(text: str, recording: Recording) -> Program | None:
-    """None without an expression. BadExpression, also for one that never holds."""
+    """Compile an expression; None without one. Raises BadExpression, also if it can never hold."""
     if not text:
         return None
     program = compile_expression(text, NAMES[recording.dialect])
@@ -107,7 +107,7 @@ def compile_until(text: str, recording: Recording) -> Program | None:
 
 
 def described(store: Store, type_id: int) -> TypeNames:
-    """Names of a type, as the server serves it at present."""
+    """The names of a type, as the server serves it now."""
     for name, number in store.journal.types().items():
         if number == type_id:
             found = store.registry.current.stored_type(name)

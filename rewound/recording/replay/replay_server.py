@@ -66,7 +66,7 @@ class ReplayServer:
             nursery.cancel_scope.cancel()
 
     async def go_back(self, position: int) -> None:
-        """Show an earlier position: requests from now on read it, open watches end."""
+        """Go to an earlier position: later requests read it, open watches end."""
         assert self._nursery is not None
         before, later = self.instance, self._recording.position
         self._recording.position = position
@@ -127,7 +127,7 @@ NOT_RUNNING = Decision(Verdict.DENY, "this server replays a journal: its pods, s
 
 
 class NotRunningAuthorizer:
-    """Decides before all other authorizers, for administrators too."""
+    """Refuses connections to pods, services and nodes; comes before all other authorizers, also for administrators."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         if attributes.is_resource and attributes.subresource in _FORWARDED:
@@ -139,7 +139,7 @@ class NotRunningAuthorizer:
 
 
 class ReadOnlyAuthorizer(NotRunningAuthorizer):
-    """Refuses writes to a replay too."""
+    """Refuses writes to a replay, too."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         if attributes.is_resource and attributes.verb in _WRITES and not _is_review(attributes):

@@ -1,4 +1,4 @@
-"""Opens what is replayed: a data folder, the folder of its journal, or a file that `rewound journal export` wrote.
+"""Opens the source of a replay: a data folder, the folder of its journal, or a file of `rewound journal export`.
 
 None of them is changed. A folder is read where it is, also beside a server that writes to it: the recording ends with
 the newest event at this moment. A file is imported into a temporary folder first.
@@ -26,7 +26,7 @@ IMPORTED = "recording"  # folder of a file's journal
 def open_source(
     source: Path, temporary: Path, progress: RestoreProgress | None = None
 ) -> Iterator[Recording]:
-    """`temporary` is a folder for what a file has. JournalError, OSError."""
+    """Open a source; a file is imported into `temporary`. Raises JournalError or OSError."""
     recording = Recording.open_folder(_journal_of(source, temporary, progress))
     try:
         yield recording

@@ -7,7 +7,7 @@
 All of them are of type dyn. An expression that cannot be evaluated, because a field is missing, does not hold. The
 result must be a bool.
 
-`check_fields` refuses one that names a field which no kind of the recording has: it would never hold, and the replay
+`check_fields` refuses an expression with a field that no kind of the recording has: it would never hold, and the replay
 would play to its end.
 """
 
@@ -53,7 +53,7 @@ EVENT_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TypeNames:
-    """What a type is called in the API; kind and apiVersion are empty for one that is not served."""
+    """The names of a type in the API; kind and apiVersion are empty if it is not served."""
 
     resource: str
     group: str
@@ -66,11 +66,11 @@ Before = Callable[[Event], bytes | None]  # the object before an event
 
 
 class BadExpression(Exception):
-    """The text says where the expression is wrong."""
+    """An expression is invalid; the text says where."""
 
 
 def compile_expression(text: str, names: Names, variables: tuple[str, ...] = VARIABLES) -> Program:
-    """BadExpression."""
+    """Compile an expression. Raises BadExpression if it is invalid or not a bool."""
     expression = parse(text)
     if isinstance(expression, Problems):
         raise BadExpression(f"{text!r} is no expression: {expression}")
@@ -86,7 +86,7 @@ def compile_expression(text: str, names: Names, variables: tuple[str, ...] = VAR
 
 
 class Until:
-    """Whether an expression holds for an event, and why it did not hold for any, as far as that is known."""
+    """Evaluates an expression for events, and remembers why it could not be evaluated."""
 
     def __init__(self, program: Program, described: Described, before: Before) -> None:
         self._program = program
@@ -112,7 +112,7 @@ class Until:
         return result is True
 
     def never_held(self) -> str:
-        """What to say at the end."""
+        """The message at the end if it never held."""
         text = f"the expression held for none of {self._tried:,} events"
         if not self._failed:
             return text
@@ -120,7 +120,7 @@ class Until:
 
 
 def _object(body: bytes, names: TypeNames) -> dict[str, Any]:
-    """As clients get it: stored objects have no kind, and those of built-in kinds no apiVersion."""
+    """The object as clients get it: stored objects have no kind, and those of built-in kinds no apiVersion."""
     return {"apiVersion": names.api_version, "kind": names.kind, **orjson.loads(body)}
 
 
@@ -160,7 +160,7 @@ class KindShape:
 
 
 def shapes_of(recording: Journal) -> list[KindShape]:
-    """The kinds of a recording with what their objects hold, by the definitions at its end."""
+    """The kinds of a recording and the fields of their objects, by the definitions at its end."""
     names = NAMES[recording.dialect]
     known = {
         one.type_name: (one.kind, one.fields)
@@ -197,7 +197,7 @@ class _CustomObject(_Versions):
 
 
 def check_fields(text: str, recording: Journal) -> None:
-    """BadExpression if the expression has a field that no event, or no object of its kinds, can have."""
+    """Raises BadExpression if the expression has a field that no event, or no object of its kinds, can have."""
     expression = parse(text)
     assert not isinstance(expression, Problems), "it was compiled before"
     try:
@@ -210,7 +210,7 @@ Known = Mapping[str, list[Shape]]  # variables of macros: what each may hold, by
 
 
 def _check(node: Node, kinds: list[KindShape], variables: Known) -> None:
-    """Walks the operators that decide for which kinds a part of the expression is evaluated."""
+    """Walk the operators that decide for which kinds a part of the expression is evaluated."""
     if isinstance(node, Call) and node.function == "_&&_":
         conjuncts = list(_conjuncts(node))
         for one in conjuncts:
@@ -266,7 +266,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def _shapes(node: Node, kinds: list[KindShape], variables: Known) -> list[Shape]:
-    """What the value of a node may hold, for each kind. BadExpression for a field that none has."""
+    """The possible shapes of a node's value, for each kind. Raises BadExpression for a field that none has."""
     anything: list[Shape] = [_ANYTHING] * len(kinds)
     match node:
         case Identifier():
@@ -334,7 +334,7 @@ _EVENT: Final = {"type": "object", "properties": {name: {"type": "string"} for n
 
 
 def _member(shape: Shape, name: str) -> Shape:
-    """What a field holds; None if there is no such field."""
+    """The shape of a field; None if there is no such field."""
     if isinstance(shape, _CustomObject) and name in ("apiVersion", "kind", "metadata"):
         return OBJECT_META if name == "metadata" else STRING
     if isinstance(shape, _Versions):
@@ -370,7 +370,7 @@ def _is_open(schema: dict[str, Any]) -> bool:
 
 
 def _item(shape: Shape) -> Shape:
-    """What an item of a list or a value of a map holds; of a map in a macro, a key, which holds nothing."""
+    """The shape of a list's items or a map's values; in a macro over a map it is a key, which has no fields."""
     if isinstance(shape, _Versions):
         return _Versions([one for version in shape if (one := _item(version)) is not None]) or None
     if isinstance(shape, ListOf):
@@ -395,7 +395,7 @@ def _members(shape: Shape) -> Iterable[str]:
 
 
 def cel_value(raw: Any) -> Any:
-    """A value of JSON as CEL has it."""
+    """Convert a JSON value to CEL."""
     if raw.__class__ is dict:
         return MapValue([(key, cel_value(value)) for key, value in raw.items()])
     if raw.__class__ is list:

@@ -1,7 +1,7 @@
-"""A writable replay: an ordinary server on a copy of the journal that begins at a moment of it.
+"""A writable replay: an ordinary server on a copy of the journal up to some moment.
 
-Controllers, clients and the server write to the copy; recorded events of others may go on meanwhile
-(`recorded_writes`). At the end, `Comparison` says how it differs from what happened.
+Controllers, clients and the server write to the copy, and the recorded writes of others may be applied to it
+(`recorded_writes`). At the end, `Comparison` says how it differs from the recording.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def fork_settings(recording: Recording, data_dir: Path, settings: type[Settings]
 def make_copy(
     recording: Recording, plan: WritablePlan, data_dir: Path, progress: CopyProgress | None = None
 ) -> None:
-    """Create the journal of the copy. JournalExists if the folder has one."""
+    """Create the journal of the copy. Raises JournalExists if the folder has one."""
     with recording.read_all() as view:
         fork(view, data_dir / "journal", plan.at.version, progress)
     recording.position = plan.at.version
 
 
 class Progress:
-    """How far a writable replay is, and `/debug/rewound/replay`, by which clients see it and begin to play."""
+    """The progress of a writable replay, and `/debug/rewound/replay`, where clients read it and start playing."""
 
     def __init__(self, plan: WritablePlan) -> None:
         self.plan = plan
@@ -105,7 +105,7 @@ class Progress:
         }
 
     async def finish(self, stop: trio.Event) -> None:
-        """The replay has done what it was to do."""
+        """End the replay, which has done everything."""
         if self.before_stop is not None:
             await self.before_stop()
         stop.set()
@@ -131,7 +131,7 @@ async def run_writable(
     stop: trio.Event,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> Comparison:
-    """Serve the copy, which `make_copy` has made, until `stop` is set; returns how it differs. BadExpression."""
+    """Serve the copy of `make_copy` until `stop` is set; returns how it differs. Raises BadExpression."""
     plan, applied = progress.plan, progress.applied
     program = compile_until(plan.until, recording)
     clock, ending = ForkClock(plan.at.time or recording.time), _Ending()
@@ -206,7 +206,7 @@ async def _play(
 
 
 async def _settle(store: Store, progress: Progress, ending: _Ending, stop: trio.Event) -> None:
-    """Stop when no client has written for a while; without recorded writes, the first one is waited for."""
+    """Stop when no client has written for a while; without recorded writes, wait for the first write."""
     plan, applied = progress.plan, progress.applied
     assert plan.settle is not None
     written = trio.Event()
@@ -238,7 +238,7 @@ async def _time_out(progress: Progress, ending: _Ending, stop: trio.Event) -> No
 
 
 class _WatchNotice(NotRunningAuthorizer):
-    """Notices the first watch of a client, too."""
+    """An authorizer that only notices the first watch of a client."""
 
     def __init__(self, watched: trio.Event) -> None:
         self._watched = watched

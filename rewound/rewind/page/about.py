@@ -1,4 +1,4 @@
-"""What the page shows the journal of: a name that people know it by, and where it comes from."""
+"""Describes the journal for the page: a name that people recognize, and where the journal comes from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rewound.release import RELEASE
 _RECORDING: Final = "recording.json"
 # Names that say nothing: the folder around has a better one.
 _COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
-# As our own commands make them up with `tempfile`.
+# Temporary names that our own commands choose with `tempfile`.
 _TEMPORARY: Final = re.compile(r"rewound-([a-z]+-)?[a-z0-9_]{8}")
 _ENDINGS: Final = (".gz", ".journal", ".json")
 
@@ -47,7 +47,7 @@ class About:
 
 
 def _name(path: Path) -> str:
-    """That of a folder or file, or of the folder around it if that says more; empty if neither says anything."""
+    """The name of a folder or file, or of its parent if that says more; empty if neither says anything."""
     path = path.resolve()
     name = path.name
     if not path.is_dir():
@@ -58,7 +58,7 @@ def _name(path: Path) -> str:
 
 
 def _recording(source: Path) -> dict[str, str]:
-    """Which server was recorded, and from which version on it is exact; empty if it was none, or cannot be read."""
+    """The recorded server, and the first version that is exact; empty if this is not a recording, or cannot be read."""
     folder = source.parent if source.name == "journal" else source
     try:
         found = orjson.loads((folder / _RECORDING).read_bytes())

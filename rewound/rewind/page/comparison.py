@@ -1,4 +1,4 @@
-"""Two moments compared, for the page: objects that were added, removed and changed between them."""
+"""Compares two moments for the page: objects that were added, removed and changed between them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ComparisonReader:
         self._now = now
 
     async def read(self, context: RequestContext, visible: VisibleTypes) -> Document:
-        """BadRequest, Expired."""
+        """Compare the moments of a request. Raises BadRequest or Expired."""
         given, until = parameters.moment_of(context, "from"), parameters.moment_of(context, "to")
         sought, limit = parameters.filter_of(context), parameters.limit_of(context)
         token = context.parameters.first("continue")
@@ -166,7 +166,7 @@ def _order(visible: VisibleTypes, one: Compared) -> tuple[int, str, str, int]:
 def _items(
     journal: Journal, found: list[Compared], visible: VisibleTypes
 ) -> LongWork[tuple[list[Document], int]]:
-    """Documents, and of how many; fewer if the objects are large."""
+    """The documents of a page, and of how many objects; fewer if the objects are large."""
     items: list[Document] = []
     size = done = 0
     for one in found:

@@ -1,9 +1,9 @@
-"""The events of a timeline, page by page, and those that are still to come.
+"""Serves the events of a timeline: pages of them, and long polls for new ones.
 
-A client that follows the journal asks for events after the last version that it has seen, and for how long to wait if
-there is none. The response begins at once and its body follows with the first event: a client that waits uses no seat
-of flow control. Instead, it is bounded how many wait, and how often each looks for events while others write what its
-user does not see.
+A client that follows the journal requests the events after the last version that it has seen, and says how long to wait
+if there are none. The response begins at once and its body follows with the first event: a client that waits uses no
+seat of flow control. Instead, the number of waiting requests is bounded, and how often each looks for events while
+others write objects that its user may not see.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from rewound.rewind.page.visibility import VisibleTypes, seen_tracks
 from rewound.rewind.parameters import offset_in, token_of
 from rewound.rewind.turns import run_in_turns
 
-MAX_BYTES: Final = 4 << 20  # contents in one page, which ends early then
+MAX_BYTES: Final = 4 << 20  # bytes of contents after which a page ends early
 MAX_WAITING: Final = 200  # requests
 MAX_WAITING_OF_USER: Final = 20  # a tab of a browser has one
-# Seconds between two looks of a request that has found nothing; each time twice as long.
+# Seconds between two looks of a request that has found nothing; doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 _TOGETHER: Final = 50  # documents made in one step
-# Shown to those who may read the history.
+# Fields for users who may read the history.
 _WRITER = ("user", "fieldManager", "reason", "guessed", "userGuessed")
 
 Document = dict[str, Any]
@@ -114,7 +114,7 @@ class EventReader:
         self._waiting: Counter[str] = Counter()  # requests, by user
 
     def query(self, context: RequestContext, visible: VisibleTypes) -> Query:
-        """What a request asks for: `from` and `to` are inclusive. BadRequest."""
+        """Parse a request: `from` and `to` are inclusive. Raises BadRequest."""
         first = parameters.moment_of(context, "from")
         last = parameters.moment_of(context, "to")
         wanted = Query(
@@ -173,10 +173,10 @@ class EventReader:
         return Page(items, following, searched, size, indexed)
 
     async def _scan(self, wanted: Query, span: Range) -> tuple[Found, Document | None]:
-        """The events of a range, and whether all updates are known that changed status only."""
+        """The events of a range, and whether it is known of all updates if they changed status only."""
         left_out, indexed = await self._index.updates_of_status(wanted.sought)
         index = self._index.timeline
-        low = index.low  # more may be read meanwhile
+        low = index.low  # more may be read while this waits
         tracks = await run_in_turns(seen_tracks(index.tracks(), wanted.visible))
         found = await run_in_turns(
             scan(
@@ -204,7 +204,7 @@ class EventReader:
         text: TextIndex | None = None,
         note: Callable[[Event], None] | None = None,
     ) -> Found:
-        """The events of a range that have words. With `note`, which gets each of them, hits have none. NoIndex."""
+        """The events of a range that match words. With `note`, call it with each and return none. Raises NoIndex."""
         text = text or await self._index.text()
         left_out = None if wanted.sought.status else await self._index.status_only(text)
         expression = self._index.expression(wanted.visible.groups(), wanted.sought)
@@ -226,14 +226,14 @@ class EventReader:
     def waiting(
         self, user: str, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
     ) -> Response:
-        """The response with the next events, or with none when the time is over. TooManyRequests."""
+        """The response with the next events, or none at a timeout. Raises TooManyRequests if too many wait."""
         if self._waiting[user] >= MAX_WAITING_OF_USER or self._waiting.total() >= MAX_WAITING:
             raise TooManyRequests("too many requests wait for events already, please try again without wait")
         later = replace(wanted, after=empty.upto)
         return Response(200, b"", parts=_Later(self, user, later, empty, seconds, document))
 
     async def next_events(self, wanted: Query, page: Page) -> Page:
-        """Wait for an event that the caller sees."""
+        """Wait for an event that the caller may see."""
         if not wanted.visible.types:
             await trio.sleep_forever()
         pause = FIRST_PAUSE
@@ -246,7 +246,7 @@ class EventReader:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def next_events_or_stop(self, user: str, wanted: Query, page: Page, seconds: int) -> Page:
-        """The same, but not longer than some seconds, and not longer than the server runs."""
+        """Like `next_events`, for at most so many seconds, and only while the server runs."""
         self._waiting[user] += 1
         try:
             return await self._look_for(wanted, page, seconds)
@@ -272,7 +272,7 @@ class EventReader:
 
 
 class _Later:
-    """The body of a response that waits: one part."""
+    """The body of a long poll: one part."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ def _checked(
     note: Callable[[Event], None] | None,
     event: Event,
 ) -> Hit | None:
-    """An event that has the words, if the caller sees it and its filter matches. `tracks`: one for each scope."""
+    """An event that matches words, if the caller may see it and the filter matches it. `tracks`: one for each scope."""
     scope, change = scope_of(event), change_of(event)
     track = tracks.get(scope)
     if track is None:
@@ -340,7 +340,7 @@ def _documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> Lon
 
 
 def _add_before(journal: Journal, hits: list[Hit], items: list[Document]) -> LongWork[int]:
-    """Add to each item the content before it, if it is still in the journal; the bytes of all of them."""
+    """Add to each item the content before it, if it is still in the journal; returns the bytes of all of them."""
     size = 0
     for hit, item in zip(hits, items, strict=True):
         assert hit.event is not None, "the scan reads events"
@@ -352,7 +352,7 @@ def _add_before(journal: Journal, hits: list[Hit], items: list[Document]) -> Lon
 
 
 def _summaries(journal: Journal, hits: list[Hit], visible: VisibleTypes) -> LongWork[list[Document | None]]:
-    """What each event changed; None for deletions. Of fewer events, if they are large."""
+    """Summaries of what events changed; None for deletions. Of fewer events, if they are large."""
     found: list[Document | None] = []
     size = 0
     for hit in hits:

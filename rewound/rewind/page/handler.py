@@ -1,4 +1,4 @@
-"""Serves the page about the journal, and what it reads.
+"""Serves the page about the journal, and the timeline that it reads.
 
     GET /debug/journal/                                  the page: files without data, without authentication
     GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
@@ -8,8 +8,8 @@
     GET /apis/rewound.cluster.io/v1/timeline/refused     requests that the recorded server refused
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
-All but the first respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
-that the page shows are ordinary requests: lists and objects with `?at=`, history and blame.
+All but the first are open to every user who may read discovery, and return what that user may list (`visibility.py`).
+Everything else on the page comes from ordinary requests: lists and objects with `?at=`, history and blame.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from rewound.rewind.page.refused import visible_refused
 from rewound.rewind.page.visibility import Visibility, VisibleTypes
 from rewound.rewind.turns import LARGE, run_in_turns
 
-# Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.
+# Cells of one timeline: each takes some ten bytes, and a page should stay far below two megabytes.
 MAX_CELLS: Final = 60_000
 MAX_ROWS: Final = 300
 _MANY_CELLS: Final = 5_000  # more of them are written in a thread
@@ -91,7 +91,7 @@ class JournalPage:
         self._objects = ObjectReader(journal, self._indexes, self._events)
         self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
         self._recording = about.replayed or about.data_dir
-        self._refused_reads = trio.CapacityLimiter(1)  # one after the other: they read a whole file
+        self._refused_reads = trio.CapacityLimiter(1)  # one at a time: each reads a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
@@ -113,12 +113,12 @@ class JournalPage:
         parameters.refuse_token(context)
         return await serve(context)
 
-    async def _sight(self, context: RequestContext) -> VisibleTypes:
+    async def _visible_types(self, context: RequestContext) -> VisibleTypes:
         types, namespaces = parameters.types_of(context), parameters.namespaces_of(context)
         return await self._visibility.of(context.user, self._registry.current, types, namespaces)
 
     async def _list_types(self, context: RequestContext) -> Response:
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         items = [seen.document() for seen in visible.types.values()]
         document = {
             "kind": "TimelineTypes",
@@ -134,7 +134,7 @@ class JournalPage:
     async def _timeline(self, context: RequestContext) -> Response:
         span = parameters.span_of(context, self._now())
         by, sought = parameters.grouping_of(context), parameters.filter_of(context)
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         await self._update()
         index = self._index
         width = bucket_width(span.end - span.start, parameters.buckets_of(context))
@@ -187,14 +187,14 @@ class JournalPage:
         return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
 
     def _reading(self, visible: VisibleTypes) -> Document:
-        """Which events are not in the index of the timeline yet: those before a version. As `_ends`."""
+        """The version before which events are not in the timeline's index yet, as a document like `_ends`."""
         index = self._index
         if index.complete or not visible.types:
             return {}
         return {"reading": {"from": str(index.low + 1)}}
 
     async def _count_found_events(self, rows: _Rows, edges: list[int], wanted: Query, text: TextIndex) -> int:
-        """Count the newest events that have words, and that a filter matches; as `_count_matching`."""
+        """Count the newest events that match words and a filter; returns the same as `_count_matching`."""
         cells_of = {track.scope: cells for cells, tracks in rows.values() for track in tracks}
 
         def note(event: Event) -> None:
@@ -212,7 +212,7 @@ class JournalPage:
         sought: Filter,
         left_out: LeftOut | None,
     ) -> int:
-        """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
+        """Count the newest events that match a filter; returns the version down to which it searched, 0 for all."""
         cells_of = {track.scope: cells for cells, tracks in rows.values() for track in tracks}
         tracks = [track for _, some in rows.values() for track in some]
         found = await run_in_turns(
@@ -233,7 +233,7 @@ class JournalPage:
 
     async def _list_objects(self, context: RequestContext) -> Response:
         span = parameters.span_of(context, self._now())
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         await self._update()
         reading = self._reading(visible)
         found = await self._objects.read(context, visible, span)
@@ -254,13 +254,13 @@ class JournalPage:
         return await self._respond(context, document, 200 * len(found.items))
 
     async def _compare(self, context: RequestContext) -> Response:
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         found = await self._comparison.read(context, visible)
         document = {"kind": "TimelineComparison", **self._ends(visible), **found}
         return await self._respond(context, document, 300 * len(found["items"]))
 
     async def _list_refused(self, context: RequestContext) -> Response:
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         span, sought = parameters.whole_span_of(context), parameters.filter_of(context)
         read = partial(visible_refused, self._recording, visible, span, sought, parameters.limit_of(context))
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
@@ -268,7 +268,7 @@ class JournalPage:
         return await self._respond(context, document, 500 * len(items))
 
     async def _list_events(self, context: RequestContext) -> Response:
-        visible = await self._sight(context)
+        visible = await self._visible_types(context)
         wait = parameters.wait_of(context)
         if wait and parameters.is_descending(context):
             raise BadRequest("wait: needs order=ascending")
@@ -293,7 +293,7 @@ class JournalPage:
         }
 
     def _ends(self, visible: VisibleTypes) -> Document:
-        """What the journal has, and the time of the server. Who sees no type learns no versions either."""
+        """The versions that the journal has, and the server's time. A user who may see no type gets no versions."""
         index, times = self._index, self._index.times
         ends: Document = {"apiVersion": API_VERSION, "now": self._now()}
         if visible.types and index.upto > index.start:
@@ -302,7 +302,7 @@ class JournalPage:
         return ends
 
     async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
-        """`size` is about that of the document."""
+        """Respond with a document of about `size` bytes."""
         body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
         response = await render.respond(context, body)
         if len(response.body) > SMALL:
@@ -364,7 +364,7 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(rows: _Rows) -> _Fitted:
-    """The rows with the most events, in the order of their names, with buckets so wide that they fit a response."""
+    """The rows with the most events, sorted by name, with buckets wide enough to fit a response."""
     busiest = sorted(
         ((key, cells) for key, (cells, _) in rows.items() if cells.total), key=lambda one: -one[1].total
     )
@@ -398,7 +398,7 @@ _HEADERS: Final = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    # The browser asks each time whether a file has changed: after an update, no old script meets a new page.
+    # The browser revalidates files each time: after an update, no old script meets a new page.
     (b"cache-control", b"no-cache"),
 ]
 
@@ -411,7 +411,7 @@ class _File(NamedTuple):
 
 @cache
 def files() -> dict[str, _File]:
-    """By the part of the path after the folder; the page itself has an empty one."""
+    """The files by the part of the path after the folder, which is empty for the page itself."""
     found = {}
     for path in sorted(_FOLDER.iterdir()):
         if path.suffix in _TYPES:
@@ -428,7 +428,7 @@ def serve_file(context: RequestContext) -> Response:
     They hold no data, so every client that can connect gets them: the page must be loaded before its user can
     sign in. A path is looked up among the names of the files, so no path leads anywhere else.
 
-    A file, or a redirect to the page. NoSuchPath.
+    Responds with a file, or a redirect to the page. Raises NoSuchPath.
     """
     if context.request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(("GET", "HEAD"))

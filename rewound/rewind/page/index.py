@@ -1,8 +1,8 @@
-"""What the page reads from: the index of the timeline and that of words, read on demand and stored in one file.
+"""The indexes of the page: the timeline's and that of words, built on demand and stored in one file.
 
 Nothing is read before the first request. The first timeline waits a short time for the newest events; a task reads
-on, the older ones and then all words, and ends when it has them. Requests that need words wait for those of
-the newest events. One that finds no index (no FTS5, no room on the disk) has an error; all others go on without it.
+the older ones and then all words, and ends when it has them. Requests that need words wait for those of the newest
+events. If there is no index of words (no FTS5, no room on the disk), they get an error; all others work without it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from rewound.rewind.turns import run_in_turns
 logger = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 0.3  # seconds that the first requests wait for older events
-_STRETCH: Final = 0.05  # seconds of reading older events, after which a request has its turn
-_REST: Final = (
-    5.0  # seconds: a page that follows asks all the time, and a batch of few events costs as a large one
-)
+_STRETCH: Final = 0.05  # seconds of reading older events, then a request gets its turn
+_REST: Final = 5.0  # seconds: a page that follows polls often, and a small batch costs as much as a large one
 _PAUSE: Final = 60.0  # seconds until the next attempt, after an error of the disk
 _NEWEST_BATCHES: Final = 2  # that a search waits for
 _LOOKS, _MOMENT = (
@@ -60,7 +58,7 @@ class PageIndex:
         self._start = start
         self._stop = stop
         self.timeline = TimelineIndex(journal)
-        self.updating = trio.Lock()  # held by whoever changes the timeline's index
+        self.updating = trio.Lock()  # held while the timeline's index changes
         self._opening, self._indexing = trio.Lock(), trio.Lock()
         self._first_look: float | None = None  # until when requests wait for older events
         self._file: IndexFile | None = None
@@ -79,14 +77,14 @@ class PageIndex:
         self._asked.set()
 
     async def update_all(self) -> None:
-        """The same with all older events."""
+        """Bring the timeline's index up to date, with all older events."""
         await self._open()
         async with self.updating:
             await run_in_turns(self.timeline.update())
         self._asked.set()
 
     async def text(self) -> TextIndex:
-        """The index of words, with those of the newest events. NoIndex."""
+        """The index of words, with those of the newest events. Raises NoIndex."""
         await self.update()
         with self._refusing():
             text, file = self._usable(), self._file
@@ -98,7 +96,7 @@ class PageIndex:
             return text
 
     async def _has_newest(self, text: TextIndex, file: IndexFile) -> bool:
-        """Index the newest events; False if another process does so now."""
+        """Index the newest events; returns False if another process is doing so."""
         async with self._indexing:
             await run_in_turns(text.refresh())
             if not self._is_behind(text):
@@ -113,21 +111,21 @@ class PageIndex:
             return True
 
     async def status_only(self, text: TextIndex) -> LeftOut:
-        """Which updates changed status only, as far as events have words. NoIndex."""
+        """The updates that changed status only, as far as words are indexed. Raises NoIndex."""
         with self._refusing():
             async with self._indexing:
                 await run_in_turns(text.statuses.refresh(self.timeline.start))
         return text.statuses.of
 
     async def updates_of_status(self, sought: Filter) -> tuple[LeftOut | None, dict[str, str] | None]:
-        """Which updates a filter leaves out, and how far these are known, if not all are. NoIndex."""
+        """The updates that a filter leaves out, and how far these are known if not all are. Raises NoIndex."""
         if sought.status:
             return None, None
         text = await self.text()
         return await self.status_only(text), self.indexed(text)
 
     async def search(self, steps: LongWork[T]) -> T:
-        """What these steps find in the file. NoIndex."""
+        """Run a search in the file. Raises NoIndex."""
         with self._refusing():
             return await run_in_turns(steps)
 
@@ -140,13 +138,13 @@ class PageIndex:
             raise NoIndex(str(error)) from None
 
     def expression(self, seen: list[Seen], sought: Filter) -> str:
-        """What finds the terms of a filter among the events that a caller sees; empty if that is nothing."""
+        """The search expression for a filter among the events that a caller may see; empty if it sees none."""
         with self._journal.read() as view:
             written = view.written_types()
         return restricted(narrowed(sought), seen, written, sought.verb.wanted)
 
     def indexed(self, text: TextIndex) -> dict[str, str] | None:
-        """Which events have words, as long as that is not all."""
+        """The events whose words are indexed, as long as that is not all."""
         covered, index = text.covered or Covered(self.timeline.upto, self.timeline.upto), self.timeline
         if covered.low <= index.start and covered.high >= index.upto:
             return None
@@ -195,7 +193,7 @@ class PageIndex:
         return self._text
 
     def _describe(self, type_id: int) -> str:
-        """How people call a type."""
+        """The names of a type that people use."""
         catalog = self._registry.current
         if self._named is None or self._named[0] is not catalog:
             names = {number: name for name, number in self._journal.types().items()}
@@ -207,7 +205,7 @@ class PageIndex:
     # The task.
 
     async def run(self) -> None:
-        """Read what requests did not wait for, from the first request until the server stops."""
+        """Build the rest of the indexes, from the first request until the server stops."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read_when_asked)
@@ -227,7 +225,7 @@ class PageIndex:
                 await self._read_words()
             except Unavailable as error:
                 self._give_up(error)
-            except Exception:  # the journal is damaged: whoever asks for that part learns it
+            except Exception:  # the journal is damaged: a request for that part reports it
                 logger.exception("the index of the journal's page could not be read to its end")
             await trio.sleep(_REST)
 

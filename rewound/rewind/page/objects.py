@@ -1,7 +1,7 @@
 """Lifelines for the page: objects as bars from create to delete, with their phases, dependents below their owners.
 
-The order of all lives of a range is remembered for the few ranges that were asked for last: the pages of one answer,
-and a look back, cost what their rows cost.
+The order of all lives of a range is cached for the few ranges that were requested last: further pages cost only their
+rows.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ _ORDERS: Final = ("descending", "ascending")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Times in microseconds since 1970: from `start` up to, but without, `end`."""
+    """A range of times in microseconds since 1970; `end` is exclusive."""
 
     start: int
     end: int
 
 
 def refuse_token(context: RequestContext) -> None:
-    """A token in a URL would be in logs and histories: refuse it, so that it does not become a habit."""
+    """Refuse a token in the URL, where it would end up in logs and histories."""
     for name in ("token", "access_token"):
         if context.parameters.first(name) is not None:
             raise BadRequest(f"{name}: tokens are not accepted in a URL: send the header Authorization")
@@ -54,7 +54,7 @@ def span_of(context: RequestContext, now: int) -> Span:
 
 
 def whole_span_of(context: RequestContext) -> Span:
-    """From the beginning to the end, unless `from` or `to` say otherwise."""
+    """The range of `from` and `to`; by default from the beginning to the end."""
     return Span(_time(context, "from", 0), _time(context, "to", 1 << 62))
 
 
@@ -77,7 +77,7 @@ def buckets_of(context: RequestContext) -> int:
 
 
 def limit_of(context: RequestContext, default: int = DEFAULT_LIMIT) -> int:
-    """A limit above the largest one means that."""
+    """The limit, at most the largest one."""
     value = context.parameters.integer("limit")
     if value is not None and value < 1:
         raise BadRequest(f"limit: Invalid value: {value}: must be at least 1")
@@ -114,7 +114,7 @@ def _choice(context: RequestContext, name: str, choices: tuple[str, ...]) -> str
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page of rows begins, in the order that the events after `first` and up to `last` give."""
+    """Where a page of rows begins, in the order by the events after `first` and up to `last`."""
 
     at: int
     first: int
@@ -160,7 +160,7 @@ def filter_of(context: RequestContext) -> Filter:
 
 
 def _terms(context: RequestContext) -> str:
-    """What the text `q` means to the index of words; empty without one."""
+    """The terms of the text `q`, for the index of words; empty without one."""
     text = (context.parameters.first("q") or "").strip()
     if len(text) > _MAX_LENGTH:
         raise BadRequest(f"q: must not have more than {_MAX_LENGTH} characters")
@@ -171,7 +171,7 @@ def _terms(context: RequestContext) -> str:
 
 
 def _patterns(context: RequestContext, name: str, most: int) -> Patterns:
-    """A value that begins with `!` excludes."""
+    """Parse patterns; one that begins with `!` excludes."""
     values = [value for value in context.parameters.all(name) if value]
     if any(len(value) > _MAX_LENGTH for value in values):
         raise BadRequest(f"{name}: must not have more than {_MAX_LENGTH} characters")

@@ -1,7 +1,7 @@
-"""Requests that a recorded server refused: the file beside the journal of a recording, and what callers see of it.
+"""Reads the requests that a recorded server refused, from the file beside a recording, as far as a caller may see them.
 
 `rewound record --audit-log` and `rewound import audit` write it (`recording.record.refused`): JSON lines, oldest first.
-Readers take what is there: a line that is cut short, after a crash, is left out.
+A line that was cut short by a crash is skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EMPTY: Final = {**dict.fromkeys(_TEXTS, ""), "code": 0}
 
 
 def refused_file(place: Path) -> Path:
-    """Of a data folder, or beside a file that was exported from one."""
+    """The file of a data folder, or beside a file that was exported from one."""
     return place / FILE if place.is_dir() else place.with_name(f"{place.name}.{FILE}")
 
 
@@ -60,7 +60,7 @@ def refused_in(place: Path) -> Iterator[Document]:
 
 
 def _manager(found: Document) -> Document:
-    """Of a file of an earlier release, which has only the user agent: what a server makes of it."""
+    """The field manager; in files of earlier releases, which lack it, derived from the user agent as a server does."""
     agent = found.get("userAgent")
     return {"manager": agent.partition("/")[0]} if isinstance(agent, str) else {}
 
@@ -68,7 +68,7 @@ def _manager(found: Document) -> Document:
 def visible_refused(
     place: Path, visible: VisibleTypes, span: Span, sought: Filter, limit: int
 ) -> list[Document]:
-    """The newest ones first. They name users, so the caller must see who wrote events of the type, too.
+    """Refused requests, newest first. They name users, so the caller must be allowed to see the authors of the type.
 
     A file may have megabytes: call it in a thread.
     """

@@ -1,11 +1,11 @@
-"""Which events a caller sees: those of types that it may list, in all namespaces or in those that it names.
+"""Decides which events a caller may see: those of types that it may list, in all namespaces or in those that it names.
 
 list on the type             its events: version, time, verb, name and contents
 rewind on secrets            also needed for Secrets, as for all of their past
 get on RESOURCE/history      who wrote them, with which field manager and for which reason
 
-As with lists, all namespaces at once need the right in all of them. Who has it in some has to name these: looking
-for rights in each of thousands of namespaces would be thousands of decisions per request, perhaps of a webhook.
+As with lists, all namespaces at once need the right in all of them. A user who has it in some has to name these:
+checking each of thousands of namespaces would be thousands of decisions per request, perhaps by a webhook.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING: Final = Patterns()
 
 @dataclass(frozen=True, slots=True)
 class SeenType:
-    """A type whose events a caller sees, at least in one namespace."""
+    """A type whose events a caller may see in at least one namespace."""
 
     name: str  # RESOURCE[.GROUP]
     definition: Definition
@@ -56,12 +56,12 @@ class SeenType:
 
     @property
     def is_secret(self) -> bool:
-        """Whether values are not shown, to nobody."""
+        """Whether values are masked, for every caller."""
         return self.definition.type_name == SECRETS
 
     @property
     def accepted_names(self) -> set[str]:
-        """As users write it, like on the command line: `deploy`, `deployment`, `deployments.apps`."""
+        """The names that users may write: `deploy`, `deployment`, `deployments.apps`."""
         definition = self.definition
         names = {definition.plural, definition.kind.lower(), definition.names.singular}
         names |= {name.lower() for name in definition.names.short_names}
@@ -72,7 +72,7 @@ class SeenType:
 
 
 class VisibleTypes:
-    """What one caller sees with one request."""
+    """The types and namespaces that one request may see."""
 
     def __init__(self, excluded: Patterns = NOTHING) -> None:
         self.types: dict[int, SeenType] = {}
@@ -85,7 +85,7 @@ class VisibleTypes:
 
     @property
     def key(self) -> object:
-        """Equal for callers and filters that see the same tracks, and of the same of them the users."""
+        """A key that is equal for callers and filters that see the same tracks, and users of the same tracks."""
         return self._excluded, frozenset(self._scopes.items())
 
     def sees(self, track: Track) -> bool:
@@ -95,7 +95,7 @@ class VisibleTypes:
         return not self._excluded or not track.namespace or self._excluded.matches(track.namespace)
 
     def groups(self) -> list[Seen]:
-        """The same for the index of words: types that are seen in the same namespaces."""
+        """The visible types grouped by their namespaces, for the index of words."""
         namespaces: dict[tuple[int, bool], set[str | None]] = {}
         for (type_id, namespace), users in self._scopes.items():
             namespaces.setdefault((type_id, users), set()).add(namespace)
@@ -110,7 +110,7 @@ class VisibleTypes:
         return scopes.get((track.type_id, ALL)) or scopes.get((track.type_id, track.namespace), False)
 
     def shows_users_in(self, type_id: int, namespace: str) -> bool:
-        """The same for a place that may have no events, unless the filter leaves the namespace out."""
+        """Whether users of a type and namespace are shown, even without events there; not if the filter excludes it."""
         scopes = self._scopes
         if not (scopes.get((type_id, ALL)) or scopes.get((type_id, namespace), False)):
             return False
@@ -148,8 +148,10 @@ class _Kinds:
         self._shown = {seen.definition.type_name: seen for _, seen in self.written}
 
     def named(self, texts: Sequence[str]) -> dict[str, list[SeenType]]:
-        """The kinds that each text means; texts that no kind has are not in it. `events` is served by two groups,
-        and stored once: the name that is shown counts."""
+        """The kinds that each name means; unknown names are left out.
+
+        `events` is served by two groups, and stored once: the name that is shown counts.
+        """
         return {
             text: [self._shown.get(seen.definition.type_name, seen) for seen in self._by_name[text.lower()]]
             for text in texts
@@ -171,7 +173,7 @@ class Visibility:
     async def of(
         self, user: User, catalog: Catalog, types: Patterns = NOTHING, namespaces: Patterns = NOTHING
     ) -> VisibleTypes:
-        """What a user sees of these types and namespaces. BadRequest for a name that no kind has."""
+        """The part of these types and namespaces that a user may see. Raises BadRequest for an unknown kind."""
         kinds = self._kinds(catalog)
         wanted, excluded = kinds.named(types.wanted), kinds.named(types.excluded)
         if unknown := next(
@@ -194,7 +196,7 @@ class Visibility:
         return visible
 
     async def _unknown(self, user: User, kinds: _Kinds, text: str) -> BadRequest:
-        """The error about a name, with the nearest one among those that the user may list."""
+        """The error for an unknown name, with the nearest one that the user may list."""
         known, turn = dict[str, str](), Turn()
         for seen in kinds.all:
             if await self._may_list(user, seen.definition, ""):
@@ -226,7 +228,7 @@ class Visibility:
 
 
 def _asked(definition: Definition, namespaces: Sequence[str]) -> Iterator[str | None]:
-    """The namespaces to decide about: a cluster-scoped type is not in any."""
+    """The namespaces to check: a cluster-scoped type is in none."""
     if not namespaces:
         yield ALL
     elif definition.namespaced:

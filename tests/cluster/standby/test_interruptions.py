@@ -145,7 +145,7 @@ async def test_what_cannot_be_mended_ends_with_a_sentence(tmp_path: Path) -> Non
         async with follower_into(tmp_path, url_of(leader)) as (follower, sink):
             with (
                 trio.fail_after(30),
-                pytest.raises(CannotFollow, match=r"any more.*everything is copied anew"),
+                pytest.raises(CannotFollow, match=r"any more.*everything is copied again"),
             ):
                 await follower.run()
         head = sink.head

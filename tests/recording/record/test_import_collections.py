@@ -180,7 +180,7 @@ async def test_deletes_by_the_items_of_responses(
     unknown.subtract(map(uid_of, of(found)))
     assert min(unknown.values()) >= 0, "it was not removed on the server"
     # A collection is deleted by name: it may meet an object that was created after its list.
-    said = re.search(r"(\d+) requests .* what was created meanwhile", capsys.readouterr().err)
+    said = re.search(r"(\d+) requests .* what was created while it ran", capsys.readouterr().err)
     replaced = [one for one in found.values() if "found to be deleted" in one.reason and not one.removed]
     assert unknown.total() <= (int(said[1]) if said else 0) + len(replaced)
     authors = {uid_of(one): (one.user, one.verb) for one in of(written)}
