@@ -1,6 +1,6 @@
-"""Runs the steps of admission plugins that writes wait for, of all resource types.
+"""Runs the asynchronous steps of admission plugins, of all resource types.
 
-Their number is bounded: further writes are refused at once, so that a plugin that never returns cannot exhaust the
+Their number is bounded: further writes are rejected at once, so that a plugin that never returns cannot exhaust the
 memory.
 """
 

@@ -1,14 +1,14 @@
 """Admission: mutating plugins, then completion by the server, then validating plugins.
 
 The steps that concern one (resource, operation, subresource) are compiled into a `Chain` once, in the order in which
-the plugins are listed; a write that concerns no plugin has an empty chain and no cost. A write awaits `admit` before
-it prepares an object and `validate` after it has validated the object. Both wait only where a plugin asks another
-process: `Asking` says how, and what follows when it has responded.
+the plugins are listed; a write that concerns no plugin has an empty chain and no cost. A write awaits `admit` before it
+prepares an object and `validate` after it has validated the object. Both wait only if a plugin calls another process:
+`Asking` makes that call, and is notified of its outcome.
 
 Most writes are in a namespace for which no plugin has anything to do at present: they need no request and no steps
 (`admits_all`, then `count_validated`).
 
-What is never stored, such as a TokenRequest, has no actor: `admit_ephemeral` and `validate_ephemeral` run its steps.
+Ephemeral objects, such as a TokenRequest, have no actor: `admit_ephemeral` and `validate_ephemeral` run their steps.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ T = TypeVar("T")
 
 
 class Retry(Exception):
-    """Raised where a write would call a plugin, if the write is to be decided again: no plugin has refused it."""
+    """Raised in place of a call to a plugin if the write must be decided again: no plugin has rejected it."""
 
 
 class Asking(Protocol):
-    """How a write asks plugins that it has to wait for."""
+    """How a write calls plugins that it has to wait for."""
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
-        """The outcome of the plugin's step; a refusal is an exception."""
+        """The outcome of the plugin's step. Raises its error if it rejects the write."""
 
     def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:
-        """Called when the request has taken over the outcome; may raise an error that ends the write."""
+        """Called when the outcome has been applied to the request; may raise an error that ends the write."""
 
 
 class Step(NamedTuple):
-    """What one plugin does in a chain: `run`, or the step of an asynchronous plugin."""
+    """The step of one plugin in a chain: `run`, or that of an asynchronous plugin."""
 
     run: Change  # a check returns None, too
     plugin: AsyncPlugin | None
@@ -118,7 +118,7 @@ class Chain:
         self._skipped_checks.count += 1
 
     async def admit(self, request: AdmissionRequest, asking: Asking) -> None:
-        """Change the object; if a webhook changed it, the mutating plugins run once more before the completions."""
+        """Change the object. If a webhook changed it, the mutating plugins run once more before the completions."""
         request.phase_began = perf_counter()
         await _run(self._mutating, request, self.admit_timing, asking)
         reinvocation = request.reinvocation
@@ -160,7 +160,7 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
         now = perf_counter()
         timing.passed.add(now - began)
         if plugin is not None:
-            _take_over(request, admitted)
+            _apply_outcome(request, admitted)
             asking.answered(request, admitted)
             now = perf_counter()
         elif changed is not None:
@@ -168,7 +168,7 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
         began = now
 
 
-def _take_over(request: AdmissionRequest, admitted: Admitted) -> None:
+def _apply_outcome(request: AdmissionRequest, admitted: Admitted) -> None:
     if admitted.warnings:
         # A write that is decided again, because its object has changed, mostly gets the same ones.
         request.warnings = tuple(dict.fromkeys((*request.warnings, *admitted.warnings)))
@@ -194,7 +194,7 @@ class Admission:
         return Admission(self._plugins, in_thread=True, timings=self.timings.for_thread())
 
     def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
-        """Compiles a chain with every call: callers cache it as long as the definition."""
+        """Compile a chain, with every call: callers cache it as long as the definition."""
 
         def concerned(rules: tuple[Rule, ...]) -> bool:
             return any(rule.covers(definition, operation, subresource) for rule in rules)
@@ -253,11 +253,11 @@ def _run_in_event_loop(run: Callable[[AdmissionRequest], T], request: AdmissionR
     return trio.from_thread.run_sync(run, request)
 
 
-class _WithinTime:
-    """For what is never stored. A connect lasts as long as its client wants."""
+class _WithTimeout:
+    """For ephemeral objects. A connect lasts as long as its client wants."""
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
-        """WriteTimedOut if the time of the request is over before."""
+        """Like `Asking.ask`. Raises WriteTimedOut if the request's time runs out first."""
         context = request.context
         if request.operation == CONNECT or context is None:
             return await plugin.admit(request)
@@ -272,11 +272,11 @@ class _WithinTime:
         pass
 
 
-WITHIN_TIME: Final = _WithinTime()
+WITHIN_TIME: Final = _WithTimeout()
 
 
 async def admit_ephemeral(chain: Chain, request: AdmissionRequest) -> None:
-    """Run the mutating steps; `request.object` is their result. Raises what a plugin refuses with."""
+    """Run the mutating steps; `request.object` is their result. Raises the error of a plugin that rejects it."""
     await chain.admit(request, WITHIN_TIME)
 
 

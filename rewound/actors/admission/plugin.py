@@ -1,12 +1,12 @@
 """The interface of admission plugins: a name, and rules for the writes that a plugin mutates, completes or validates.
 
-A plugin has up to three steps, each with rules that select writes, as those of webhooks do; without rules the plugin
-does not have the step. Steps only read what the server has in memory or in the journal. `mutate` and `complete` return
-the changed object, a copy that shares its unchanged parts with the one in the request, which no plugin changes; None
-means no change. A step refuses a write by raising a RequestError.
+A plugin has up to three steps, each with rules that select writes, like those of webhooks; a step without rules never
+runs. Steps read only the server's memory and the journal. `mutate` and `complete` return the changed object, a copy
+that shares its unchanged parts with the one in the request, which no plugin changes; None means no change. A step
+rejects a write by raising a RequestError.
 
-A plugin that calls another process is an `AsyncPlugin`. A write waits for its step, while the actor goes on with other
-commands; if its object has changed meanwhile, the write is decided again.
+A plugin that calls another process is an `AsyncPlugin`. A write waits for its step, while the actor continues with
+other commands; if its object has changed meanwhile, the write is decided again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewound.actors.messages import Object
 
 
 class Rule(NamedTuple):
-    """Selects the writes of a step; `None` stands for all resources or subresources."""
+    """Selects the writes of a step; `None` means all resources or subresources."""
 
     operations: frozenset[str]
     resources: frozenset[Resource] | None = None
@@ -57,10 +57,10 @@ class Plugin:
     mutates: tuple[Rule, ...] = ()
     completes: tuple[Rule, ...] = ()  # values that the server sets, after all mutating plugins
     validates: tuple[Rule, ...] = ()
-    # Its `mutate` only refuses, and runs again when a write continues after an asynchronous step.
+    # Its `mutate` only rejects, and runs again when a write continues after an asynchronous step.
     repeats: ClassVar[bool] = False
-    # Its steps use nothing but the request and the journal, so that a worker thread may run them. The steps of other
-    # plugins run in the event loop, also for large objects: they must be quick.
+    # Its steps use only the request and the journal, so that a worker thread may run them. The steps of other plugins
+    # run in the event loop, also for large objects: they must be fast.
     thread_safe: ClassVar[bool] = False
 
     runs: ClassVar[bool] = False  # it has a background task, `run`
@@ -70,12 +70,12 @@ class Plugin:
         raise NotImplementedError
 
     def check_configuration(self) -> None:
-        """Called at the start of a server that runs the plugin; ValueError if it lacks a configuration it needs."""
+        """Called when a server that runs the plugin starts. Raises ValueError if it lacks its configuration."""
 
     def admits_all(self, operation: str) -> Callable[[str], bool] | None:
-        """Return a test of a namespace: whether the plugin, at present, admits all such writes in it unchanged.
+        """A test of namespaces: whether the plugin, at present, admits all such writes in one unchanged.
 
-        A write for which this holds of all plugins skips their steps. None: the plugin needs to see every write.
+        A write that passes the tests of all plugins skips their steps. None: the plugin needs to see every write.
         """
         return None
 
@@ -91,25 +91,25 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The outcome of an asynchronous step; a refusal is an exception."""
+    """The outcome of an asynchronous step that does not reject the write."""
 
     object: Object | None = None  # the changed object; None: no change
     warnings: tuple[str, ...] = ()
     # Added to the object, also by a step that validates: it is then prepared and validated again.
     annotations: tuple[tuple[str, str], ...] = ()
-    reinvocation: Reinvocation | None = None  # None: as it was
+    reinvocation: Reinvocation | None = None  # None: unchanged
 
 
 class AsyncPlugin(Plugin):
     """Has one step: it either `mutates`, `completes` or `validates`."""
 
-    # It concerns no write at present, as webhooks of which none is configured: cheaper than to call `concerns`.
+    # It concerns no write at present, as if no webhook is configured: cheaper than calling `concerns`.
     idle: bool = False
-    calls_webhooks: ClassVar[bool] = False  # a request waits for somebody outside while the step runs
+    calls_webhooks: ClassVar[bool] = False  # the request waits outside the server while the step runs
     annotates: ClassVar[bool] = False  # it validates, and its outcome may have annotations for the object
 
     def concerns(self, request: AdmissionRequest) -> bool:
-        """Whether the step must run at all; a write that needs no wait stays in the actor. Any thread may call it."""
+        """Whether the step must run at all; a write that need not wait stays in the actor. Any thread may call it."""
         return True
 
     def may_concern(self, request: AdmissionRequest) -> bool:
@@ -117,12 +117,12 @@ class AsyncPlugin(Plugin):
         return True
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        """Must not change the request; may be cancelled, and called again if the object has changed."""
+        """Run the step. Must not change the request; may be cancelled, and called again if the object has changed."""
         raise NotImplementedError
 
 
 def forbidden(request: AdmissionRequest, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
-    """Names the object; a create whose name is not generated yet shows its generateName."""
+    """An error that names the object; a create whose name is not generated yet shows its generateName."""
     return Forbidden(request.definition.resource, request.name or _name_in(request), why, causes)
 
 

@@ -19,7 +19,7 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(frozen=True, slots=True)
 class Reinvocation:
-    """What mutating webhooks did so far, for the second round."""
+    """The state of mutating webhooks after the first round, for the second."""
 
     due: bool = False  # one of them changed the object: all mutating plugins run once more
     round: int = 0
@@ -29,7 +29,7 @@ class Reinvocation:
 
 
 class AdmissionRequest:
-    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request."""
+    """The input of plugins, which do not change it. Only the chain sets `object`, to the result of a plugin."""
 
     __slots__ = (
         "callbacks",
@@ -83,11 +83,11 @@ class AdmissionRequest:
         self.context = context
         self.written: int | Proposal = 0  # the event that wrote `old`
         self.old_version = (
-            ""  # of a custom kind: the version of `old`, if it may not be that of the definition
+            ""  # of a custom kind: the version of `old`, if it may differ from the definition's
         )
         self.sent_empty: frozenset[str] = (
             frozenset()
-        )  # lists that were sent empty, and the object does not have
+        )  # lists that were sent empty, and are missing in the object
         self.delete_options: DeleteOptions | None = None  # of a delete
         self.in_collection = False  # a delete of a whole collection: webhooks get no name
         self.evicts = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
@@ -96,11 +96,11 @@ class AdmissionRequest:
         self.reinvocation: Reinvocation | None = None  # None: no webhook was called
         # Called once with whether the write became durable; plugins release reservations there.
         self.callbacks: tuple[Callable[[bool], None], ...] = ()
-        # Submits further writes that belong into the commit of this one; only of requests with callbacks. The actor
-        # calls it once for all requests of a batch that have the same, right after it has submitted the batch.
+        # Submits further writes that belong to the commit of this one; only for requests with callbacks. The actor
+        # calls it once for all requests of a batch that share it, right after it has submitted the batch.
         self.companion: Callable[[], None] | None = None
         self.counted_at = 0  # the version of the state in which quotas allowed it
-        self.deadline = inf  # of what is never stored, by the clock of trio; known when it first waits
+        self.deadline = inf  # for ephemeral objects, by trio's clock; set when it first waits
         self.phase_began = 0.0  # when its changes or checks began, by the clock of durations
 
     def with_object(self, changed: Object) -> AdmissionRequest:
@@ -110,7 +110,7 @@ class AdmissionRequest:
         return other
 
     def viewed_in(self, definition: Definition) -> Definition:
-        """The definition of `object`, where the resource has this definition: a view, or the options of a connect."""
+        """The definition of `object` if the resource has this one: that of a view, or of the options of a connect."""
         if self.operation == CONNECT:
             subresource = definition.subresource(self.subresource)
             assert subresource is not None and subresource.options is not None
@@ -118,12 +118,12 @@ class AdmissionRequest:
         return definition.definition_at(self.subresource)
 
     def annotate(self, key: str, value: str) -> None:
-        """Add an annotation to the audit event of the request, unless it has one with this key."""
+        """Add an annotation to the audit event of the request, unless it already has one with this key."""
         if self.context is not None and self.context.annotations is not None:
             self.context.annotations.setdefault(key, value)
 
     def complete(self, durable: bool) -> None:
-        """Call the callbacks, each once, even if another one raises."""
+        """Call each callback once, even if another one raises."""
         callbacks, self.callbacks = self.callbacks, ()
         for callback in callbacks:
             try:
