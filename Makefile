@@ -10,7 +10,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test test-programs test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance workloads clean
+.PHONY: help setup installed run cluster test test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -23,6 +23,7 @@ help:
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
+	@echo "make hops         count the files and functions that a request passes"
 	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
@@ -110,6 +111,10 @@ fix: setup
 
 bench: installed
 	$(BIN)/python -m benchmarks.run
+
+# --show prints every function.
+hops: installed
+	$(BIN)/python -m benchmarks.hops $(FLAGS)
 
 attacks: installed
 	$(BIN)/python -m benchmarks.attacks

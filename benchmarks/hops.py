@@ -1,14 +1,22 @@
-"""`python -m benchmarks.hops` counts what a request passes: files and functions of ours, and calls.
+"""`make hops` counts what a request passes: files and functions of ours, in four groups.
 
-A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks). A
-server runs in a child process; a signal makes it record the calls of its event loop's thread while one warm request is
-served. What all rounds have in common is counted, so that a controller that happens to run in one of them does not.
+A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks). The groups:
+
+- `request`: what is called to serve it, by its connection and by the actor of its resource type;
+- `commit`: what the committer calls, up to the replies to those who wrote;
+- `followers`: what the feed calls with the new events, and other tasks that run meanwhile;
+- `around`: instruments of the event loop, and coroutines that were called before the request came and only go on.
+
+A server runs in a child process; a signal makes it record the calls of the thread of its event loop while it serves
+one request. Each get is for an object that nobody has asked for before. What all rounds have in common is counted, so
+that a controller that happens to run in one of them is not.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import dis
 import json
 import os
 import signal
@@ -20,33 +28,38 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from http.client import HTTPSConnection
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
-PACKAGES = ("actors", "gateway", "journal")
 PORT = 16871
 ROUNDS = 7
 WARM = 30
 PATH = "/api/v1/namespaces/default/configmaps"
 WEBHOOKS = "/apis/admissionregistration.cluster.io/v1/validatingwebhookconfigurations"
 
-Hops = Counter[tuple[str, str]]  # calls by file and function
+REQUEST, COMMIT, FOLLOWERS, AROUND = GROUPS = ("request", "commit", "followers", "around")
+COMMITTER, FEED = "actors/store/committer.py", "actors/store/feed.py"
+SERVES_REQUESTS = ("gateway/connections/", "actors/resource/")
+INSTRUMENTS = ("before_io_wait", "after_io_wait")
+
+Hops = Counter[tuple[str, str, str]]  # calls by group, file and function
 
 
 def _serve(folder: Path) -> int:
     """The child: serve, and write the recorded calls after each recording."""
     import rewound
 
-    root = Path(str(rewound.__file__)).parent
-    prefixes = tuple(f"{root / package}{os.sep}" for package in PACKAGES)
+    root = f"{Path(str(rewound.__file__)).parent}{os.sep}"
     calls: Hops = Counter()
 
     def record(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(prefixes):
-            calls[code.co_filename.removeprefix(f"{root}{os.sep}"), code.co_qualname] += 1
+        if event == "call" and code.co_filename.startswith(root):
+            group = AROUND if frame.f_lasti > _start(code) else _group(frame, root)
+            calls[group, code.co_filename.removeprefix(root), code.co_qualname] += 1
 
     def begin(number: int, frame: FrameType | None) -> None:
         calls.clear()
@@ -66,6 +79,28 @@ def _serve(folder: Path) -> int:
     return rewound(["serve", "--data-dir", str(folder / "data"), "--secure-port", str(PORT)])
 
 
+@cache
+def _start(code: CodeType) -> int:
+    """Where a function begins; a coroutine that goes on is behind that."""
+    return next(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
+
+
+def _group(frame: FrameType, root: str) -> str:
+    """To which group a call belongs, by the calls around it."""
+    files = []
+    caller: FrameType | None = frame
+    while caller is not None:
+        code = caller.f_code
+        if code.co_name in INSTRUMENTS:
+            return AROUND
+        if code.co_filename.startswith(root):
+            files.append(code.co_filename.removeprefix(root))
+        caller = caller.f_back
+    if COMMITTER in files:
+        return FOLLOWERS if FEED in files else COMMIT
+    return REQUEST if any(file.startswith(SERVES_REQUESTS) for file in files) else FOLLOWERS
+
+
 def _wait_for(path: Path) -> None:
     while not path.exists():
         time.sleep(0.005)
@@ -78,10 +113,17 @@ class Recorder:
         context = ssl.create_default_context(cafile=pki / "ca.crt")
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         self._connection = HTTPSConnection("127.0.0.1", PORT, context=context)
-        self._made = 0
+        self._made = self._asked = 0
+
+    def prepare(self) -> None:
+        """Create the objects that are read and changed: for the gets as many as there are gets."""
+        self.create("kept")
+        for number in range(WARM + ROUNDS):
+            self.create(f"unasked-{number}")
 
     def get(self) -> None:
-        self._ask("GET", f"{PATH}/kept", 200)
+        self._ask("GET", f"{PATH}/unasked-{self._asked}", 200)
+        self._asked += 1
 
     def list(self) -> None:
         self._ask("GET", f"{PATH}?limit=10", 200)
@@ -149,11 +191,12 @@ class Recorder:
             self._server.send_signal(signal.SIGUSR2)
             _wait_for(self._folder / "calls")
             found = json.loads((self._folder / "calls").read_text())
-            rounds.append(Counter({(file, function): count for file, function, count in found}))
+            rounds.append(Counter({(group, file, name): count for group, file, name, count in found}))
         common = rounds[0]
         for other in rounds[1:]:
             common &= other
-        return common
+        called = {(file, function) for group, file, function in common if group != AROUND}
+        return Counter({one: n for one, n in common.items() if one[0] != AROUND or one[1:] not in called})
 
 
 @contextmanager
@@ -174,7 +217,7 @@ def running() -> Iterator[Recorder]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="count the files and functions that a warm request passes")
+    parser = argparse.ArgumentParser(description="count the files and functions that a request passes")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--show", action="store_true", help="print every function, too")
     options = parser.parse_args()
@@ -186,19 +229,20 @@ def main() -> int:
 
     with running() as recorder, tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         certificate, key = write_certificate(Path(name), "127.0.0.1")
-        recorder.create("kept")
-        print("| request | files | functions | calls |\n|---|---|---|---|")
+        recorder.prepare()
+        print("| files, functions | its own path | commit | followers | around it |\n|---|---|---|---|---|")
         writes = (recorder.create, recorder.patch, recorder.apply, recorder.create_through_webhook)
         for request in (recorder.get, recorder.list, *writes):
             if request == recorder.create_through_webhook:
                 port = stack.enter_context(webhook_server(certificate, key))
                 recorder.configure_webhook(port, base64.b64encode(certificate.read_bytes()).decode())
             hops = recorder.record(request)
-            files = {file for file, _ in hops}
-            print(f"| {request.__name__} | {len(files)} | {len(hops)} | {hops.total()} |", flush=True)
+            groups = [[one[1:] for one in hops if one[0] == group] for group in GROUPS]
+            cells = [f"{len({file for file, _ in found})}, {len(found)}" for found in groups]
+            print(f"| {request.__name__.replace('_', ' ')} | {' | '.join(cells)} |", flush=True)
             if options.show:
-                for (file, function), count in sorted(hops.items()):
-                    print(f"    {file} {function} {count}")
+                for (group, file, function), count in sorted(hops.items()):
+                    print(f"    {group} {file} {function} {count}")
     return 0
 
 
