@@ -38,12 +38,12 @@ from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid,
 from rewound.actors.runtime.value_count import is_large
 from rewound.actors.store.addressing import invalid_name
 from rewound.actors.store.document import decode
-from rewound.gateway.handlers.encoders import Encoders, encode_document
 from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, new_write_context
 from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.gateway.pipeline.render import Encoders, encode_document
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
 from rewound.gateway.wire.encoders import object_encoder

@@ -14,8 +14,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve
 from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.store.reads import ListOptions, parse_token
-from rewound.gateway.handlers.lists import ListHandler
-from rewound.gateway.handlers.selectors import parse_selectors
+from rewound.gateway.handlers.lists import ListHandler, parse_selectors
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext

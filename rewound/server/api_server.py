@@ -32,7 +32,6 @@ from rewound.gateway.describe.openapi.handler import OpenApi
 from rewound.gateway.exchange import ExchangeObserver, both
 from rewound.gateway.handlers.computed_kinds import FewObjects, Source
 from rewound.gateway.handlers.dispatch import Dispatch
-from rewound.gateway.handlers.encoders import Encoders
 from rewound.gateway.handlers.lists import ListHandler
 from rewound.gateway.handlers.paths import Paths, Serve, level_rows
 from rewound.gateway.handlers.watches import WatchOpener
@@ -50,6 +49,7 @@ from rewound.gateway.pipeline.errors import plain_failure
 from rewound.gateway.pipeline.flow_control import Limits as RequestLimits
 from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
+from rewound.gateway.pipeline.render import Encoders
 from rewound.gateway.pipeline.route import is_forwarded_path
 from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices, Resources
 from rewound.gateway.settings.checks import SettingsError
@@ -154,7 +154,7 @@ class ApiServer:
 
     def _make_pipeline(self, extensions: Extensions) -> Pipeline:
         store, settings, operations = self._store, self._settings, self._operations
-        encoders = Encoders(store)
+        encoders = Encoders(store.names, store.write_contexts.now, store.converter)
         lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in settings.features)
         past_reads = PastReads(store, lists)
         controls = self._install_controls(extensions.install_controls, past_reads)

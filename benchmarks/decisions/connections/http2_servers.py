@@ -18,6 +18,7 @@ from hyperframe.frame import DataFrame, Frame, HeadersFrame, SettingsFrame
 
 from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads.http2 import PREFACE
+from rewound.gateway.connections.heads import CACHE_CONTROL
 from rewound.gateway.connections.http1.connection import Http1Connection
 from rewound.gateway.connections.http2.connection import Http2
 from rewound.gateway.connections.limits import Limits
@@ -25,7 +26,6 @@ from rewound.gateway.connections.server_state import ServerState
 from rewound.gateway.connections.tls import TlsTransport
 from rewound.gateway.exchange import next_audit_id
 from rewound.gateway.message import Peer, Request, Response
-from rewound.gateway.pipeline.response_fields import CACHE_CONTROL
 
 BODY = b"x" * 1300
 _FIXED = (

@@ -7,7 +7,7 @@ non-resource paths.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -81,18 +81,15 @@ class Verdict(Enum):
     NO_OPINION = "no opinion"
 
 
-_ALLOW = Verdict.ALLOW  # an attribute lookup on the enum takes longer than the rest of `allowed`
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     verdict: Verdict
     reason: str = ""  # shown in the 403, access reviews and the audit log
     error: str = ""  # why an authorizer could not decide; access reviews show it as evaluationError
+    allowed: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def allowed(self) -> bool:
-        return self.verdict is _ALLOW
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allowed", self.verdict is Verdict.ALLOW)
 
 
 ALLOWED = Decision(Verdict.ALLOW)

@@ -20,7 +20,7 @@ protocol needs a class with the methods of `Codec`, and does this for each reque
     ...                                             # send what `send` has queued, then `exchange.complete()`
     responder.release(codec)                        # in any case, at the end
 
-`response_fields.all_fields(response, codec.exchange)` returns the fields of a head; a codec adds only those of its
+`heads.all_fields(response, codec.exchange)` returns the fields of a head; a codec adds only those of its
 framing, such as Content-Length. A codec whose client disconnects raises OSError (or trio.ClosedResourceError) when it
 sends, or cancels the task; it calls `exchange.cut_off()` for an exchange whose response was not sent completely.
 """
@@ -35,7 +35,7 @@ import trio
 
 from rewound.actors.errors import RequestError
 from rewound.gateway.connections.arriving import Fault
-from rewound.gateway.connections.heads import has_body
+from rewound.gateway.connections.heads import AUDIT_ID, Fields, has_body
 from rewound.gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from rewound.gateway.exchange import Exchange, RequestObserver, observing
 from rewound.gateway.memory.budget import NO_LIMIT, MemoryBudget
@@ -51,7 +51,6 @@ from rewound.gateway.message import (
     Stream,
 )
 from rewound.gateway.message import Fields as Trailers
-from rewound.gateway.pipeline.response_fields import AUDIT_ID, Fields
 
 log = logging.getLogger("rewound.gateway")
 

@@ -20,18 +20,17 @@ from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.reads import Listing, ListOptions
 from rewound.gateway.handlers.bodies import Bodies
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
-from rewound.gateway.handlers.encoders import Encoder, encode_document
-from rewound.gateway.handlers.lists import Deadline, ListHandler
+from rewound.gateway.handlers.lists import Deadline, ListHandler, parse_selectors
 from rewound.gateway.handlers.methods import check_method, find_definition, may_create
 from rewound.gateway.handlers.patches import PatchDecoder
 from rewound.gateway.handlers.reviews import ReviewHandler
-from rewound.gateway.handlers.selectors import parse_selectors
 from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from rewound.gateway.handlers.watches import WatchOpener
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, Rewind, new_write_context
 from rewound.gateway.pipeline.parameters import EMPTY
+from rewound.gateway.pipeline.render import Encoder, encode_document
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
 from rewound.gateway.wire.encoders import list_metadata

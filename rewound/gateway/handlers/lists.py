@@ -11,21 +11,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
 from rewound.actors.conversion.reads import converts
-from rewound.actors.errors import TimedOut
+from rewound.actors.errors import BadRequest, TimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import SharedTurns, next_turn
+from rewound.actors.selectors import FieldSelector, LabelSelector
 from rewound.actors.store.reads import Listing, ListOptions, ListReader
-from rewound.gateway.handlers.encoders import Encoder, Encoders, encode_document
 from rewound.gateway.memory.budget import SMALL, MemoryBudget
 from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.parameters import LARGE_SELECTOR
+from rewound.gateway.pipeline.render import Encoder, Encoders, encode_document
 from rewound.gateway.store import Store
 from rewound.gateway.wire import compression
 from rewound.gateway.wire.compression import COMPRESSOR_BYTES, Compressor
@@ -424,3 +427,33 @@ class ListParts:
             return memory.try_take(request, held - request.reserved)
         memory.release(request, request.reserved - held)
         return True
+
+
+# Selectors are parsed one at a time, because parsing holds the interpreter lock.
+_PARSING = trio.CapacityLimiter(1)
+T = TypeVar("T")
+
+
+async def parse_selectors(
+    context: RequestContext, definition: Definition
+) -> tuple[LabelSelector | None, FieldSelector | None]:
+    """Both with the names that stored objects have; BadRequest for a field that the kind does not offer."""
+    label_text = context.parameters.first("labelSelector")
+    field_text = context.parameters.first("fieldSelector")
+    labels = await _parse(LabelSelector.parse, label_text) if label_text else None
+    if not field_text:
+        return labels, None
+    return labels, _known_fields(definition, await _parse(FieldSelector.parse, field_text))
+
+
+async def _parse(parse: Callable[[str], T], text: str) -> T:
+    if len(text) < LARGE_SELECTOR:
+        return parse(text)
+    return await run_in_thread(parse, text, limiter=_PARSING)
+
+
+def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:
+    for label, _, _ in fields.requirements:
+        if not definition.selects(label):
+            raise BadRequest(definition.unsupported_field_text(label))
+    return fields.renamed(definition.stored_field)

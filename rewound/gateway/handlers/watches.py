@@ -18,8 +18,8 @@ from rewound.actors.kinds.registry import Registry
 from rewound.actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from rewound.actors.store.document import type_prefix
 from rewound.actors.store.reads import ListOptions, parse_version
-from rewound.gateway.handlers.encoders import Encoder
 from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.render import Encoder
 from rewound.gateway.store import Store
 from rewound.gateway.watch.framing import Encode, StoredObjects, document
 from rewound.gateway.watch.hub import Hub

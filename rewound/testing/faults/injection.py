@@ -18,7 +18,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.selectors import criteria, matcher
 from rewound.actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
 from rewound.gateway.handlers.dispatch import Dispatch
-from rewound.gateway.handlers.selectors import parse_selectors
+from rewound.gateway.handlers.lists import parse_selectors
 from rewound.gateway.message import EndReason, Finished, ReplyLost, Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext

@@ -4,12 +4,11 @@ import uuid
 
 import pytest
 
-from rewound.gateway.connections.heads import HeadFormat, Heads
+from rewound.gateway.connections.heads import HeadFormat, Heads, all_fields
 from rewound.gateway.connections.http1.connection import HTTP1, closing_bytes
 from rewound.gateway.connections.http2.response_heads import HTTP2
 from rewound.gateway.exchange import Exchange, numbered_id
 from rewound.gateway.message import Request, Response, SharedFields
-from rewound.gateway.pipeline.response_fields import all_fields
 from tests.gateway.connections.http_server import served
 
 

@@ -23,6 +23,7 @@ from rewound.gateway.connections.asgi.scopes import (
     Send,
     accepted_connection,
 )
+from rewound.gateway.connections.heads import Fields, all_fields
 from rewound.gateway.connections.metering import Meter, frame_head
 from rewound.gateway.connections.responder import log
 from rewound.gateway.connections.server_state import ServerState
@@ -30,7 +31,6 @@ from rewound.gateway.connections.websocket.handshake import Accepted
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import EndReason, Finished, Request, Response, Stream
 from rewound.gateway.message import Fields as Trailers
-from rewound.gateway.pipeline.response_fields import Fields, all_fields
 from rewound.gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
 
 _SLICE: Final = 256 * 1024

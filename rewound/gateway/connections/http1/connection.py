@@ -23,7 +23,7 @@ import trio
 
 from rewound.actors.runtime.background_import import imported
 from rewound.gateway.connections.arriving import Fault
-from rewound.gateway.connections.heads import HeadFormat, Heads
+from rewound.gateway.connections.heads import Fields, HeadFormat, Heads
 from rewound.gateway.connections.http1.parser import Parser
 from rewound.gateway.connections.limits import KIB
 from rewound.gateway.connections.metering import Meter, MeteredTransport, meter_of
@@ -34,7 +34,6 @@ from rewound.gateway.exchange import Exchange
 from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
 from rewound.gateway.message import Fields as Trailers
-from rewound.gateway.pipeline.response_fields import Fields
 from rewound.gateway.watch.framing import as_chunk, as_it_is
 
 if TYPE_CHECKING:
