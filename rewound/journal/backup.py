@@ -70,7 +70,7 @@ class BackupFile:
     """A backup file open for writing, by one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Raises BadBackup if the file is not an intact backup or another process writes it, OSError if it cannot be
+        """Raises BadBackup if the file is damaged, is not a backup, or is being written; OSError if it cannot be
         opened.
         """
         self.path = path
@@ -116,7 +116,7 @@ class BackupFile:
 
     @property
     def after(self) -> tuple[int | None, int]:
-        """The offset after which the stream must continue (None for a new file), and the base if its state is
+        """The offset after which the stream must continue (None: a new file), and the base if its state is
         incomplete.
         """
         if not self.head:
@@ -151,8 +151,8 @@ class BackupFile:
         self._resume_point = replace(self._resume_point, types=self._resume_point.types + len(types))
 
     def store(self, stored: list[Stored]) -> None:
-        """Append events; they are durable when this returns. Raises StorageFailed, and then none of them is in the
-        file.
+        """Append events; they are durable when this returns. If it raises StorageFailed, none of them is in
+        the file.
         """
         for one in stored:
             if one.event is None:
@@ -374,7 +374,7 @@ class _Restoring:
                     f"{self._path} begins with the state at offset {self._base}: give that offset or a later moment"
                 )
             raise BadBackup(
-                f"{self._path} has not got all of the state that it begins with: use another backup"
+                f"{self._path} does not have all of the state that it begins with: use another backup"
             )
         if self._offset is not None and head < self._offset and not self._reached:
             raise BadBackup(f"{self._path} ends at offset {head}: give that or a lower one")

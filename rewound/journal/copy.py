@@ -167,9 +167,7 @@ class Copy:
         return self.journal.head > self._floor
 
     def begin(self, header: Header) -> None:
-        """Check the header of a stream, and adopt its types, timelines and floor. Raises CannotFollow if it does not
-        match.
-        """
+        """Check the header of a stream, and adopt its types, timelines and floor. Raises CannotFollow if it differs."""
         journal = self.journal
         position = self.position
         check_header(header, position, self._leader, f"the journal in {journal.path}")
@@ -215,9 +213,7 @@ class Copy:
             raise self._does_not_continue(wrong) from wrong
 
     def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
-        """Make a batch durable. Raises CannotFollow if it does not continue this journal, CannotStore if the write
-        fails.
-        """
+        """Make a batch durable. Raises CannotFollow if it does not continue the journal, CannotStore if that fails."""
         try:
             self.journal.write(batch, on_put)
         except ValueError as wrong:

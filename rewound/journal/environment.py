@@ -89,9 +89,7 @@ class Environment:
     """One open LMDB folder; read-only without `new`."""
 
     def __init__(self, path: Path, *, new: NewJournal | None, map_size: int, durable: bool = True) -> None:
-        """If not `durable`, commits survive the end of the process but not a crash of the machine, until it is
-        closed.
-        """
+        """If not `durable`, commits survive the end of the process but not a machine crash, until it is closed."""
         self.path, self.readonly = path, new is None
         self._durable = durable
         self.grown = 0
@@ -201,9 +199,7 @@ class Environment:
                 self._no_reads.notify_all()
 
     def _begin_read_resized(self) -> Any:
-        """Begin a read after another process has grown the map; waits until no read of this process uses the old
-        size.
-        """
+        """Begin a read after another process has grown the map, once no read of this process uses the old size."""
         self._resize(0)
         return self.begin_read()
 

@@ -28,9 +28,7 @@ def escaped(text: bytes) -> bytes:
 
 
 def _with_long_escapes(text: bytes) -> bytes:
-    """Replace the short escapes of backspace and form feed by long ones, but not a `b` or `f` after an escaped
-    backslash.
-    """
+    """Replace the short escapes of backspace and form feed by long ones, except after an escaped backslash."""
     if _SHORT_ESCAPE.search(text) is None:
         return text
     return _SHORT_ESCAPES.sub(lambda found: _LONG_ESCAPES.get(found[1], found[0]), text)

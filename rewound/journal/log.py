@@ -208,9 +208,7 @@ class Journal:
             self._types = {**self._types, **fresh}
 
     def adopt_types(self, types: Mapping[str, int]) -> None:
-        """Give types the numbers that they have in another journal. Raises ValueError if one has a different number
-        here.
-        """
+        """Give types the numbers that they have in another journal. Raises ValueError if one differs here."""
         for name, number in types.items():
             if self._types.get(name, number) != number:
                 raise ValueError(
@@ -323,9 +321,7 @@ class Journal:
         self.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
     def check(self) -> str:
-        """Check the files; return the problem as a sentence, or an empty string. After a problem writes may be
-        refused.
-        """
+        """Check the files; return the problem as a sentence, or an empty string. Writes may be refused after one."""
         return self.environment.check()
 
     @property

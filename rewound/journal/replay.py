@@ -168,9 +168,7 @@ class Undone:
     def _merged_entries(
         self, reading: ReadTransaction, present: list[Entry], position: int, upto: int
     ) -> Iterator[list[Entry]]:
-        """Latest rows merged with the changed ones at these positions, in steps, because many may have been removed
-        since.
-        """
+        """Latest rows merged with the changed ones at these positions, in steps: many may have been removed since."""
         while upto - position > MERGED_KEYS:
             beyond = position + MERGED_KEYS
             split = bisect_left(present, self._ordered[beyond], key=_KEY)
@@ -332,8 +330,8 @@ class Versions:
             return self._extend(reading, type_id, offset, None)
 
     def step(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop) -> Version | None:
-        """The same if it can be completed before `stop`; else None, and the next call continues. Never waits for
-        other threads.
+        """The same if it can be completed before `stop`; else None, and the next call continues. Waits for no
+        thread.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -352,9 +350,7 @@ class Versions:
         return version
 
     def _create(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
-        """Create a version in the way that needs the fewest events: from the latest state, a snapshot, or a cached
-        version.
-        """
+        """Create a version in the way that needs the fewest events: from the latest state, a snapshot or the cache."""
         undo_events = reading.head - offset
         if undo_events <= UNDO_EVENTS:
             return Undone(type_id, offset, {}, [], {})

@@ -185,9 +185,7 @@ def misplaced(key: bytes) -> Damaged:
 
 
 def check_continued(txn: Any, databases: Databases, cursor: Any, last: bytes) -> None:
-    """Raise Damaged if the row after which a list continues is missing before the cursor, unless it was removed
-    since.
-    """
+    """Raise Damaged if the row after which a list continues is not before the cursor, unless it was removed."""
     if (cursor.prev() if cursor.key() else cursor.last()) and bytes(cursor.key()) == last:
         return
     if get_checked(txn, databases, last) is not None:

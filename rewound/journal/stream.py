@@ -75,9 +75,7 @@ class Types:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An event. If a `StreamParser` returned it, it is decoded and checked; otherwise it has only the
-    received bytes.
-    """
+    """An event. One from a `StreamParser` is decoded and checked; others have only the received bytes."""
 
     offset: int
     value: bytes
@@ -283,9 +281,7 @@ class Source:
     """Reads the journal for one follower, part by part."""
 
     def __init__(self, journal: Journal, after: int | None, base: int = 0) -> None:
-        """Start after the offset `after`; without it, the follower has nothing yet. Raises Compacted if events were
-        removed.
-        """
+        """Start after the offset `after`, or without it with the state. Raises Compacted if events were removed."""
         self._journal = journal
         self._chain = FrameChain(MAGIC)
         self._types = journal.types()
@@ -317,9 +313,7 @@ class Source:
         return MAGIC + self._frame(self._header)
 
     def state(self) -> bytes:
-        """The next part of the state at the base; the last one ends with a commit. Raises Compacted if the base was
-        removed.
-        """
+        """The next part of the state at the base; the last one ends with a commit. Raises Compacted."""
         part = _Part()
         with self._journal.read() as view:
             if view.floor > self._base:
@@ -352,9 +346,7 @@ class Source:
         return after if part.count == PART_EVENTS else self._base
 
     def events(self, head: int, ends: CommitEnds) -> bytes:
-        """The next events up to `head`, which ends a commit; empty if there are none. Raises Compacted if they were
-        removed.
-        """
+        """The next events up to `head`, which ends a commit; empty if there are none. Raises Compacted."""
         part = _Part()
         with self._journal.read() as view:
             if self.after < view.floor:
@@ -392,9 +384,7 @@ class Source:
         return self._frame(Ended(gone, message, damaged))
 
     def _sent(self, part: _Part, after: int) -> bytes:
-        """The frames of a part. Call it when nothing can fail any more, because each frame has the checksum of those
-        before.
-        """
+        """The frames of a part. Call it when nothing can fail any more: checksums of frames are chained."""
         types = self._journal.types()  # read now, so that it has the types of all events of this part
         new = {name: number for name, number in types.items() if name not in self._types}
         self._types, self.after = types, after

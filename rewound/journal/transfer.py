@@ -146,7 +146,7 @@ class Reader:
         if payload[8:] != keys.pack_offset(count):
             raise DamagedFile(start, f"it has {count} events, but its end frame says another number")
         if self._read_up_to(1):
-            raise DamagedFile(self.position - 1, "it goes on after its end")
+            raise DamagedFile(self.position - 1, "it continues after its end")
 
     def _frame(self) -> bytes:
         start = self.position

@@ -35,9 +35,7 @@ class View(ReadTransaction, state.ScopedReads):
     # The latest state.
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
-        """Like `state.get_checked`, but with one cursor for all absent objects, because an actor asks for many of
-        them.
-        """
+        """Like `state.get_checked`, but with one cursor for all absent objects: an actor asks for many of them."""
         key = keys.find_object(type_id, namespace, name)
         if key is None:
             return None
@@ -89,9 +87,7 @@ class View(ReadTransaction, state.ScopedReads):
                 yield event
 
     def newer_events(self, after: int, count: int, size: int) -> list[Event]:
-        """Up to so many events after an offset, until they have `size` bytes. Twice as fast as `events`. Raises
-        Compacted.
-        """
+        """Up to so many events after an offset, or until they have `size` bytes: twice as fast as `events`."""
         if after < self.floor:
             raise Compacted(after, self.floor)
         cursor = self.txn.cursor(self.databases.events)

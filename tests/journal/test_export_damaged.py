@@ -78,7 +78,7 @@ def test_missing_repeated_or_moved_record_is_found(file: bytes, folder: Path) ->
 
 def test_bytes_after_the_end_are_refused(file: bytes, folder: Path) -> None:
     refused = refusal(file + b"x", folder)
-    assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it goes on after its end)")
+    assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it continues after its end)")
 
 
 def test_other_files_are_refused(folder: Path) -> None:

@@ -36,9 +36,7 @@ class Backend(Protocol):
 
     @property
     def pending(self) -> PendingList | None:
-        """Records and events that are not formatted yet; None if the backend does not take records instead of
-        events.
-        """
+        """Records and events that are not formatted yet; None if the backend takes no records in place of events."""
 
     async def store(self, event: Event) -> bool:
         """Wait until the event is stored; return False if it is lost."""

@@ -112,9 +112,7 @@ class EventFormat:
         return escaped("".join(parts).encode("utf-8", "replace"))
 
     def _general_lines(self, one: Pending) -> list[str]:
-        """The lines of a request with annotations, an impersonated user, a body or its own Audit-Id; or of
-        one event.
-        """
+        """The lines of a request with annotations, impersonation, a body or its own Audit-Id; or of one event."""
         return [self._short_line(event) for event in events_of((one,))]
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:

@@ -79,7 +79,7 @@ def _is_past(attributes: Attributes) -> bool:
 
 
 def _matches_resource(pattern: str, attributes: Attributes) -> bool:
-    """`pods` matches the resource and its history, but no other subresources; `*`, `pods/*` and `*/status` match
+    """`pods` matches the resource and its history, no other subresources; `*`, `pods/*` and `*/status` match
     several.
     """
     resource, subresource = attributes.resource, attributes.subresource

@@ -420,9 +420,7 @@ def _read_client(request: Request) -> ClientFields:
 
 
 def _is_api_object(attributes: Attributes) -> bool:
-    """Whether a successful response is an API object, of a resource or of discovery, rather than something else at a
-    path.
-    """
+    """Whether a successful response is an API object, of a resource or of discovery."""
     if attributes.is_resource:
         return True
     first, *rest = attributes.path.strip("/").split("/")

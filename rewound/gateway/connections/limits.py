@@ -175,9 +175,7 @@ class Limits:
         )
 
     def transfer_deadline(self, started: float, done: int, moved_at: float = inf) -> float:
-        """When a transfer is too slow that started at `started` and has moved `done` bytes, the last of them at
-        `moved_at`.
-        """
+        """The deadline of a transfer that began at `started` and has moved `done` bytes, the last at `moved_at`."""
         return min(
             started + self.transfer_seconds + done / self.min_bytes_per_second, moved_at + self.stall_seconds
         )

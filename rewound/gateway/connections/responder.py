@@ -59,9 +59,7 @@ Refuse = Callable[[int, str], Response]
 
 
 class Codec(Protocol):
-    """One request on its connection, and its response. Methods that send may raise OSError or
-    trio.ClosedResourceError.
-    """
+    """One request on its connection, and its response. Sending may raise OSError or trio.ClosedResourceError."""
 
     request: Request | None  # None once a watch has started, which need not keep its request in memory
     exchange: Exchange | None  # of an observed request, until its response is completely queued
@@ -84,9 +82,7 @@ class Codec(Protocol):
         """Return when the client has disconnected. Call it only after the end of the body."""
 
     def send(self, response: Response, length: int | None, body: bytes) -> None:
-        """Queue a whole response; the exchange is complete when it has been sent. If the length is None, none is
-        sent.
-        """
+        """Queue a whole response; the exchange is complete when it is sent. A length of None is not sent."""
 
     async def send_queued(self) -> None:
         """Send what is queued."""
@@ -107,9 +103,7 @@ class Codec(Protocol):
         """
 
     def run_watch(self, stream: Stream) -> Awaitable[Finished | None]:
-        """Send a stream after its head; return None if it continues without a task: the codec calls `watch_ended`
-        later.
-        """
+        """Send a stream after its head; return None if it continues without a task and calls `watch_ended` later."""
 
     async def end_watch(self, finished: Finished) -> None:
         """`end` after a watch."""

@@ -179,8 +179,8 @@ class Server:
         connections.start_soon(self._connection, transport, tls is not None)
 
     async def _make_room(self) -> None:
-        """Close the connection that has been idle longest, or has waited longest for the rest of a head; wait until
-        any closed.
+        """Close the connection that has been idle, or has waited for the rest of a head, longest; wait until any
+        closes.
 
         Otherwise a process that sends partial heads would keep all others out.
         """
@@ -221,9 +221,7 @@ class Server:
             self._lease.open = len(self._state.transports)
 
     def _report_certificate(self, transport: Transport, why: str) -> None:
-        """Log each reason at intervals, because any client can send certificates. OpenSSL has a limited number of
-        reasons.
-        """
+        """Log each reason at intervals, because any client can send certificates. OpenSSL has few reasons."""
         self._state.certificate_failures += 1
         now = trio.current_time()
         if now >= self._reported.get(why, -inf) + _REPORT_PAUSE:

@@ -293,8 +293,9 @@ class UnauthenticatedWork:
             self._ready.append(account)
 
     def stop(self) -> None:
-        """Stop delaying clients because of their debts. They still take turns: five thousand handshakes in one pass
-        held the event loop for 5.7 s.
+        """Stop delaying clients because of their debts.
+
+        They still take turns: five thousand handshakes in one pass held the event loop for 5.7 s.
         """
         self._stop.set()
         self._changed.set()

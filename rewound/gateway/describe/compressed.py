@@ -37,9 +37,7 @@ class CompressedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The encoded part of the OpenAPI 2.0 document for one section: its paths, and the definitions that they refer
-    to.
-    """
+    """One section's encoded part of the OpenAPI 2.0 document: its paths, and the definitions that they refer to."""
 
     compressed: bytes
     definition_names: tuple[str, ...]

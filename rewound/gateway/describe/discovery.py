@@ -45,9 +45,7 @@ class Discovery:
         *,
         serves_past: bool = True,
     ) -> None:
-        """`address()` returns the address at which clients reach this server; `serves_past`: the group
-        rewound.cluster.io is served.
-        """
+        """`address()` returns where clients reach this server; `serves_past`: rewound.cluster.io is served."""
         self._registry = registry
         self._api_services = api_services
         self._aggregated = aggregated

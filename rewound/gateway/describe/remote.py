@@ -64,9 +64,7 @@ class RemoteDescriptions:
 
 
 def spec_of(body: bytes, section: str) -> RemoteSpec:
-    """The part of a whole OpenAPI 2.0 document for one group version. Raises ValueError if it is not such a
-    document.
-    """
+    """The part of an OpenAPI 2.0 document for one group version. Raises ValueError if it is not such a document."""
     document = orjson.loads(body)
     paths, definitions = document.get("paths"), document.get("definitions") or {}
     if not isinstance(paths, dict) or not isinstance(definitions, dict):

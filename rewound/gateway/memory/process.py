@@ -62,9 +62,7 @@ def _group_limits(root: Path) -> list[int]:
 
 
 def _limits_above(mount: Path, group: str, name: str) -> list[int]:
-    """Limits of a group and its parents. A container sees its own group as the root of the mount, so missing ones are
-    skipped.
-    """
+    """Limits of a group and its parents; a container does not see those above its own, which are skipped."""
     folder, limits = mount / group.strip("/"), []
     while True:
         try:

@@ -577,7 +577,7 @@ def meter_pod_security(metrics: Metrics, evaluations: Evaluations) -> None:
     )
     metrics.counter(
         "pod_security_errors_total",
-        "Evaluations in namespaces whose labels are no policy: restricted in the latest version was enforced.",
+        "Evaluations in namespaces whose labels are not a valid policy: restricted in the latest version was enforced.",
         errors,
         "fatal",
         *of_request,

@@ -76,9 +76,7 @@ def decode(packed: bytes) -> Snapshot:
 
 
 def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """The numbers merged into one; if two releases describe a metric differently, the first process's description is
-    used.
-    """
+    """The merged numbers; if two releases describe a metric differently, the first description is used."""
     values: dict[str, tuple[Family, dict[_Labels, float]]] = {}
     distributions: dict[str, tuple[Histogram, dict[_Labels, tuple[float, Buckets]]]] = {}
     for snapshot in snapshots:
@@ -245,9 +243,7 @@ class NumbersOfAll:
         self._last: Collected | None = None
 
     async def collect(self, own: bytes) -> list[bytes]:
-        """Collect all, with the `own` numbers of this process; without the writer, the counters of others stay the
-        same.
-        """
+        """Collect all, with the `own` numbers of this process; without the writer, those of others stay the same."""
         try:
             with trio.fail_after(2 * ANSWER_SECONDS):
                 packed = await self._call(own)

@@ -144,9 +144,7 @@ class RequestSeries:
     def __init__(
         self, known: Callable[[Route], bool], removed_release: Callable[[Route], str | None]
     ) -> None:
-        """`known(route)` returns whether this server serves it; `removed_release` is that of a deprecated API
-        version.
-        """
+        """`known(route)` returns whether this server serves it; `removed_release` is for deprecated API versions."""
         self._known = known
         self._removed_release = removed_release
         self._series: dict[tuple[str, int], Series] = {}

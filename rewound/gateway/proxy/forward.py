@@ -45,9 +45,7 @@ class Transform(Protocol):
 
 
 class Adapter:
-    """Changes a request and its response as they are forwarded. If it raises RequestError, the client gets that
-    instead.
-    """
+    """Changes a request and its response as they are forwarded. If it raises RequestError, the client gets that."""
 
     cors = True
 

@@ -65,9 +65,7 @@ class Locations:
         return unverifying()
 
     def proxied(self, definition: Definition, namespace: str, text: str, path: str, query: str) -> Target:
-        """The target of pods/proxy, services/proxy or nodes/proxy. Raises BadRequest, NotFound or
-        BackendUnavailable.
-        """
+        """The target of pods/proxy, services/proxy or nodes/proxy. Raises BadRequest, NotFound, BackendUnavailable."""
         requested = parse_requested(definition.kind.lower(), text)
         if definition.kind == "Node":
             return self._node(requested, path, query)

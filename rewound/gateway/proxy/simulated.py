@@ -197,9 +197,7 @@ class _Spdy:
         self._received = b""
 
     async def accept(self, connection: RawConnection, ahead: bytes, wanted: set[str]) -> None:
-        """Reply to the streams that the client opens, until it has opened all. Raises ConnectionResetError if it
-        leaves.
-        """
+        """Reply to the streams that the client opens, until all are open. Raises ConnectionResetError if it leaves."""
         self._received = ahead
         while True:
             for frame_type, flags, payload in self._frames():

@@ -189,9 +189,7 @@ class ControllerSettings:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
 
     def _enabled(self, name: str, patterns: list[str], rules: Rules) -> bool:
-        """Whether a controller is enabled: the first item that names it decides, otherwise `*`, or `default` if it is
-        in it.
-        """
+        """Whether a controller is enabled, by the first item that names it, otherwise by `*`, or `default`."""
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
@@ -206,9 +204,7 @@ class ControllerSettings:
         return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 
     def _patterns(self) -> list[str]:
-        """The items of the list. If it has only exceptions, all others run; without a list all run if there are
-        nodes.
-        """
+        """The items of the list. A list of exceptions means all others; without a list all run if there are nodes."""
         if not self.controllers:
             return [_DEFAULT if self.nodes is None else "*"]
         patterns = [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
@@ -245,9 +241,7 @@ _TYPES_FLAG = "--kubelet-preferred-address-types"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """Settings of forwarded requests: how the server connects to kubelets and aggregated servers, and which targets
-    it refuses.
-    """
+    """Settings of forwarded requests: how to connect to kubelets and aggregated servers, and what is refused."""
 
     kubelet_certificate_authority: Path | None = None  # None: kubelet certificates are not verified
     kubelet_client_certificate: Path | None = None
@@ -464,9 +458,7 @@ LEAST_OBJECT_SIZE = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What a running server listens on, and the hosts at which clients reach its secure port, the preferred one
-    first.
-    """
+    """What a running server listens on, and the hosts at which clients reach its secure port, preferred first."""
 
     secure: Address | None  # the first if there are several; None without a TCP socket
     insecure: Address | None
@@ -816,7 +808,8 @@ class Settings:
             raise SettingsError("--watch-history", "must be greater than 0; the usual value is 5m")
         if self.journal_retention is not None and self.journal_retention < self.history_seconds:
             raise SettingsError(
-                "--journal-retention", "is shorter than --watch-history; give at least as much, or 0 for ever"
+                "--journal-retention",
+                "is shorter than --watch-history; give at least as much, or 0 for no limit",
             )
 
     @property

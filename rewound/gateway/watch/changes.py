@@ -120,9 +120,7 @@ class Changes:
         return None if before is None else before.facts
 
     def deselected_body(self, event: Event) -> bytes:
-        """The previous object with the version of an event: the object of a DELETED event when an object stops
-        matching.
-        """
+        """The previous object with the version of an event: the object of DELETED if an object stops matching."""
         body = self._deselected.get(event.offset, b"")
         if body:
             return body

@@ -151,7 +151,7 @@ class Group:
             self.wake_waiting()
 
     def set_limit(self, member: Member, version: int | None) -> None:
-        """Send a member no event after a version; None removes the limit. Events that it may receive now are sent at
+        """Send a member no event after a version; None removes the limit. Events that it may receive are sent at
         once.
         """
         if version is None:
@@ -473,9 +473,7 @@ class Group:
             self._sent.add(begun, sum([len(data) for _, data in begun]))
 
     def _frames_after(self, cursor: int, bound: int, first: bool, *, alone: bool) -> tuple[list[Frame], int]:
-        """The frames after a cursor, and the offset that a watcher reaches with them; `alone`: only it
-        receives them.
-        """
+        """The frames after a cursor, and the offset that they lead to; `alone`: only this watcher receives them."""
         if cursor >= self._recent.floor and not alone:
             return self._recent.after(cursor, bound)
         if cursor < self._hub.floor():

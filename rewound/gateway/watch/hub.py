@@ -73,9 +73,7 @@ class Hub:
         return self._head
 
     def deliverable(self) -> int:
-        """The offset up to which watchers may receive events: the clients that wrote them have been sent their
-        responses.
-        """
+        """The offset up to which watchers may receive events: their writers have been sent the responses."""
         return self._deliverable
 
     def watchers(self) -> int:
@@ -92,9 +90,7 @@ class Hub:
         return interest
 
     def check_room(self, interest: Interest) -> None:
-        """Raise TooManyRequests if there is no memory for another group; an existing one accepts any number of
-        watchers.
-        """
+        """Raise TooManyRequests if there is no memory for another group; an existing one accepts any watcher."""
         if not interest.account.watchers:
             self._memory.check_room(interest.account, interest.account.size)
 
@@ -342,9 +338,7 @@ def _is_swept(group: Group) -> bool:
 
 
 def _is_delivered(group: Group) -> bool:
-    """Whether every member has been sent everything that was committed, or, if it is held, everything that it may
-    receive.
-    """
+    """Whether every member has been sent everything that was committed, or all that it may receive if held."""
     if group.empty:
         return True
     return group.idle and all(group.has_all(member) for member in group.lagging)

@@ -48,9 +48,7 @@ class InitialEvents:
         options: ListOptions,
         not_older_than: int = 0,
     ) -> None:
-        """`not_older_than`: a version that was already committed; an injected fault may start the watch at an older
-        one than the newest.
-        """
+        """`not_older_than`: a committed version; an injected fault may start the watch before the newest one."""
         self._reads = reads
         self._definition = definition
         self._namespace = namespace

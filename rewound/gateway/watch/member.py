@@ -30,9 +30,7 @@ class Pipe(Protocol):
 
     @staticmethod
     def broadcast(pipes: Sequence[Any], data: bytes) -> Missed:
-        """Send the same bytes to many pipes of this class; return those that did not send everything, each with its
-        result.
-        """
+        """Send the same bytes to many pipes of this class; return those that did not send all, with their results."""
 
     async def flush(self) -> None:
         """Wait until everything accepted is sent and more fits, or for an interruption. One task at a time."""

@@ -98,9 +98,7 @@ class Watch:
         return self._version if self._group is None else self._group.reached(self._member)
 
     def limit_to(self, version: int | None) -> None:
-        """Send no event after a version from now on, and the existing objects as of that version; None removes the
-        limit.
-        """
+        """Send no event after a version, and the existing objects as of that version; None removes the limit."""
         self._limit = version
         if self._group is not None:
             self._group.set_limit(self._member, version)

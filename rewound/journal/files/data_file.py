@@ -22,9 +22,7 @@ LOCK = "writer.lock"
 
 
 def lock_folder(path: Path) -> int:
-    """Create a folder and lock its `writer.lock`; returns the handle. Raises AlreadyOpen if another process has the
-    lock.
-    """
+    """Create a folder and lock its `writer.lock`; return the handle. Raises AlreadyOpen if another process has it."""
     path.mkdir(parents=True, exist_ok=True)
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -86,8 +84,8 @@ class DataFile:
         )
 
     def _locked(self) -> bool:
-        """Whether the lock is still held: another open of the same path must not get it. True if that cannot be tried
-        now.
+        """Whether the lock is still held: another open of the path must not get it. True if that cannot be
+        tried now.
         """
         try:
             other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)

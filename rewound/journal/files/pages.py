@@ -77,9 +77,7 @@ class Child(NamedTuple):
 
 
 class PageFile:
-    """The bytes of a data file, by page. It does not map the file, because reading a truncated map kills the
-    process.
-    """
+    """The bytes of a data file, by page. It does not map the file: reading a truncated map kills the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,7 +87,7 @@ class PageFile:
         self.update_size()
 
     def update_size(self) -> None:
-        """Read the file's size again. Call it in the transaction whose pages are read: a running server may have
+        """Read the file's size again, in the transaction whose pages are read: a running server may have
         extended it.
         """
         self.size = os.fstat(self._handle).st_size
@@ -187,7 +185,7 @@ def _positions(page: bytes) -> list[int]:
     """The positions of a page's nodes. Raises BadPage if nodes cannot be there."""
     lower, upper = _unpack_bounds(page, _BOUNDS_AT)
     if not (HEADER <= lower <= upper <= len(page)) or lower % 2 or upper % 2:
-        raise BadPage(f"its free space is said to be from {lower} to {upper}")
+        raise BadPage(f"its header gives its free space as {lower} to {upper}")
     positions = memoryview(page)[HEADER:lower].cast("H").tolist()
     if positions and (min(positions) != upper or max(positions) + NODE_SIZE > len(page)):
         raise BadPage("a node is outside of it")
@@ -250,9 +248,7 @@ def page_number(value: bytes) -> int:
 
 
 def free_pages(value: bytes) -> tuple[int, ...]:
-    """The pages in a record of the free list. Its first number is their count: LMDB may reserve more room than it
-    needs.
-    """
+    """The pages in a record of the free list; its first number is their count, because LMDB reserves more room."""
     count = page_number(value[:8]) if len(value) >= 8 else NO_ROOT
     if count > len(value) // 8 - 1:
         raise BadPage("a record of the free list has a wrong length")
@@ -307,7 +303,7 @@ class Walk:
             if depth or self.database.entries:
                 self.holes.append(Hole(root, b"", None, "it has records, and no pages for them"))
         elif not 0 < depth <= MAX_DEPTH:
-            self.holes.append(Hole(root, b"", None, f"its depth is said to be {depth}"))
+            self.holes.append(Hole(root, b"", None, f"its record gives a depth of {depth}"))
         else:
             yield from self._below(root, depth, b"", None)
 

@@ -69,9 +69,7 @@ class Audit:
 
 
 def check_structure(env: Any, data: Path, names: tuple[str, ...]) -> None:
-    """Raises DamagedStructure if a page of an open environment is damaged. Skips large files, which would take too
-    long.
-    """
+    """Raises DamagedStructure if a page of an open environment is damaged. Skips large files, to save time."""
     with PageFile(data) as file:
         if file.size > CHECKED_AT_OPENING:
             return

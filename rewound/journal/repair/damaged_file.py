@@ -258,9 +258,7 @@ class _TreeReader:
         }
 
     def leaf(self, walk: Walk, leaf: Leaf) -> Hole | None:
-        """Take the records of a page. If one is wrong, the page's whole range becomes a hole, because others may be
-        missing.
-        """
+        """Take the records of a page. If one is wrong, the page's range becomes a hole: others may be missing."""
         take = self._takes.get(walk.name, _ignore)
         wrong = ""
         for node in leaf.nodes:

@@ -287,9 +287,7 @@ class _Run:
             self.report.add(f"event {event.offset} does not follow the state of {printable(link.key)}")
 
     def _check_sizes(self) -> None:
-        """Compare the numbers of entries: every event is in both indexes, so equal numbers mean nothing else is in
-        them.
-        """
+        """Compare the numbers of entries: every event is in both indexes, so equal numbers mean no other entries."""
         for name, database in (("type", self._databases.by_type), ("object", self._databases.by_object)):
             entries = self._reading.txn.stat(database)["entries"]
             if entries != self.report.events:

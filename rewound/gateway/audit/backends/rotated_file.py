@@ -65,9 +65,7 @@ class RotatedFile:
         self._tidy()
 
     def is_quick(self, size: int) -> bool:
-        """Whether it is a regular file with room: a pipe may wait for its reader, and a rotation deletes
-        large files.
-        """
+        """Whether it is a regular file with room: a pipe may wait for its reader, a rotation deletes large files."""
         return self._is_regular and self._size + size + _ROOM <= self._max_bytes
 
     def write(self, data: bytes) -> None:

@@ -200,9 +200,7 @@ class HttpCodec:
             raise ConnectionResetError("the client does not read")
 
     def _deadline(self, size: int) -> trio.CancelScope:
-        """Limit the time of a transfer by its size alone: the server does not report how much the client has
-        received.
-        """
+        """Limit the time of a transfer by its size alone: the server does not report what the client received."""
         began = trio.current_time()
         return trio.CancelScope(
             deadline=inf if self._patient else self._server.limits.transfer_deadline(began, size)

@@ -152,9 +152,7 @@ class AsgiPipe:
             raise ConnectionResetError("the client disconnected")
 
     async def receive(self) -> bytes:
-        """Return b"" when the client has disconnected; it sends nothing else. Raises ClosedResourceError if
-        interrupted.
-        """
+        """Return b"" when the client disconnects; it sends nothing else. Raises ClosedResourceError if interrupted."""
         if not self._disconnected:
             await self._changed.wait()
         if self._disconnected:

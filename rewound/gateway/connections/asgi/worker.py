@@ -209,7 +209,7 @@ class _Stream:
             raise trio.BrokenResourceError from error
 
     async def _receive(self) -> bytes:
-        """Receive bytes. An interruption ends a connection that is idle or whose peer is too slow, but no request in
+        """Receive bytes. An interruption ends an idle connection or one with a slow peer, but no request in
         progress.
         """
         transport = self._transport

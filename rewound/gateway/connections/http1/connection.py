@@ -261,9 +261,7 @@ class Http1Connection:
         return False
 
     async def _read_body(self) -> bytes:
-        """Read the rest of the incomplete request, once there is memory for it. Raises BodyNotRead or
-        TooManyRequests.
-        """
+        """Read the rest of the incomplete request, once there is memory. Raises BodyNotRead or TooManyRequests."""
         parser, transport = self._parser, self._transport
         request = parser.incomplete
         assert request is not None
@@ -323,9 +321,7 @@ class Http1Connection:
         self._server.partial_heads.hold(self._transport, held)
 
     async def _interrupted(self) -> bytes:
-        """Handle an interruption: the deadline passed, or the server stops. Bytes that arrived at the same moment
-        still count.
-        """
+        """Handle a passed deadline or a stopping server; bytes that arrived at the same moment still count."""
         if self._transport.idle:
             return self._transport.receive_nowait()
         if not self._parser.discarding:

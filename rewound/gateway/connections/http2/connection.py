@@ -395,9 +395,7 @@ class Http2Connection:
 
     @property
     def _has_short_deadlines(self) -> bool:
-        """Whether deadlines are short because the server stops. A connection that only leaves lets its requests
-        complete.
-        """
+        """Whether deadlines are short because the server stops, rather than only this connection ending."""
         return self._goaway_sent and self.server.draining
 
     def progress_deadline(self, deadline: float, size: int) -> float:
@@ -473,9 +471,7 @@ class Http2Connection:
         return self.receiver.goaway_acknowledged or trio.current_time() >= self._goaway_due_at()
 
     def _send_warning(self) -> None:
-        """Send a GOAWAY that refuses nothing, and a PING; a peer that has acknowledged it sends no more requests
-        here.
-        """
+        """Send a GOAWAY that refuses nothing, and a PING; after acknowledging it the peer sends no more requests."""
         if self._warned_at is None and not self._goaway_sent:
             self._warned_at = trio.current_time()
             self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, GOAWAY_PING))
@@ -502,9 +498,7 @@ class Http2Connection:
                 self.expect_deadline(due)
 
     def request_ended(self) -> None:
-        """Called when a request ends while the reading task waits; after the last one the connection is idle, or
-        ends.
-        """
+        """Called when a request ends while the reading task waits; after the last the connection is idle, or ends."""
         if self.receiver.streams or self._running:
             return
         if self._goaway_sent:

@@ -217,9 +217,7 @@ class Decoder:
         return field, at
 
     def _skip_indexed(self, block: bytes, at: int) -> int:
-        """Skip fields of one byte each, and return where they end: they change nothing, but must refer to existing
-        entries.
-        """
+        """Skip fields of one byte each, and return where they end; they must refer to existing entries."""
         found = _ONE_BYTE.match(block, at)
         assert found is not None
         highest = max(memoryview(block)[at : found.end()], default=0x80) & 0x7F

@@ -135,9 +135,7 @@ class Output:
         self.queued += len(frame)
 
     def respond(self, stream: Sender, head: bytes, body: bytes) -> bool:
-        """Queue a response; return True if all of it is queued. Otherwise the rest follows when the windows
-        allow it.
-        """
+        """Queue a response; return True if all of it is queued. The rest follows when the windows allow it."""
         size = len(body)
         if size <= stream.window and size <= self.window and size <= FRAME_SIZE and not self.blocked:
             stream.window -= size
@@ -205,9 +203,7 @@ class Output:
             self.flusher.add([self])
 
     def flush(self, *, bodies: bool = True) -> int:
-        """Send the queue and a burst of bodies, as far as the socket accepts them; return how many bytes were
-        queued.
-        """
+        """Send the queue and a burst of bodies, as far as the socket accepts them; return the bytes queued."""
         self.registered = False
         if self.blocked or self.failed:
             return 0

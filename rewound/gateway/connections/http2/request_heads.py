@@ -181,7 +181,7 @@ def _unusual_method(pseudo: dict[bytes, bytes]) -> RequestHead:
         if b":path" in pseudo or b":scheme" in pseudo or not pseudo.get(b":authority"):
             raise Malformed("a CONNECT has an :authority, no :path and no :scheme")
     elif not complete or _TOKEN.fullmatch(method) is None:
-        raise Malformed("the :method is no token, or :path or :scheme is missing")
+        raise Malformed("the :method is not a token, or :path or :scheme is missing")
     return _refused(405, _METHOD_NOT_ALLOWED, method.decode("ascii"))
 
 

@@ -520,9 +520,7 @@ class Stream:
             raise ConnectionResetError("the client disconnected")
 
     async def receive(self) -> bytes:
-        """Return b"" when the stream has ended; the client sends nothing else. Raises ClosedResourceError if
-        interrupted.
-        """
+        """Return b"" when the stream ends; the client sends nothing else. Raises ClosedResourceError if interrupted."""
         if not self.closed:
             self._receiver = current_task()
             await wait_task_rescheduled(self._stop_receiving)

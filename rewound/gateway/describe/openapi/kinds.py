@@ -100,9 +100,7 @@ def _group_versions(names: Names) -> Iterator[tuple[str, str]]:
 
 
 def _built_in(catalog: Catalog) -> Iterator[Definition]:
-    """Built-in kinds only: custom kinds are described by their own schemas, and thousands of them would have to be
-    compiled.
-    """
+    """Built-in kinds only: custom kinds have their own schemas, and thousands would have to be compiled."""
     for definition in catalog.definitions:
         if definition.is_custom:
             continue

@@ -155,9 +155,7 @@ class Operations:
         return Path(path, (parameters.NAME, *self._namespace_parameter, parameters.PRETTY), operations)
 
     def _watch_paths(self) -> Iterator[Path]:
-        """The deprecated paths below /watch; clients should use ?watch=true. Like Kubernetes, not described for
-        custom kinds.
-        """
+        """The deprecated paths below /watch (use ?watch=true); like in Kubernetes, not for custom kinds."""
         if "watch" not in self._verbs or self._is_custom:
             return
         kind, plural, root = self._definition.kind, self._definition.plural, f"{self._root}/watch"
@@ -255,9 +253,7 @@ class Operations:
         return definition.group, definition.version, subresource.kind
 
     def _consumes(self, verb: str) -> tuple[str, ...]:
-        """The media types of a patch. `kubectl apply` sends a strategic merge patch to every kind that is described
-        to accept it.
-        """
+        """The media types of a patch. `kubectl apply` uses strategic merge patch wherever it is listed here."""
         if verb != "patch":
             return self._common.consumes
         strategic = self._definition.strategic_merge_patch

@@ -56,9 +56,7 @@ def sections(
     describes_past: bool = True,
     known: Mapping[str, Section] = NOTHING,
 ) -> Iterator[Section]:
-    """The sections of a catalog. `known` are those of an earlier catalog; those with the same definitions are
-    reused.
-    """
+    """The sections of a catalog; those of an earlier one (`known`) are reused if their definitions are the same."""
     paths = DiscoveryPaths(naming)
 
     def section(

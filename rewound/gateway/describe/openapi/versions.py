@@ -196,9 +196,7 @@ class Version3Writer:
         return written | extensions(self._prefix, one)
 
     def _parameters(self, parameters: tuple[Parameter, ...]) -> orjson.Fragment:
-        """The parameters of an operation, encoded once per document, because most operations have one of a
-        few lists.
-        """
+        """The parameters of an operation, cached for a document: most operations have one of a few lists."""
         known = self._encoded_parameters.get(parameters)
         if known is None:
             known = orjson.Fragment(dumps([_parameter_3(one) for one in parameters]))
@@ -228,9 +226,7 @@ def json_member(_: str, name: str, value: Any) -> bytes:
 
 
 def as_json(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Encode entries as JSON. Entries of the same parent must follow each other; each parent is opened and closed
-    once.
-    """
+    """Encode entries as JSON. Those of one parent must follow each other: it is opened and closed once."""
     opened: list[str] = []
     comma = b"{"
     for path, name, value in entries:

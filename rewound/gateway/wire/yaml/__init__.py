@@ -26,9 +26,7 @@ __all__ = [
 
 
 def load(raw: bytes, most_values: int = MAX_STORED_VALUES) -> Loaded:
-    """Parse a body. Raises YamlError if it is not accepted, TooLarge as soon as it has more than `most_values`
-    values.
-    """
+    """Parse a body. Raises YamlError if it is refused, TooLarge as soon as it has more than `most_values` values."""
     from rewound.gateway.wire.yaml import reader
 
     return reader.load(raw, most_values)

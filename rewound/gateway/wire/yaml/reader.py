@@ -213,9 +213,7 @@ class Builder:
         self._place(event, _copy(anchored.value), anchored.height)
 
     def _place(self, event: Any, value: Any, height: int, line: int | None = None) -> None:
-        """Put a finished value into the open container, as item, key or value of a key; without one it is the
-        document.
-        """
+        """Put a finished value into the open container, as item, key or value; without one it is the document."""
         if not self._open:
             self.value = value
             return
