@@ -110,7 +110,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         for host in _elsewhere(addresses):
             yield "", f"https://{host_and_port(host, addresses.secure[1])} (from other machines)"
     if addresses.insecure is not None:
-        sign_in = _ACCOUNTS_SIGN_IN if settings.only_accounts_sign_in_plain else _SIGN_IN
+        sign_in = _ACCOUNTS_SIGN_IN if settings.plain_port_accepts_only_account_tokens else _SIGN_IN
         yield "plain", f"http://{_local(addresses.insecure)} (this machine only; {sign_in})"
     for url in addresses.others:
         yield "also", url

@@ -236,11 +236,11 @@ def dialect_of(path: Path) -> str:
     if not path.exists() or is_new(path):
         raise NoJournal(path)
     try:
-        who = identity.read(path)
+        recorded = identity.read(path)
     except ValueError:
-        who = None
-    if who is not None:
-        return who.dialect
+        recorded = None
+    if recorded is not None:
+        return recorded.dialect
     journal = Journal.open(path, readonly=True, check_tail=False)
     journal.close()
     return journal.dialect

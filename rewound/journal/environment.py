@@ -44,7 +44,7 @@ from rewound.journal.errors import (
 from rewound.journal.files import identity
 from rewound.journal.files.data_file import DATA, DataFile, lock_folder
 from rewound.journal.files.identity import Identity, IdentityFile
-from rewound.journal.files.meta_pages import MetaPages, is_of
+from rewound.journal.files.meta_pages import MetaPages, is_of_transaction
 from rewound.journal.files.opening import check, check_beside_writer, create_journal, is_new
 from rewound.journal.files.structure import check_structure
 
@@ -147,9 +147,9 @@ class Environment:
         if self.identity is not None:
             self._identity_file = IdentityFile(self.path, self.identity)
 
-    def _found(self, who: Identity | None, pages: MetaPages) -> MetaPages:
-        self.identity = who
-        self.identity_was_behind = who is not None and who.transaction < pages.newest.transaction
+    def _found(self, recorded: Identity | None, pages: MetaPages) -> MetaPages:
+        self.identity = recorded
+        self.identity_was_behind = recorded is not None and recorded.transaction < pages.newest.transaction
         return pages
 
     # Reads.
@@ -161,18 +161,18 @@ class Environment:
         try:
             return self._begin(None, None, False, True)  # keyword arguments would take a third of the time
         except lmdb.MapResizedError:
-            self._uncount()
+            self._note_read_end()
             return self._begin_read_resized()
         except lmdb.Error as error:
-            self._uncount()
+            self._note_read_end()
             raise CannotRead(self.path, str(error)) from error
         except BaseException:
-            self._uncount()
+            self._note_read_end()
             raise
 
     def end_read(self, txn: Any) -> None:
         txn.abort()
-        self._uncount()
+        self._note_read_end()
 
     def damaged(self, error: Exception) -> Damaged:
         """The error to raise when LMDB found an invalid page."""
@@ -192,7 +192,7 @@ class Environment:
         """Refuse further writes because another process found damage."""
         self._stop(damage)
 
-    def _uncount(self) -> None:
+    def _note_read_end(self) -> None:
         with self._counting:
             self._reads -= 1
             if self.resizing:
@@ -238,7 +238,7 @@ class Environment:
         if head:
             self.head = head
         page = self._data.meta_page(transaction)
-        if not is_of(page, transaction):
+        if not is_of_transaction(page, transaction):
             return
         before = self._page_checksum
         self._page_checksum = checksum = crc32(page)
@@ -246,10 +246,10 @@ class Environment:
         if self._identity_file is not None:
             self._identity_file.record(transaction, self.head, checksum, before)
 
-    def adopt(self, who: Identity) -> None:
+    def adopt(self, recorded: Identity) -> None:
         """Give a folder of an earlier release its identity file."""
         assert self._data is not None
-        self.identity = who._replace(
+        self.identity = recorded._replace(
             transaction=self._transaction,
             head=self.head,
             newest_page=self._page_checksum,

@@ -80,7 +80,7 @@ class AlreadyOpen(CannotOpen):
         )
 
 
-class OfStandby(CannotOpen):
+class StandbyFolder(CannotOpen):
     """The folder belongs to a standby; writing to it directly would make its history diverge from its leader's."""
 
     def __init__(self, path: Path) -> None:

@@ -22,7 +22,7 @@ from rewound.journal.errors import (
     IncompleteFolder,
     LostCommits,
     NewerLayout,
-    OfStandby,
+    StandbyFolder,
     TooManyTypes,
     WrongDialect,
     WrongIdentity,
@@ -89,7 +89,7 @@ class Journal:
             stored = journal._load_meta()
             journal._check_identity(stored)
             if keys.FOLLOWS in stored and not (readonly or follows):
-                raise OfStandby(path)
+                raise StandbyFolder(path)
             if not readonly and journal.dialect != dialect:
                 raise WrongDialect(path, journal.dialect, dialect)
             if check_tail:
@@ -116,18 +116,18 @@ class Journal:
 
     def _check_identity(self, stored: dict[bytes, bytes]) -> None:
         """Check that the databases belong to the cluster in the identity file, and are not older than it says."""
-        who, cluster_id = self.environment.identity, stored.get(keys.CLUSTER_ID)
-        if who is None:
+        recorded, cluster_id = self.environment.identity, stored.get(keys.CLUSTER_ID)
+        if recorded is None:
             if cluster_id is not None:
                 raise IncompleteFolder(self.path, f"the file {identity.FILE} is missing")
             return  # a folder written by an earlier release
-        if cluster_id not in (None, who.cluster_id):
-            raise WrongIdentity(self.path, f"the file {identity.FILE} is of another cluster, {who.uuid}")
-        if (who.layout, who.dialect) != (int.from_bytes(stored[keys.LAYOUT], "big"), self.dialect):
-            why = f"the file {identity.FILE} says layout {who.layout} and dialect {who.dialect}"
+        if cluster_id not in (None, recorded.cluster_id):
+            raise WrongIdentity(self.path, f"the file {identity.FILE} is of another cluster, {recorded.uuid}")
+        if (recorded.layout, recorded.dialect) != (int.from_bytes(stored[keys.LAYOUT], "big"), self.dialect):
+            why = f"the file {identity.FILE} says layout {recorded.layout} and dialect {recorded.dialect}"
             raise WrongIdentity(self.path, why)
-        if who.head > self._head:
-            why = f"the file {identity.FILE} says {who.head}, the newest event is {self._head}"
+        if recorded.head > self._head:
+            why = f"the file {identity.FILE} says {recorded.head}, the newest event is {self._head}"
             raise LostCommits(self.path, why)
 
     def _complete_identity(self, stored: dict[bytes, bytes]) -> None:
@@ -140,10 +140,12 @@ class Journal:
         if self.environment.identity is None:
             layout = int.from_bytes(stored[keys.LAYOUT], "big")
             self.environment.adopt(Identity(layout, identity.new_cluster_id(), self.dialect, 0, 0, 0, 0))
-        who = self.environment.identity
-        assert who is not None
+        recorded = self.environment.identity
+        assert recorded is not None
         meta = self.environment.databases.meta
-        self.environment.write(lambda txn: records.put_meta(txn, meta, {keys.CLUSTER_ID: who.cluster_id}))
+        self.environment.write(
+            lambda txn: records.put_meta(txn, meta, {keys.CLUSTER_ID: recorded.cluster_id})
+        )
 
     def _check_tail(self) -> None:
         with self.read() as view:

@@ -228,7 +228,7 @@ class Replayed:
         self._complete = False
 
     @classmethod
-    def beside(cls, reading: ReadTransaction, other: Replayed, offset: int) -> Replayed:
+    def based_on(cls, reading: ReadTransaction, other: Replayed, offset: int) -> Replayed:
         """A version with a complete version of the same type as its base."""
         made = cls(reading, other.type_id, offset, other.offset)
         made.offsets, made._chunks = other.offsets.copy(), iter(())
@@ -357,7 +357,7 @@ class Versions:
         base, distance = snapshots.closest(reading, offset)
         near = self._nearest(reading, type_id, offset)
         if near is not None and abs(near.offset - offset) < min(undo_events, distance):
-            return Replayed.beside(reading, near, offset)
+            return Replayed.based_on(reading, near, offset)
         if undo_events <= distance:
             return Undone(type_id, offset, {}, [], {})
         return Replayed(reading, type_id, offset, base)

@@ -158,7 +158,7 @@ class ApiServer:
         lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in settings.features)
         past_reads = PastReads(store, lists)
         controls = self._install_controls(extensions.install_controls, past_reads)
-        rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_past)
+        rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_history)
         computed: dict[str, Source] = {"componentstatuses": FewObjects(self._checks.component_statuses)}
         if (simulated := store.simulated_metrics) is not None:
             computed |= simulated.sources
@@ -176,7 +176,7 @@ class ApiServer:
             store.aggregated,
             dispatch.verbs,
             self._advertised,
-            serves_past=settings.serves_past,
+            serves_history=settings.serves_history,
         )
         openapi = OpenApi(
             store.registry,
@@ -184,7 +184,7 @@ class ApiServer:
             dispatch.verbs,
             store.aggregated.descriptions,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
-            describes_past=settings.serves_past,
+            describes_history=settings.serves_history,
         )
         paths = Paths(
             operations,

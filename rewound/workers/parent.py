@@ -28,7 +28,7 @@ from pathlib import Path
 import trio
 
 from rewound.gateway.connections.config import server_config
-from rewound.gateway.connections.listen import Listener, open_for_others
+from rewound.gateway.connections.listen import Listener, open_shared_listeners
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.server.api_server import listening_addresses
 from rewound.workers.parent_link import DRAIN, READY, SERVE
@@ -103,7 +103,7 @@ class Sockets:
         self.writer.bind(str(socket_in(self.folder)))
         self.writer.listen(128)
         secure, plain = settings.secure_binds, settings.insecure_binds
-        self.clients: list[Listener] = open_for_others(server_config(settings), secure, plain)
+        self.clients: list[Listener] = open_shared_listeners(server_config(settings), secure, plain)
         for listener in self.clients:
             closing.callback(listener.sock.close)
         self.addresses = listening_addresses(settings, self.clients)

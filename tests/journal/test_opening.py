@@ -197,7 +197,7 @@ def record_in_identity(path: Path) -> None:
     """As if the newest commit were one of this release."""
     who = identity.read(path)
     assert who is not None
-    identity.create(path, opening.as_left(path / DATA, who))
+    identity.create(path, opening.identity_after_close(path / DATA, who))
 
 
 def written_with_a_type(path: Path, model: Model) -> None:

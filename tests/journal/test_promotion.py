@@ -8,7 +8,7 @@ import pytest
 
 from rewound.journal import Journal
 from rewound.journal.copy import NotPromoted, promote
-from rewound.journal.errors import AlreadyOpen, CannotFollow, Diverged, NoJournal, OfStandby
+from rewound.journal.errors import AlreadyOpen, CannotFollow, Diverged, NoJournal, StandbyFolder
 from rewound.journal.repair.recover import recover
 from rewound.journal.timelines import Timeline, before, branch, decode_timelines, encode_timelines
 from tests.journal.model import Model
@@ -81,7 +81,7 @@ def test_old_leader_follows_if_it_has_nothing_of_its_own(cluster: Cluster) -> No
     b = cluster.promoted("b")
     cluster.write(b, 3)
     cluster.copy("leader", of=b)
-    with pytest.raises(OfStandby):
+    with pytest.raises(StandbyFolder):
         Journal.open(cluster.folder / "leader")
     b.close()
 
@@ -182,7 +182,7 @@ def test_recovered_folder_keeps_its_timelines_and_stays_that_of_a_standby(cluste
     cluster.copy("c", of=b)
     b.close()
     recover(cluster.folder / "c", cluster.folder / "recovered")
-    with pytest.raises(OfStandby):
+    with pytest.raises(StandbyFolder):
         Journal.open(cluster.folder / "recovered")
     found = Journal.open(cluster.folder / "recovered", readonly=True)
     with found.read() as view:

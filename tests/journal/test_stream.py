@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewound.journal import Event, Journal, retention, stream
-from rewound.journal.errors import CannotFollow, Compacted, OfStandby
+from rewound.journal.errors import CannotFollow, Compacted, StandbyFolder
 from rewound.journal.frames import BadFrame
 from rewound.journal.repair import verify
 from rewound.journal.stream import Commit, Header, Source, Stored, Types
@@ -230,6 +230,6 @@ def test_folder_of_a_standby_is_not_written_by_others(filled: Journal, tmp_path:
     receiver = Receiver(tmp_path / "copy")
     receiver.receive(stream_of(filled))
     receiver.close()
-    with pytest.raises(OfStandby, match="rewound promote"):
+    with pytest.raises(StandbyFolder, match="rewound promote"):
         Journal.open(tmp_path / "copy")
     Journal.open(tmp_path / "copy", readonly=True).close()

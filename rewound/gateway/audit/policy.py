@@ -73,7 +73,7 @@ class Resources:
 _PAST: Final = f"/apis/{REWIND_GROUP}/"
 
 
-def _is_past(attributes: Attributes) -> bool:
+def _is_history(attributes: Attributes) -> bool:
     """Whether a request is about the history of an object."""
     return attributes.is_resource and attributes.path.lstrip("/").startswith(_PAST[1:])
 
@@ -83,7 +83,7 @@ def _matches_resource(pattern: str, attributes: Attributes) -> bool:
     several.
     """
     resource, subresource = attributes.resource, attributes.subresource
-    if pattern == resource and _is_past(attributes):
+    if pattern == resource and _is_history(attributes):
         return True
     if pattern == "*" or pattern == (f"{resource}/{subresource}" if subresource else resource):
         return True
@@ -227,7 +227,7 @@ class Policy:
         A name in such a request may be a uid, which no rule with names of objects matches.
         """
         if attributes.is_resource:
-            return self._by_name and looks_like_uid(attributes.name) and _is_past(attributes)
+            return self._by_name and looks_like_uid(attributes.name) and _is_history(attributes)
         return attributes.path.strip("/").startswith(TIMELINE_PATH[1:])
 
     def _find_cached(self, attributes: Attributes) -> RequestPolicy:
@@ -235,7 +235,7 @@ class Policy:
         which = attributes.path
         if attributes.is_resource:
             which = attributes.name if self._by_name else ""
-        past = bool(attributes.subresource) and _is_past(attributes)
+        past = bool(attributes.subresource) and _is_history(attributes)
         key = (
             user.name,
             user.groups,

@@ -99,7 +99,7 @@ def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]
     return listeners
 
 
-def open_for_others(config: Config, secure: Sequence[str], plain: Sequence[str]) -> list[Listener]:
+def open_shared_listeners(config: Config, secure: Sequence[str], plain: Sequence[str]) -> list[Listener]:
     """Listeners from which other processes accept, the secure ones first. Raises CannotListen."""
     wanted = [*((bind, True) for bind in secure), *((bind, False) for bind in plain)]
     with ExitStack() as on_error:
@@ -128,7 +128,7 @@ def _create_socket(config: Config, bind: str) -> socket.socket:
     one.bind, one.insecure_bind, one.quic_bind = [bind], [], []
     try:
         if bind.startswith(UNIX):
-            _refuse_served(bind.removeprefix(UNIX))
+            _refuse_path_of_running_server(bind.removeprefix(UNIX))
         created = one.create_sockets()
     except (OSError, UnicodeError, SocketTypeError) as error:
         number = getattr(error, "errno", None) or 0
@@ -143,7 +143,7 @@ def _create_socket(config: Config, bind: str) -> socket.socket:
     return sock
 
 
-def _refuse_served(path: str) -> None:
+def _refuse_path_of_running_server(path: str) -> None:
     """Refuse the path of a running server: Hypercorn would replace any socket that it finds there."""
     with socket.socket(socket.AF_UNIX) as probe:
         if probe.connect_ex(path) == 0:

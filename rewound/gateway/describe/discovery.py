@@ -43,15 +43,15 @@ class Discovery:
         verbs: frozenset[str],
         address: Callable[[], str],
         *,
-        serves_past: bool = True,
+        serves_history: bool = True,
     ) -> None:
-        """`address()` returns where clients reach this server; `serves_past`: rewound.cluster.io is served."""
+        """`address()` returns where clients reach this server; `serves_history`: rewound.cluster.io is served."""
         self._registry = registry
         self._api_services = api_services
         self._aggregated = aggregated
         self._verbs = verbs
         self.address = address
-        self._serves_past = serves_past
+        self._serves_history = serves_history
         self._sorted: tuple[Catalog, int, dict[str, tuple[str, ...]]] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Discovery:
         catalog, changes = self.catalog, self._api_services.changes
         if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
             groups = dict(self._api_services.sorted_groups(catalog.groups()))
-            if self._serves_past:
+            if self._serves_history:
                 groups[REWIND_GROUP] = (VERSION,)
             self._sorted = catalog, changes, groups
         return self._sorted[2]
@@ -150,7 +150,7 @@ class Discovery:
 
     def _resources(self, group: str, version: str) -> Document | None:
         definitions = self.catalog.of_version(group, version)
-        if self._serves_past and (group, version) == (REWIND_GROUP, VERSION):
+        if self._serves_history and (group, version) == (REWIND_GROUP, VERSION):
             resources = rewind_resources(self.catalog)
         elif definitions:
             resources = [entry for one in definitions for entry in self._entries(one)]

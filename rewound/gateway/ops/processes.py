@@ -137,9 +137,9 @@ class Members:
         self._last: dict[object, bytes] = {}  # the last reply of each
         self._ended = self._inherited = _NOTHING  # totals
         self._inherited_order, self._order = (0, 0), (1, 0)
-        self._heard: set[bytes] = set()  # processes of which this one has numbers
+        self._reported: set[bytes] = set()  # processes of which this one has numbers
         # Totals of those of which only the previous writer had numbers.
-        self._unheard: dict[bytes, Snapshot] = {}
+        self._unreported: dict[bytes, Snapshot] = {}
         self.ended = self.unanswered = 0
 
     def __len__(self) -> int:
@@ -152,8 +152,8 @@ class Members:
         """Take the last numbers of a member, which it sends before it ends gracefully."""
         if member in self._members:
             self._last[member] = numbers
-            self._heard.add(process := process_of(numbers))
-            self._unheard.pop(process, None)
+            self._reported.add(process := process_of(numbers))
+            self._unreported.pop(process, None)
 
     def leave(self, member: object) -> None:
         if self._members.pop(member, None) is not None:
@@ -170,10 +170,10 @@ class Members:
         if (epoch, number) > self._inherited_order:
             self._inherited_order = epoch, number
             self._inherited = merged((totals(decode(writer)), decode(ended)))
-            self._unheard = {
+            self._unreported = {
                 process: totals(decode(numbers))
                 for numbers in workers
-                if (process := process_of(numbers)) not in self._heard
+                if (process := process_of(numbers)) not in self._reported
             }
             self._order = max(self._order, (epoch + 1, 0))
 
@@ -206,7 +206,7 @@ class Members:
             if member is not asking and member not in answered
             for found in self._totals_of(member)
         ]
-        workers += [encode(found, process) for process, found in self._unheard.items()]
+        workers += [encode(found, process) for process, found in self._unreported.items()]
         ended = encode(merged((self._inherited, self._ended)))
         epoch, number = self._order
         self._order = epoch, number + 1

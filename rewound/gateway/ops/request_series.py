@@ -39,7 +39,7 @@ OTHER: Final = "other"
 # Verbs to which other servers respond.
 _FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _APPLY: Final = b"application/apply-patch+yaml"
-_OF_THE_PAST: Final = frozenset(name for name, _, _ in SUBRESOURCES)
+_HISTORY_RESOURCES: Final = frozenset(name for name, _, _ in SUBRESOURCES)
 
 LabelValues = tuple[str, ...]
 _OBJECT: Final = ("group", "version", "resource", "subresource", "scope", "component")
@@ -126,7 +126,7 @@ class ServedRoutes:
         """Whether requests with this route may be counted by its names."""
         catalog = self._registry.current
         if route.rewinds:
-            return route.subresource in _OF_THE_PAST and catalog.serves(route.group, route.resource)
+            return route.subresource in _HISTORY_RESOURCES and catalog.serves(route.group, route.resource)
         definition = catalog.find(route.group, route.version, route.resource)
         return definition is not None and (
             not route.subresource or definition.subresource(route.subresource) is not None

@@ -84,9 +84,9 @@ class SimulatedSession:
         connection, ahead = await client.upgrade(head)
         try:
             if is_websocket:
-                await self._speak_websocket(connection, protocol)
+                await self._serve_websocket(connection, protocol)
             else:
-                await self._speak_spdy(connection, ahead, protocol)
+                await self._serve_spdy(connection, ahead, protocol)
             with trio.move_on_after(_CLOSE_SECONDS):
                 while await connection.receive():
                     pass
@@ -97,7 +97,7 @@ class SimulatedSession:
         if self.report is not None:
             self.report(status)
 
-    async def _speak_websocket(self, connection: RawConnection, protocol: Protocol) -> None:
+    async def _serve_websocket(self, connection: RawConnection, protocol: Protocol) -> None:
         channels, encoded = {"stdout": 1, "stderr": 2}, protocol.encoded
         frames = [
             (channels[name], data) for name, data in self._sent.items() if data and name in self._streams
@@ -107,7 +107,7 @@ class SimulatedSession:
             await connection.send(_frame(0x1 if encoded else 0x2, payload))
         await connection.send(_frame(0x8, struct.pack(">H", 1000)))
 
-    async def _speak_spdy(self, connection: RawConnection, ahead: bytes, protocol: Protocol) -> None:
+    async def _serve_spdy(self, connection: RawConnection, ahead: bytes, protocol: Protocol) -> None:
         spdy = _Spdy()
         with trio.move_on_after(_OPEN_SECONDS):
             await spdy.accept(connection, ahead, self._streams)

@@ -863,7 +863,7 @@ class Settings:
             )
 
     @property
-    def only_accounts_sign_in_plain(self) -> bool:
+    def plain_port_accepts_only_account_tokens(self) -> bool:
         """Whether the plain port is open and accepts only tokens that requests to this server create."""
         webhook = self.token_webhook.authentication_token_webhook_config_file
         signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
@@ -876,10 +876,10 @@ class Settings:
     @property
     def serves_page(self) -> bool:
         """Whether the page about the journal is served, which needs the timeline."""
-        return self.enable_journal_page and self.serves_past
+        return self.enable_journal_page and self.serves_history
 
     @property
-    def serves_past(self) -> bool:
+    def serves_history(self) -> bool:
         """Whether the group with history, blame, rollback, undelete and the timeline is served."""
         return self.enablement.serves_version(REWIND_GROUP, "v1", on_by_default=True)
 

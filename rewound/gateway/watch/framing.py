@@ -48,7 +48,7 @@ class StoredObjects:
 
 def framed_by(framing: Framing, encode: Encode) -> Encode:
     """The function that encodes and frames an event."""
-    if framing is as_it_is:
+    if framing is unframed:
         return encode
     if framing is as_chunk and isinstance(encode, StoredObjects):
         return encode.chunk
@@ -78,5 +78,5 @@ def _head(opcode: int, size: int) -> bytes:
     return struct.pack("!BBQ", opcode, 127, size)
 
 
-def as_it_is(payload: bytes) -> bytes:
+def unframed(payload: bytes) -> bytes:
     return payload

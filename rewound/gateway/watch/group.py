@@ -163,7 +163,7 @@ class Group:
             member.limit.move(version)
         if self.sweeping.get(member.pipe) is member:
             if version is not None:
-                self._take_out(member)
+                self._leave_sweep(member)
             return
         if member.rest is None and not member.pipe.has_unsent and not self._converts() and not member.ended:
             try:
@@ -172,7 +172,7 @@ class Group:
                 pass  # the member's own task will find it too
         self._progress.unpark_all()
 
-    def _take_out(self, member: Member) -> None:
+    def _leave_sweep(self, member: Member) -> None:
         """Move a member from the sweep to those that catch up."""
         member.cursor = self.reached(member)
         del self.sweeping[member.pipe]

@@ -96,7 +96,7 @@ class Hub:
 
     # Watchers.
 
-    async def turn_to_start(self) -> None:
+    async def wait_to_start(self) -> None:
         """Wait, before a watch sends anything, for its turn: thousands may start at the same time. Users take turns."""
         if self._starts.over():
             await next_turn()

@@ -135,7 +135,7 @@ class Watch:
             self._follower.started()
         self._hub.enter(member, self._interest)
         try:
-            await self._hub.turn_to_start()
+            await self._hub.wait_to_start()
             await self._begin(member, framing)
             if self._limit is not None:
                 member.limit = Limit(self._limit)

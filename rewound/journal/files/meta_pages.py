@@ -129,7 +129,7 @@ def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
     return page_size, (first, second)
 
 
-def is_of(content: bytes, transaction: int) -> bool:
+def is_of_transaction(content: bytes, transaction: int) -> bool:
     """Whether a meta page belongs to this transaction."""
     return content[_TRANSACTION_AT:] == _pack_transaction(transaction)
 

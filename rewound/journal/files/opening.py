@@ -40,25 +40,27 @@ Files = tuple[Identity | None, MetaPages]
 
 def check(path: Path, handle: int) -> Files:
     """Check an open data file against the identity file of its folder."""
-    who = _identity(path)  # read first, because a running writer commits before it writes the identity
+    recorded = _identity(path)  # read first, because a running writer commits before it writes the identity
     pages = _meta_pages(path, handle)
-    if who is None:
+    if recorded is None:
         return None, pages
     newest = pages.newest.transaction
-    if who.transaction > newest:
-        raise LostCommits(path, f"the identity file has transaction {who.transaction}, {DATA} has {newest}")
-    if not _agree(who, pages):
-        raise DamagedMetaPage(path, f"its meta pages are not what transaction {who.transaction} left")
-    return who, pages
+    if recorded.transaction > newest:
+        raise LostCommits(
+            path, f"the identity file has transaction {recorded.transaction}, {DATA} has {newest}"
+        )
+    if not _agree(recorded, pages):
+        raise DamagedMetaPage(path, f"its meta pages are not what transaction {recorded.transaction} left")
+    return recorded, pages
 
 
-def _agree(who: Identity, pages: MetaPages) -> bool:
-    known, newest = who.transaction, pages.newest.transaction
+def _agree(recorded: Identity, pages: MetaPages) -> bool:
+    known, newest = recorded.transaction, pages.newest.transaction
     if newest - known > 1:
         return True  # both pages are newer
-    if who.newest_page != pages.checksum(known):
+    if recorded.newest_page != pages.checksum(known):
         return False
-    return newest == known or who.older_page != pages.checksum_as_of(known - 1)
+    return newest == known or recorded.older_page != pages.checksum_as_of(known - 1)
 
 
 def check_beside_writer(path: Path) -> Files:
@@ -137,13 +139,13 @@ def create_journal(path: Path, databases: Iterable[str], meta: Mapping[bytes, by
         _write(draft, tuple(databases), meta)
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
-    identity.create(path, as_left(draft, new))
+    identity.create(path, identity_after_close(draft, new))
     draft.replace(path / DATA)
     for folder in (path, path.parent):
         identity.sync_folder(folder)
 
 
-def as_left(data: Path, who: Identity) -> Identity:
+def identity_after_close(data: Path, recorded: Identity) -> Identity:
     """An identity with the transaction and the meta pages of a closed file."""
     handle = os.open(data, os.O_RDONLY)
     try:
@@ -151,7 +153,7 @@ def as_left(data: Path, who: Identity) -> Identity:
     finally:
         os.close(handle)
     newest = pages.newest.transaction
-    return who._replace(
+    return recorded._replace(
         transaction=newest, newest_page=pages.checksum(newest), older_page=pages.checksum(newest + 1)
     )
 

@@ -137,11 +137,11 @@ PAGES = 1000  # between two calls of the progress callback
 Progress = Callable[[int], None]  # number of pages read
 
 
-def _silent(pages: int) -> None:
+def _no_progress(pages: int) -> None:
     """The default progress callback, which does nothing."""
 
 
-def survey(file: PageFile, transaction: int = 0, progress: Progress = _silent) -> tuple[Trees, bool]:
+def survey(file: PageFile, transaction: int = 0, progress: Progress = _no_progress) -> tuple[Trees, bool]:
     """The records of the newest readable version, and whether it is certainly the newest.
 
     `transaction` is that of a commit known to have happened (from the identity file).
@@ -224,7 +224,7 @@ def _stray_roots(file: PageFile) -> Iterator[Roots]:
             yield Roots(f"the databases on page {number}", databases_on(nodes), file.pages - 1)
 
 
-def read_trees(file: PageFile, roots: Roots, progress: Progress = _silent) -> Trees:
+def read_trees(file: PageFile, roots: Roots, progress: Progress = _no_progress) -> Trees:
     """Read and check all records of a version."""
     trees = Trees(roots.source, transaction=roots.transaction)
     seen = set(roots.seen)
@@ -337,7 +337,7 @@ class Strays:
     meta: dict[bytes, set[bytes]] = field(default_factory=dict)
 
 
-def find_strays(file: PageFile, read: set[int], progress: Progress = _silent) -> Strays:
+def find_strays(file: PageFile, read: set[int], progress: Progress = _no_progress) -> Strays:
     """Search all pages that were not read for records outside of the trees.
 
     They are on pages that nothing leads to any more, or whose header is damaged. Such a page may be older than the

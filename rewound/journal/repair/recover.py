@@ -35,7 +35,7 @@ LOCKS = (LOCK, DATA)
 Progress = Callable[[str, int, int], None]
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def _no_progress(what: str, done: int, total: int) -> None:
     """The default progress callback, which does nothing."""
 
 
@@ -66,20 +66,22 @@ class Recovered:
     unknown: bool = False  # more may be lost, about which nothing is known
 
 
-def recover(damaged: Path, path: Path, dialect: str | None = None, progress: Progress = _silent) -> Recovered:
+def recover(
+    damaged: Path, path: Path, dialect: str | None = None, progress: Progress = _no_progress
+) -> Recovered:
     """Create the journal in `path` from what is intact in the one in `damaged`."""
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
     if not (damaged / DATA).exists():
         raise NoJournal(damaged)
-    with _kept_from_servers(damaged), PageFile(damaged / DATA) as file:
+    with _server_locks(damaged), PageFile(damaged / DATA) as file:
         found = Findings(file, damaged, dialect, progress)
         with temporary_folder(path) as building:
             return _build(file, found, building, progress)
 
 
 @contextmanager
-def _kept_from_servers(path: Path) -> Iterator[None]:
+def _server_locks(path: Path) -> Iterator[None]:
     """Hold the locks of a server, without writing anything. Raises AlreadyOpen while one runs."""
     with ExitStack() as opened:
         for name in LOCKS:
@@ -98,8 +100,10 @@ def _kept_from_servers(path: Path) -> Iterator[None]:
 class Findings:
     """The readable contents of a damaged file: its records, its types and its dialect."""
 
-    def __init__(self, file: PageFile, path: Path, dialect: str | None, progress: Progress = _silent) -> None:
-        self.who = _identity(path)
+    def __init__(
+        self, file: PageFile, path: Path, dialect: str | None, progress: Progress = _no_progress
+    ) -> None:
+        self.identity = _identity(path)
         pages = file.pages
 
         def reads(what: str) -> Callable[[int], None]:
@@ -107,7 +111,7 @@ class Findings:
 
         self.trees, self.newest = survey(
             file,
-            self.who.transaction if self.who else 0,
+            self.identity.transaction if self.identity else 0,
             reads("recover: read pages"),
         )
         damaged = self.trees.damaged or not self.newest
@@ -120,9 +124,11 @@ class Findings:
             raise CannotRecover(path, "the names of its types do not match their checksum")
         self._check_layout(meta)
         self.types = keys.types_in(meta)
-        recorded = self.who.dialect if self.who else meta.get(keys.DIALECT, b"").decode(errors="replace")
+        recorded = (
+            self.identity.dialect if self.identity else meta.get(keys.DIALECT, b"").decode(errors="replace")
+        )
         self.dialect = dialect or recorded
-        self.cluster_id = self.who.cluster_id if self.who else meta.get(keys.CLUSTER_ID)
+        self.cluster_id = self.identity.cluster_id if self.identity else meta.get(keys.CLUSTER_ID)
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
         # A standby's folder stays one until it is promoted: it may have lost what its leader has.
         self.history = {key: meta[key] for key in (keys.TIMELINES, keys.FOLLOWS) if key in meta}
@@ -150,7 +156,11 @@ class Findings:
 
     def _plan(self) -> Plan:
         plan = decide(
-            self.trees, self.strays, self.floor, self.who.head if self.who else 0, newest=self.newest
+            self.trees,
+            self.strays,
+            self.floor,
+            self.identity.head if self.identity else 0,
+            newest=self.newest,
         )
         numbers = {keys.pack_type(number) for number in self.types.values()}
         nameless = [saved for saved in plan.saved if saved.key[:2] not in numbers]
@@ -239,7 +249,7 @@ def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dic
     journal.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
 
-def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progress = _silent) -> None:
+def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progress = _no_progress) -> None:
     """Write the planned events into a new journal.
 
     Versions never go back: if the newest version known to have existed is lost, some object gets a version above it.

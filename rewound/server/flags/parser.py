@@ -145,7 +145,7 @@ def _warnings(settings: Settings) -> list[str]:
     warnings = []
     if "api/legacy" in settings.runtime_config:
         warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
-    if settings.only_accounts_sign_in_plain:
+    if settings.plain_port_accepts_only_account_tokens:
         warnings.append(_plain_port_warning(settings))
     return warnings
 

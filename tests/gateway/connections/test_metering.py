@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewound.gateway.connections.metering import Meter, frame_head, meter_of
-from rewound.gateway.watch.framing import as_chunk, as_it_is, as_text_frame
+from rewound.gateway.watch.framing import as_chunk, as_text_frame, unframed
 
 SIZES = st.lists(st.sampled_from([1, 2, 15, 16, 125, 126, 4096, 65_535, 65_536, 70_000]), max_size=5)
 CUTS = st.lists(st.integers(1, 40_000), max_size=30)
@@ -44,6 +44,6 @@ def test_event_sent_in_part_counts_that_part() -> None:
 
 
 def test_body_without_framing_counts_every_byte() -> None:
-    meter = meter_of(as_it_is)
+    meter = meter_of(unframed)
     meter.add(b"5\r\nhello\r\n")
     assert meter.payload == 10

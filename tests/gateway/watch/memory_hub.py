@@ -22,7 +22,7 @@ from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.feed import Feed
 from rewound.gateway.handlers.watches import BookmarkParts, bookmarker, encoder
 from rewound.gateway.watch.broadcast import one_by_one
-from rewound.gateway.watch.framing import Framing, as_it_is, document
+from rewound.gateway.watch.framing import Framing, document, unframed
 from rewound.gateway.watch.group import Group
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.interest import Interest
@@ -239,7 +239,7 @@ class MemoryHub:
         *,
         after: int | None = None,
         ends_at: float = inf,
-        framing: Framing = as_it_is,
+        framing: Framing = unframed,
         **asked: Any,
     ) -> Watcher:
         pipe = pipe or FakePipe()
@@ -250,7 +250,7 @@ class MemoryHub:
         return Watcher(self.hub.join(interest, framing, member), member, pipe)
 
     def leave(self, watcher: Watcher, labels: str = "", **asked: Any) -> None:
-        self.hub.leave(self.interest(labels, **asked), as_it_is, watcher.member)
+        self.hub.leave(self.interest(labels, **asked), unframed, watcher.member)
 
 
 @asynccontextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rewound.gateway.watch.framing import (
     StoredObjects,
     as_chunk,
-    as_it_is,
     as_text_frame,
     document,
     framed_by,
+    unframed,
 )
 from tests.cases import cases
 
@@ -20,6 +20,6 @@ def test_one_step_gives_the_bytes_of_two(kind: str, size: int) -> None:
     prefix = b'{"kind":"ConfigMap","apiVersion":"v1",'
     encode = StoredObjects(prefix)
     payload = document(kind, prefix + body[1:])
-    for framing in (as_chunk, as_it_is, as_text_frame):
+    for framing in (as_chunk, unframed, as_text_frame):
         assert framed_by(framing, encode)(kind, body) == framing(payload)
         assert framed_by(framing, lambda kind, body: encode(kind, body))(kind, body) == framing(payload)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rewound.gateway.watch.framing import as_it_is
+from rewound.gateway.watch.framing import unframed
 from rewound.gateway.watch.watch import Watch
 from rewound.testing.clock import AdvancingClock
 from rewound.testing.faults.held_watches import HeldWatches
@@ -190,7 +190,7 @@ async def test_late_events_are_sent_in_the_order_of_commits(mock_clock: MockCloc
             watch = Watch(base.hub, base.interest(), base.feed.head, inf)
             held.follow(FaultRequest("u", name, "watch", "", "things", "", "", ""), watch)
             held.lag(watch, LagWatch(seconds=100))
-            await watch.start(Recorded(name), as_it_is)
+            await watch.start(Recorded(name), unframed)
         versions = [base.put(name) for name in "abc"]
         await wait_all_tasks_blocked()
         assert not order

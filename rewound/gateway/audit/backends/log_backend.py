@@ -120,7 +120,7 @@ class LogBackend:
                 self._first = trio.Event()
                 await trio.sleep(self._max_wait)
                 self._ticking = False
-                self._gather()
+                self._queue_pending()
                 self._wake.set()
         finally:
             with trio.move_on_after(FLUSH_SECONDS, shield=True):
@@ -129,22 +129,22 @@ class LogBackend:
     def put(self, event: Pending) -> None:
         """Queue an event, or a record that represents its events; never waits."""
         if isinstance(event, tuple) and event.record.is_long:
-            self._put_long(event)
+            self._put_with_bodies(event)
             return
         pending = self.pending
         if 0 < pending.limit <= len(pending):
             # Now, not together with the new one: a record may later represent its last event too.
-            self._gather()
+            self._queue_pending()
         pending.append(event)
         if not pending.limit:
-            self._gather()
+            self._queue_pending()
         if not self._ticking:
             self._ticking = True
             self._first.set()
 
-    def _put_long(self, event: Event) -> None:
+    def _put_with_bodies(self, event: Event) -> None:
         """Queue an event with bodies, which the thread formats, after those that arrived before it."""
-        self._gather()
+        self._queue_pending()
         if self._room:
             self._push(_Queued(event, 1, event.record.weight))
         else:
@@ -155,14 +155,14 @@ class LogBackend:
 
     async def store(self, event: Event) -> bool:
         """Wait until the event is written; return False if it is lost."""
-        written_here = self._write_here(event)
+        written_here = self._write_in_event_loop(event)
         return await self._written_by_thread(event) if written_here is None else written_here
 
-    def _write_here(self, event: Event) -> bool | None:
+    def _write_in_event_loop(self, event: Event) -> bool | None:
         """Write an event, and what is queued before it, in the event loop; None if the thread must do it."""
         if event.record.is_long or time.monotonic() < self._slow_until:
             return None
-        self._gather()
+        self._queue_pending()
         size = self._bytes_in - self._bytes_out + event.record.weight
         if (
             size > _WRITTEN_HERE
@@ -203,13 +203,13 @@ class LogBackend:
             except trio.RunFinishedError:
                 pass
 
-        self._gather()
+        self._queue_pending()
         self._push(_Queued(event, 1, event.record.weight, written))
         self._wake.set()
         await done.wait()
         return stored
 
-    def _gather(self) -> None:
+    def _queue_pending(self) -> None:
         """Format the pending events and queue them for the thread."""
         pending: list[Pending] = self.pending[:]
         self.pending.clear()
@@ -254,7 +254,7 @@ class LogBackend:
     async def _close(self) -> None:
         """Write what is queued, and end the thread."""
         self.pending.limit = 0
-        self._gather()
+        self._queue_pending()
         self._closing = True
         self._wake.set()
         await trio.to_thread.run_sync(self._thread.join, abandon_on_cancel=True)

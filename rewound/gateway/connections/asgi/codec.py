@@ -31,7 +31,7 @@ from rewound.gateway.connections.websocket.handshake import Accepted
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import EndReason, Finished, Request, Response, Stream
 from rewound.gateway.message import Fields as Trailers
-from rewound.gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
+from rewound.gateway.watch.framing import as_binary_frame, as_text_frame, unframed
 
 _SLICE: Final = 256 * 1024
 _DATE: Final = b"date"  # the server frames the body itself
@@ -211,7 +211,7 @@ class HttpCodec:
     async def run_watch(self, stream: Stream) -> Finished:
         self._pipe = AsgiPipe(self._send_events)
         with self._allow_slow_reads():
-            return await run_watch(stream, as_it_is, self._pipe, self.wait_disconnected)
+            return await run_watch(stream, unframed, self._pipe, self.wait_disconnected)
 
     def _allow_slow_reads(self) -> _SlowReads:
         return _SlowReads(self._accepted)

@@ -34,7 +34,7 @@ from rewound.gateway.exchange import Exchange
 from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
 from rewound.gateway.message import Fields as Trailers
-from rewound.gateway.watch.framing import as_chunk, as_it_is
+from rewound.gateway.watch.framing import as_chunk, unframed
 
 if TYPE_CHECKING:
     from rewound.gateway.connections.websocket.connection import WebSocket
@@ -547,7 +547,7 @@ class Http1Connection:
             self._transport.abort()
 
     def run_watch(self, stream: Stream) -> Awaitable[Finished | None]:
-        transport, framing = self._transport, as_chunk if self._chunked else as_it_is
+        transport, framing = self._transport, as_chunk if self._chunked else unframed
         transport.streaming = True
         if self.exchange is None:
             return stream.run(transport, framing)

@@ -218,7 +218,7 @@ class Http2Connection:
             output.flush()
             self._pause()
             return stream, self._complete_rest(stream, resume(rest, trap))
-        if receiver.begun:
+        if receiver.incomplete:
             for stream in receiver.take_incomplete():
                 request = stream.request
                 assert request is not None

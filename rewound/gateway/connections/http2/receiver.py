@@ -78,10 +78,10 @@ class Receiver:
         "_resets",
         "_server",
         "_skipped",
-        "begun",
         "bodies",
         "goaway_acknowledged",
         "highest",
+        "incomplete",
         "size_update",
         "streams",
     )
@@ -97,7 +97,7 @@ class Receiver:
         self._heads = RequestHeads(server.limits)
         self._budget = _Budget(server.now)
         self.streams: dict[int, Stream] = {}
-        self.begun: list[Stream] = []  # streams whose head has arrived without the whole body
+        self.incomplete: list[Stream] = []  # streams whose head has arrived without the whole body
         self.highest = 0  # the newest stream
         self._skipped = False  # skipped numbers: the peer has not used all up to `highest`
         self._resets: dict[int, None] = {}
@@ -141,8 +141,8 @@ class Receiver:
 
     def take_incomplete(self) -> list[Stream]:
         """The streams whose head has arrived without the whole body, to be handled now."""
-        begun, self.begun = self.begun, []
-        return [stream for stream in begun if stream.parts is not None]
+        incomplete, self.incomplete = self.incomplete, []
+        return [stream for stream in incomplete if stream.parts is not None]
 
     def reset(self, number: int, code: int) -> None:
         """Reset a stream; frames that are still on their way are ignored."""
@@ -225,7 +225,7 @@ class Receiver:
         stream.parts = []
         stream.deadline = self._server.limits.transfer_deadline(stream.began, 0)
         stream.expects_continue = head.expects_continue
-        self.begun.append(stream)
+        self.incomplete.append(stream)
 
     def _receive_trailers(self, flags: int, number: int, block: bytes) -> Stream | None:
         stream = self.streams.get(number)

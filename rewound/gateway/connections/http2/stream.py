@@ -47,7 +47,7 @@ from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import BodyNotRead, Fields, Finished, Request, Response
 from rewound.gateway.message import Stream as Watch
 from rewound.gateway.watch.broadcast import Missed, one_by_one
-from rewound.gateway.watch.framing import as_it_is
+from rewound.gateway.watch.framing import unframed
 
 # Memory for a body of unknown length is reserved in steps of this size.
 _STEP = 256 * 1024
@@ -339,7 +339,7 @@ class Stream:
         self.watch = stream
         self.output.watches += 1
         self.output.transport.streaming = True
-        finished = await stream.start(self, as_it_is)
+        finished = await stream.start(self, unframed)
         if finished is None:
             self.sweeping = True
             self._connection.watch_interrupted(self)  # it may have been interrupted already

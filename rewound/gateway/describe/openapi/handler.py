@@ -94,18 +94,18 @@ class OpenApi:
         remote: RemoteDescriptions | None = None,
         *,
         describes_issuer: bool = True,
-        describes_past: bool = True,
+        describes_history: bool = True,
     ) -> None:
         """`remote` has the documents of other servers.
 
         `describes_issuer`: the server serves the documents about the issuer of service account tokens.
-        `describes_past`: it serves the group rewound.cluster.io.
+        `describes_history`: it serves the group rewound.cluster.io.
         """
         self._registry = registry
         self._names = names
         self._verbs = verbs
         self._describes_issuer = describes_issuer
-        self._describes_past = describes_past
+        self._describes_history = describes_history
         self._remote = remote or RemoteDescriptions()
         self._lock = trio.Lock()
         self._cached_sections: tuple[_State, dict[str, Section]] | None = None
@@ -237,7 +237,7 @@ class OpenApi:
                 self._verbs,
                 Naming(self._names),
                 describes_issuer=self._describes_issuer,
-                describes_past=self._describes_past,
+                describes_history=self._describes_history,
                 known=self._cached_sections[1] if self._cached_sections is not None else {},
             )
             remote = self._remote.remote

@@ -53,7 +53,7 @@ def sections(
     naming: Naming,
     *,
     describes_issuer: bool = True,
-    describes_past: bool = True,
+    describes_history: bool = True,
     known: Mapping[str, Section] = NOTHING,
 ) -> Iterator[Section]:
     """The sections of a catalog; those of an earlier one (`known`) are reused if their definitions are the same."""
@@ -70,9 +70,9 @@ def sections(
     if describes_issuer:
         yield section(".well-known/openid-configuration", paths.issuer_configuration)
         yield section("openid/v1/jwks", paths.issuer_keys)
-    if describes_past:
+    if describes_history:
         yield section(f"apis/{REWIND_GROUP}", partial(paths.group, REWIND_GROUP))
-        resources, past = partial(paths.resources, REWIND_GROUP, "v1"), tuple(paths_of_the_past(naming))
+        resources, past = partial(paths.resources, REWIND_GROUP, "v1"), tuple(history_paths(naming))
         yield Section(f"apis/{REWIND_GROUP}/v1", resources, (), verbs, naming, past)
     for group, versions in catalog.groups().items():
         found = {version: catalog.of_version(group, version) for version in versions}
@@ -383,11 +383,11 @@ class DiscoveryPaths:
         return _get(path, id_, tag, text, struct, self.naming.media, self.naming.media)
 
 
-def paths_of_the_past(naming: Naming) -> Iterator[Path]:
+def history_paths(naming: Naming) -> Iterator[Path]:
     """The paths below every stored object in the group rewound.cluster.io, and those of the timeline."""
     root = f"/apis/{REWIND_GROUP}/v1"
     for place, suffix, more in (("", "", ()), ("/namespaces/{namespace}", "Namespaced", (NAMESPACE,))):
-        for below, operation in _OF_THE_PAST.items():
+        for below, operation in _HISTORY_OPERATIONS.items():
             path = f"{root}{place}/{{resource}}/{{name}}/{below}"
             id_ = f"{operation.id}{suffix}"
             media = naming.media + (("text/plain",) if operation.method == "get" else ())
@@ -407,7 +407,7 @@ _MANAGED: Final = Parameter(
 )
 
 
-def _past(
+def _history_operation(
     method: str, id_: str, text: str, *parameters: Parameter, sends: Struct | None, returns: Struct
 ) -> Operation:
     status = 200 if method == "get" or sends is ROLLBACK else 201
@@ -424,8 +424,8 @@ def _past(
     )
 
 
-_OF_THE_PAST: Final = {
-    "history": _past(
+_HISTORY_OPERATIONS: Final = {
+    "history": _history_operation(
         "get",
         "readRewoundV1History",
         "Read the versions of an object, newest first, or the difference of two versions.",
@@ -439,7 +439,7 @@ _OF_THE_PAST: Final = {
         sends=None,
         returns=HISTORY,
     ),
-    "blame": _past(
+    "blame": _history_operation(
         "get",
         "readRewoundV1Blame",
         "Read who set each field of an object.",
@@ -448,7 +448,7 @@ _OF_THE_PAST: Final = {
         sends=None,
         returns=BLAME,
     ),
-    "rollback": _past(
+    "rollback": _history_operation(
         "post",
         "createRewoundV1Rollback",
         "Update an object to what it was.",
@@ -456,7 +456,7 @@ _OF_THE_PAST: Final = {
         sends=ROLLBACK,
         returns=RESTORED,
     ),
-    "undelete": _past(
+    "undelete": _history_operation(
         "post",
         "createRewoundV1Undelete",
         "Create a deleted object again.",
@@ -485,7 +485,7 @@ _FILTERS: Final = (
     ),
 )
 _OF_THE_TIMELINE: Final = {
-    "": _past(
+    "": _history_operation(
         "get",
         "readRewoundV1Timeline",
         "Count the events of the journal per bucket of time, of what the caller may list.",
@@ -498,7 +498,7 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE,
     ),
-    "/events": _past(
+    "/events": _history_operation(
         "get",
         "listRewoundV1TimelineEvents",
         "Read events of the journal, of what the caller may list.",
@@ -516,7 +516,7 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE_EVENTS,
     ),
-    "/objects": _past(
+    "/objects": _history_operation(
         "get",
         "listRewoundV1TimelineObjects",
         "Read the lives of objects in a range of time, with their phases, of what the caller may list.",
@@ -530,7 +530,7 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE_OBJECTS,
     ),
-    "/comparison": _past(
+    "/comparison": _history_operation(
         "get",
         "readRewoundV1TimelineComparison",
         "Compare two moments: which objects were added, removed and changed, of what the caller may list.",
@@ -543,7 +543,7 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE_COMPARISON,
     ),
-    "/refused": _past(
+    "/refused": _history_operation(
         "get",
         "listRewoundV1TimelineRefused",
         "List requests that the recorded server refused, newest first, of what the caller sees the authors of.",
@@ -555,7 +555,7 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE_REFUSED,
     ),
-    "/types": _past(
+    "/types": _history_operation(
         "get",
         "listRewoundV1TimelineTypes",
         "List the types whose events the caller sees.",
