@@ -26,7 +26,7 @@ from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.etcd.compaction import Compaction
-from rewound.actors.store.etcd.copy import Unsynced, prepare
+from rewound.actors.store.etcd.copy import UnsyncedMarker, prepare
 from rewound.actors.store.etcd.etcd_node import Membership, Node, Task
 from rewound.actors.store.etcd.foreign import printable
 from rewound.actors.store.etcd.records import Keys, Quarantined
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class Joined:
     member: Membership
     cluster_id: bytes
-    unsynced: Unsynced
+    unsynced: UnsyncedMarker
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ def _client(cluster: ClusterSettings) -> EtcdClient:
 
 async def _joined(settings: Settings, etcd: Etcd, prepare_certificates: Callable[[], object]) -> Joined:
     keys = Keys(settings.cluster.prefix)
-    unsynced = Unsynced(settings.unsynced)
+    unsynced = UnsyncedMarker(settings.unsynced)
     prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
     account_key = await share_account_key(settings, etcd, keys, prepared.cluster_id, prepare_certificates)
     member = Membership(etcd, keys, _node_id(settings), prepared.start, account_key, prepared.unreadable)

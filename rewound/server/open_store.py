@@ -26,7 +26,7 @@ from rewound.actors.admission.webhooks.services import Services
 from rewound.actors.aggregation.api_services import ApiServices
 from rewound.actors.aggregation.context import AggregationContext
 from rewound.actors.bootstrap.bootstrap import create_namespace
-from rewound.actors.controllers.built_in import controllers, describing
+from rewound.actors.controllers.built_in import controllers, description_controllers
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import QuotaCharges
@@ -325,7 +325,7 @@ def _build_store(
     context = _controller_context(
         settings, store, _aggregation_context(settings, store) if calls_out else None
     )
-    store.loops.extend(describing(context))
+    store.loops.extend(description_controllers(context))
     tasks += [(loop.name, loop.run) for loop in store.loops]
     if writes:
         tasks += _writing_tasks(settings, store, context)

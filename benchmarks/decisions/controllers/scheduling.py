@@ -15,7 +15,7 @@ from rewound.actors.scheduler.configuration import default_configuration
 from rewound.actors.scheduler.evaluation import Evaluations, Unschedulable, finished
 from rewound.actors.scheduler.matching import equality_selector
 from rewound.actors.scheduler.nodes import Cluster
-from rewound.actors.scheduler.plugins import Surroundings
+from rewound.actors.scheduler.plugins import SchedulingContext
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 
 NODES = 5000
@@ -33,7 +33,7 @@ class Decisions:
             self._cluster.set_node(_node(number))
         self._evaluations = Evaluations(self._cluster, random.Random(1))
         volumes, selector = VolumeObjects(KUBERNETES), equality_selector(LABELS)
-        self._around = Surroundings(self._cluster, volumes, {}, selector)
+        self._around = SchedulingContext(self._cluster, volumes, {}, selector)
         self._number = 0
 
     def one(self) -> None:

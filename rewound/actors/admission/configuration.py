@@ -8,13 +8,13 @@
       - name: PodNodeSelector
         configuration: {podNodeSelectorPluginConfig: {...}}
 
-A plugin takes what is configured for it when the server starts:
+A plugin reads its configuration when the server starts:
 
     given = configuration.of("PodNodeSelector")     # None: nothing
     given.document                                  # the mapping
     raise given.error("podNodeSelectorPluginConfig", "must be a mapping")
 
-The server reads all files once, at its start. An error names the file and the field, and nothing else that is in it.
+The server reads all files once, at start. An error names the file and the field, and nothing else of the contents.
 """
 
 from __future__ import annotations

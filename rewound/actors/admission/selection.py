@@ -1,9 +1,9 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
-The same plugins are on by default as in v1.25, except CertificateSubjectRestriction, which is where the rule
-`certificate-subjects` says so (`actors.profile`); with simulated nodes NodeRestriction is too
-(`gateway.settings`). The order in which plugins run is fixed (`built_in`); the order of
-the flags does not matter. Only names here, so that reading the flags loads no plugin.
+The same plugins are on by default as in v1.25, except CertificateSubjectRestriction, for which the rule
+`certificate-subjects` (`actors.profile`) decides; with simulated nodes NodeRestriction is on, too (`gateway.settings`).
+The order in which plugins run is fixed (`built_in`); the order of the flags does not matter. Only names here,
+so that reading the flags loads no plugin.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
     ca.crt server.crt admin.crt     0644
     ca.key server.key admin.key     0600 from the moment they exist
-    proxy-ca.crt proxy.crt ...      a CA of its own, and the certificate by which aggregated servers know this one
+    proxy-ca.crt proxy.crt ...      another CA, and the certificate that identifies this server to aggregated ones
     index.json                      per name: digest of certificate and key, expiry, names, digest of the CA
 
-The proxy has another CA than all others, because aggregated servers believe what it says about users: no certificate
-that somebody requests from the CA of the cluster may pass for it.
+The proxy certificate has its own CA, because aggregated servers trust its user headers: no certificate requested from
+the CA of the cluster may impersonate it.
 
-Most starts only compare digests and dates with the index. Where anything differs, a child process reads the
+Most starts only compare digests and dates with the index. If anything differs, a child process reads the
 certificates, keeps the valid ones and replaces the others (`issue.py`). The index is written last: after a crash in
 between, the next start checks again. Rejected: reading expiry dates from the certificates at every start, which would
 load the certificate library into the server.

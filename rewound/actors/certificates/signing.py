@@ -9,17 +9,17 @@ Each built-in signer signs the requests below; every other signer is left to oth
 |-------------|-----------------------------------------|---------------------------------|--------------------|
 | client      | any                                     | client auth, and two more       | any                |
 | node client | organization and name of a node         | exactly three, with client auth | none               |
-| serving     | organization and name of a node         | exactly three, with server auth | DNS and IP, one up |
+| serving     | organization and name of a node         | exactly three, with server auth | DNS or IP, >= 1    |
 | legacy      | any                                     | any                             | any                |
 
 By the rule `node-usages` (`actors.profile`), two of those three are enough: without key encipherment.
 
 Subject, public key and names of a certificate come from the request, usages from the object's spec; every other
-extension that the request asks for is left out, and no certificate is a CA.
+requested extension is dropped, and no certificate is a CA.
 
-There is one CA for each signer. Without other files, all of it is the data folder's own CA. It is made when a
-controller first needs it if no secure port has made it before: in a thread, which starts a process, never in the event
-loop. Files that an operator names are read again with every use, so that a renewed CA needs no restart.
+Each signer has a CA; by default it is the data folder's own. If no secure port has created that, it is created when a
+controller first needs it: in a thread, which starts a process, never in the event loop. Files that an operator names
+are read again with every use, so that a renewed CA needs no restart.
 """
 
 from __future__ import annotations

@@ -172,9 +172,9 @@ class AvailabilityController:
                 if event.manager != MANAGER:  # its own writes need no further check
                     self.queue.add(event.name)
             elif event.type_id in (self._services, self._endpoints):
-                self._add_those_of(event.namespace, event.name)
+                self._add_backed_by(event.namespace, event.name)
 
-    def _add_those_of(self, namespace: str, name: str) -> None:
+    def _add_backed_by(self, namespace: str, name: str) -> None:
         for one in self._aggregation.api_services.remote.values():
             if one.service is not None and one.service[:2] == (namespace, name):
                 self.queue.add(one.name)

@@ -83,7 +83,7 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     return tuple(loops)
 
 
-def describing(context: ControllerContext) -> tuple[Loop[Any], ...]:
+def description_controllers(context: ControllerContext) -> tuple[Loop[Any], ...]:
     """The controllers of every process that serves requests: they hold documents of other servers and write nothing."""
     if context.aggregation is None:
         return ()

@@ -239,7 +239,7 @@ class CertificateSigning(RequestController):
                 _signed, spec, rule, authority, now, lifetime, limiter=self._threads
             )
         except CertificateError as error:
-            logger.warning("the certificate signing controller cannot sign, and tries again: %s", error)
+            logger.warning("the certificate signing controller cannot sign and will retry: %s", error)
             raise RetryLater from None
 
     def _report(self, request: Object, why: str) -> None:
@@ -247,7 +247,7 @@ class CertificateSigning(RequestController):
         if self._reported.get(name) != uid:
             self._reported[name] = uid
             logger.warning(
-                "certificate signing request %r for %s is approved and gets no certificate: %s",
+                "certificate signing request %r for %s is approved but gets no certificate: %s",
                 name,
                 request["spec"]["signerName"],
                 why,

@@ -30,7 +30,7 @@ _FEW_OUTDATED: Final = (
 K = TypeVar("K", bound=Hashable)
 
 
-def before_name(key: Hashable) -> Hashable:
+def namespace_before_name(key: Hashable) -> Hashable:
     """The namespace of keys that end with namespace and name. All keys that are not tuples count as one namespace."""
     return key[-2] if isinstance(key, tuple) and len(key) > 1 else ""
 
@@ -49,7 +49,7 @@ class WorkQueue(Generic[K]):
         self,
         first_pause: float = FIRST_PAUSE,
         longest_pause: float = LONGEST_PAUSE,
-        namespace_of: Callable[[K], Hashable] = before_name,
+        namespace_of: Callable[[K], Hashable] = namespace_before_name,
     ) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
         self._namespace_of = namespace_of

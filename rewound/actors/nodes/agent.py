@@ -17,7 +17,7 @@ from rewound.actors.nodes.behaviour import PREFIX
 CANNOT_EXECUTE: Final = 126  # the exit code of shells for a command that cannot be run
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """The output of a command, and how it ended."""
 
     output: str = ""
@@ -43,20 +43,20 @@ def log_of(pod: Object, container: str, options: Object, now: int) -> bytes:
     return text if limit is None else text[:limit]
 
 
-def run_command(pod: Object, container: str) -> Ran:
+def run_command(pod: Object, container: str) -> CommandResult:
     """The output of a command in a container: an annotation, or that nothing runs there. Raises BadRequest."""
     _started(pod, container)
     output = _annotated(pod, "exec", container, "")
     code = _annotated(pod, "exec-exit-code", container, "")
     exit_code = int(code) if code.isascii() and code.isdigit() and int(code) < 256 else None
     if output or exit_code is not None:
-        return Ran(output and f"{output.rstrip()}\n", "", exit_code or 0)
+        return CommandResult(output and f"{output.rstrip()}\n", "", exit_code or 0)
     name = pod["metadata"]["name"]
     message = (
         f"container {container} of pod {name} is simulated: no program runs in it; "
         f"set the annotation {PREFIX}exec of the pod to what commands are to print\n"
     )
-    return Ran("", message, CANNOT_EXECUTE)
+    return CommandResult("", message, CANNOT_EXECUTE)
 
 
 def _annotated(pod: Object, name: str, container: str, default: str) -> str:

@@ -58,7 +58,7 @@ class Budget:
         """The size of a value. Raises OverBudget, also if computing it takes too long."""
         if isinstance(value, str):
             return len(value)
-        if isinstance(value, (MadeList, MadeMap)):
+        if isinstance(value, (SizedList, SizedMap)):
             return value.size
         if isinstance(value, dict):
             self.spend(_VISIT * (len(value) + 1))
@@ -68,26 +68,26 @@ class Budget:
             return sum(_MEMBER + self.size(one) for one in value)
         return _SCALAR
 
-    def made_list(self, values: Iterable[Any]) -> MadeList:
-        made, size = MadeList(values), 0
+    def sized_list(self, values: Iterable[Any]) -> SizedList:
+        made, size = SizedList(values), 0
         for one in made:
             size += _MEMBER + self.size(one)
         made.size = fitting(size)
         return made
 
-    def made_map(self, values: dict[str, Any]) -> MadeMap:
-        made, size = MadeMap(values), 0
+    def sized_map(self, values: dict[str, Any]) -> SizedMap:
+        made, size = SizedMap(values), 0
         for key, one in made.items():
             size += len(key) + _MEMBER + self.size(one)
         made.size = fitting(size)
         return made
 
 
-class MadeList(list[Any]):
+class SizedList(list[Any]):
     size: int
 
 
-class MadeMap(dict[str, Any]):
+class SizedMap(dict[str, Any]):
     size: int
 
 

@@ -183,7 +183,7 @@ class _Parser:
                 return _constant([])
             found = self.pipeline()
             self._expect("]")
-            return lambda value, budget: iter([budget.made_list(found(value, budget))])
+            return lambda value, budget: iter([budget.sized_list(found(value, budget))])
         if token == "-":
             return _binary(_constant(0), self._term(), _subtract)
         if token == "if":
@@ -339,9 +339,9 @@ def _kept(value: Any, budget: Budget) -> Any:
     if isinstance(value, str):
         fitting(len(value))
     elif isinstance(value, list):
-        return budget.made_list(value)
+        return budget.sized_list(value)
     elif isinstance(value, dict):
-        return budget.made_map(value)
+        return budget.sized_map(value)
     elif isinstance(value, int) and not -_MOST_EXACT <= value < _MOST_EXACT:
         return float(value)
     return value

@@ -642,10 +642,10 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "Quote": _quote,
     "YAML": _yaml,
     # From the library sprig.
-    "dict": lambda budget, *pairs: budget.made_map(
+    "dict": lambda budget, *pairs: budget.sized_map(
         {_shown_within(budget, key): value for key, value in zip(pairs[::2], pairs[1::2], strict=True)}
     ),
-    "list": lambda budget, *values: budget.made_list(values),
+    "list": lambda budget, *values: budget.sized_list(values),
     "default": lambda default, value=None: value if _true(value) else default,
     "ternary": lambda positive, negative, condition: positive if condition else negative,
     "quote": lambda *values: " ".join(quoted(_shown(one)) for one in values if one is not None),

@@ -15,8 +15,8 @@ reads a KubeSchedulerConfiguration, version v1beta3 or v1:
       - name: NodeResourcesFit
         args: {scoringStrategy: {type: MostAllocated}}
 
-What concerns a separate program only (parallelism, leaderElection, clientConnection, addresses and profiling) means
-nothing here and may stand there; everything else that is unknown or wrong is an error that names the field.
+Fields for a separate program (parallelism, leaderElection, clientConnection, addresses and profiling) are accepted and
+ignored; everything else that is unknown or invalid is an error that names the field.
 """
 
 from __future__ import annotations

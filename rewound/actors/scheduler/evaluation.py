@@ -25,9 +25,9 @@ from rewound.actors.scheduler.plugins import (
     Filter,
     Plugin,
     Refusal,
+    SchedulingContext,
     SchedulingError,
     Score,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
@@ -132,7 +132,7 @@ def _nominated_node(pod: PodFacts) -> str:
 
 
 class Evaluation:
-    def __init__(self, profile: Profile, pod: PodFacts, around: Surroundings) -> None:
+    def __init__(self, profile: Profile, pod: PodFacts, around: SchedulingContext) -> None:
         """Raises Refusal if no node is feasible."""
         self.pod = pod
         self._cluster = around.cluster
@@ -168,7 +168,7 @@ class Evaluation:
             pass
         return self
 
-    def _prepare(self, profile: Profile, around: Surroundings) -> None:
+    def _prepare(self, profile: Profile, around: SchedulingContext) -> None:
         prepared = {}
         sources: list[str] = []
         for at, plugin in enumerate(profile.filters):
@@ -432,7 +432,7 @@ class Evaluations:
         """Forget everything, because something besides nodes and pods changed."""
         self._remembered.clear()
 
-    def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Steps[Evaluation]:
+    def of(self, profile: Profile, pod: PodFacts, around: SchedulingContext) -> Steps[Evaluation]:
         """Raises Unschedulable if no node is feasible, NoNodes, or Outdated."""
         evaluation = self._find_or_create(profile, pod, around)
         for (
@@ -443,7 +443,7 @@ class Evaluations:
         yield from evaluation.refresh()
         return evaluation
 
-    def _find_or_create(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
+    def _find_or_create(self, profile: Profile, pod: PodFacts, around: SchedulingContext) -> Evaluation:
         if not self._cluster.nodes:
             raise NoNodes
         key = _signature(profile, pod, around.default_selector)

@@ -19,7 +19,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import REWIND_GROUP
 from rewound.actors.scheduler.evaluation import STEP, Diagnosis, Evaluation, Profile, Steps
 from rewound.actors.scheduler.nodes import NodeState
-from rewound.actors.scheduler.plugins import Failure, Refusal, SchedulingError, Surroundings
+from rewound.actors.scheduler.plugins import Failure, Refusal, SchedulingContext, SchedulingError
 from rewound.actors.scheduler.pods import PodFacts
 
 # A pod with the first annotation gets the second when it is scheduled, or fails to be. The same in both dialects.
@@ -33,7 +33,7 @@ def is_asked(pod: Object) -> bool:
 
 
 def explain(
-    profile: Profile, pod: PodFacts, around: Surroundings, node: str = "", most: int | None = None
+    profile: Profile, pod: PodFacts, around: SchedulingContext, node: str = "", most: int | None = None
 ) -> Steps[Object]:
     """`node`: the chosen one; `most`: at most this many nodes in each list. Raises Outdated."""
     nodes = around.cluster.order

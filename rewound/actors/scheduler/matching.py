@@ -44,7 +44,7 @@ class Selector(NamedTuple):
     def is_empty(self) -> bool:
         return not self.labels and not self.requirements
 
-    def and_also(self, other: Selector) -> Selector:
+    def merged_with(self, other: Selector) -> Selector:
         return Selector(self.labels | other.labels, (*self.requirements, *other.requirements))
 
 

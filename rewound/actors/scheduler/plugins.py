@@ -97,7 +97,7 @@ class Score(ABC):
 
 
 @dataclass(slots=True)
-class Surroundings:
+class SchedulingContext:
     """The data that plugins read besides the pod."""
 
     cluster: Cluster
@@ -116,7 +116,7 @@ class Plugin(ABC):
     scores = False
 
     @abstractmethod
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared: ...
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared: ...
 
 
 def normalized(keys: Collection[int], *, reverse: bool = False) -> dict[int, int]:
@@ -147,7 +147,7 @@ class NodeUnschedulable(Plugin):
     name, filters = "NodeUnschedulable", True
     wakes = frozenset([NODE_ADD, NODE_TAINTS])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         taint = {"key": around.cluster.names.key("unschedulable", "node"), "effect": NO_SCHEDULE}
         if any(tolerates(one, taint) for one in pod.spec.get("tolerations", ())):
             return Prepared()
@@ -158,7 +158,7 @@ class NodeName(Plugin):
     name, filters = "NodeName", True
     wakes = frozenset([NODE_ADD, *NODE_UPDATE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         """Pods with a node name are not scheduled: this matters only for explanations."""
         return Prepared()
 
@@ -198,7 +198,7 @@ class TaintToleration(Plugin):
     name, filters, scores = "TaintToleration", True, True
     wakes = frozenset([NODE_ADD, *NODE_UPDATE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         tolerations = pod.spec.get("tolerations", ())
         return Prepared(_TaintFilter(tolerations), _TaintScore(tolerations))
 
@@ -244,7 +244,7 @@ class NodeAffinity(Plugin):
         self._enforced = None if required is None else NodeSelector.compile(required)
         self._preferred = _preferences(added.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         required = NodeRequirement.of_pod(pod.spec)
         wanted = pod.spec.get("affinity", {}).get("nodeAffinity", {})
         own = _preferences(wanted.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
@@ -292,5 +292,5 @@ class NodePorts(Plugin):
     name, filters = "NodePorts", True
     wakes = frozenset([POD_DELETE, NODE_ADD, *NODE_UPDATE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         return Prepared(_PortFilter(pod)) if pod.shape.ports else Prepared()

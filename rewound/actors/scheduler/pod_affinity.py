@@ -21,8 +21,8 @@ from rewound.actors.scheduler.plugins import (
     Filter,
     Plugin,
     Prepared,
+    SchedulingContext,
     Score,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import PodFacts, Term
 from rewound.actors.scheduler.tally import Part, Tally
@@ -181,7 +181,7 @@ class InterPodAffinity(Plugin):
     def __init__(self, hard_weight: int = 1) -> None:
         self._hard_weight = hard_weight
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         terms, shape, cluster = _Terms(pod, around.namespace_labels), pod.shape, around.cluster
         prepared = Prepared()
         if shape.required_affinity or shape.required_anti_affinity or cluster.repelling_pods:

@@ -20,8 +20,8 @@ from rewound.actors.scheduler.plugins import (
     Filter,
     Plugin,
     Prepared,
+    SchedulingContext,
     Score,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import CPU, MEMORY, PODS, PodFacts, amount, request_of
 
@@ -47,7 +47,7 @@ class _ResourceScore(Score):
     """The requests of the chosen resources with the pod on the node, scored by a strategy."""
 
     def __init__(
-        self, pod: PodFacts, around: Surroundings, weights: Weights, strategy: Strategy, *, nonzero: bool
+        self, pod: PodFacts, around: SchedulingContext, weights: Weights, strategy: Strategy, *, nonzero: bool
     ) -> None:
         self._strategy, self._nonzero = strategy, nonzero
         shapes = around.cluster.shapes
@@ -156,7 +156,7 @@ class NodeResourcesFit(Plugin):
         self._strategy, self._weights = strategy, weights
         self._ignored, self._ignored_groups = ignored, ignored_groups
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         ignored = frozenset(
             name
             for name in pod.shape.requests
@@ -174,7 +174,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, weights: Weights = DEFAULT_WEIGHTS) -> None:
         self._weights = weights
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         return Prepared(score=_ResourceScore(pod, around, self._weights, balanced, nonzero=False))
 
 
@@ -186,7 +186,7 @@ _LARGEST: Final = 1000 * _MEGABYTE  # for each container
 class _ImageScore(Score):
     """The sizes of images that the node has; images on few nodes count less, so that no node is crowded."""
 
-    def __init__(self, images: Sequence[str], around: Surroundings) -> None:
+    def __init__(self, images: Sequence[str], around: SchedulingContext) -> None:
         cluster = around.cluster
         self._images, self._nodes = images, len(cluster.nodes)
         self._counts = {image: cluster.images[image] for image in images}
@@ -208,7 +208,7 @@ class ImageLocality(Plugin):
     name, scores = "ImageLocality", True
     wakes: frozenset[str] = frozenset()
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         images = [_with_tag(one.get("image", "")) for one in pod.spec["containers"]]
         if not any(around.cluster.images[image] for image in images):
             return Prepared()

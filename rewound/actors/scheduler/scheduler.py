@@ -50,8 +50,8 @@ from rewound.actors.scheduler.plugins import (
     POD_ADD,
     POD_DELETE,
     POD_UPDATE,
+    SchedulingContext,
     SchedulingError,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.preemption import Outcome, Preemption
@@ -383,8 +383,10 @@ class Scheduler:
         to_come = self._pending.nominated(node)
         return [one for one in to_come if one.priority >= pod.priority and one.uid != pod.uid]
 
-    def _surroundings(self, pod: PodFacts) -> Surroundings:
-        return Surroundings(self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod))
+    def _surroundings(self, pod: PodFacts) -> SchedulingContext:
+        return SchedulingContext(
+            self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod)
+        )
 
     def _default_selector(self, pod: PodFacts) -> Selector:
         """The pods that the services and the controller of a pod select; the same for all pods of a controller."""

@@ -24,8 +24,8 @@ from rewound.actors.scheduler.plugins import (
     Filter,
     Plugin,
     Prepared,
+    SchedulingContext,
     Score,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.tally import Part, Tally
@@ -94,7 +94,7 @@ def default_selector(pod: PodFacts, services: Iterable[Object], owners: Owners) 
     selector = found["spec"].get("selector") or {}
     if kind == CONTROLLER_TYPES[0]:
         return equality_selector(labels | selector)
-    return equality_selector(labels).and_also(selector_of(selector))
+    return equality_selector(labels).merged_with(selector_of(selector))
 
 
 class _Counted:
@@ -237,7 +237,7 @@ class PodTopologySpread(Plugin):
         """`defaults`: for pods without constraints; None: those of the system."""
         self._defaults = defaults
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         hard, soft, needs_all = self._constraints(pod, around)
         cluster = around.cluster
         prepared = Prepared(score=_Even())
@@ -253,7 +253,7 @@ class PodTopologySpread(Plugin):
         return prepared
 
     def _constraints(
-        self, pod: PodFacts, around: Surroundings
+        self, pod: PodFacts, around: SchedulingContext
     ) -> tuple[list[Constraint], list[Constraint], bool]:
         own = pod.spec.get("topologySpreadConstraints")
         if own:

@@ -26,8 +26,8 @@ from rewound.actors.scheduler.plugins import (
     Plugin,
     Prepared,
     Refusal,
+    SchedulingContext,
     SchedulingError,
-    Surroundings,
 )
 from rewound.actors.scheduler.pods import PodFacts, amount
 from rewound.actors.scheduler.volume_objects import VolumeObjects
@@ -412,7 +412,7 @@ class VolumeBinding(Plugin):
         ]
     )
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         claims = claim_names(pod)
         if not claims:
             return Prepared()
@@ -460,7 +460,7 @@ def _is_controlled_by(claim: Object, pod: PodFacts) -> bool:
 class _ZoneFilter(Filter):
     of_node_only = False
 
-    def __init__(self, pod: PodFacts, around: Surroundings) -> None:
+    def __init__(self, pod: PodFacts, around: SchedulingContext) -> None:
         self._pod, self._objects = pod, around.volumes
         cluster = around.cluster
         self._keys = cluster.old_zone_key, cluster.old_region_key, cluster.zone_key, cluster.region_key
@@ -511,7 +511,7 @@ class VolumeZone(Plugin):
     name, filters = "VolumeZone", True
     wakes = frozenset([CLASS_ADD, NODE_ADD, NODE_LABELS, CLAIM_ADD, VOLUME_ADD, VOLUME_UPDATE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         return Prepared(_ZoneFilter(pod, around)) if pod.shape.volumes else Prepared()
 
 
@@ -552,7 +552,7 @@ class VolumeRestrictions(Plugin):
     name, filters = "VolumeRestrictions", True
     wakes = frozenset([POD_DELETE, NODE_ADD, CLAIM_ADD, CLAIM_UPDATE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         disks = [one for one in pod.shape.volumes if any(kind in one for kind in _DISKS)]
         return Prepared(_DiskFilter(disks)) if disks else Prepared()
 
@@ -591,7 +591,7 @@ _NITRO_LIMIT: Final = 25
 class _DiskLimitFilter(Filter):
     of_node_only = False
 
-    def __init__(self, kind: DiskKind, pod: PodFacts, around: Surroundings) -> None:
+    def __init__(self, kind: DiskKind, pod: PodFacts, around: SchedulingContext) -> None:
         self._kind, self._objects, self._names = kind, around.volumes, around.cluster.names
         self._wanted = self._disks(pod)
 
@@ -648,7 +648,7 @@ class DiskLimits(Plugin):
     def __init__(self, kind: DiskKind) -> None:
         self.name, self._kind = kind.plugin, kind
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         if not pod.shape.volumes:
             return Prepared()
         return Prepared(_DiskLimitFilter(self._kind, pod, around))
@@ -657,7 +657,7 @@ class DiskLimits(Plugin):
 class _CsiLimitFilter(Filter):
     of_node_only = False
 
-    def __init__(self, pod: PodFacts, around: Surroundings) -> None:
+    def __init__(self, pod: PodFacts, around: SchedulingContext) -> None:
         self._objects = around.volumes
         self._wanted = self._attached(pod)
 
@@ -723,5 +723,5 @@ class NodeVolumeLimits(Plugin):
     name, filters = "NodeVolumeLimits", True
     wakes = frozenset([CSI_NODE_ADD, POD_DELETE])
 
-    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         return Prepared(_CsiLimitFilter(pod, around)) if claim_names(pod) else Prepared()

@@ -326,7 +326,7 @@ class Committer:
             await trio.lowlevel.checkpoint()
         if not self._disk.slow or len(self._pending.proposals) >= self._newest_size:
             return
-        seconds = self._disk.worth_waiting
+        seconds = self._disk.gather_seconds
         if passes_in_real_time(seconds):
             with trio.move_on_after(seconds):
                 while len(self._pending.proposals) < self._newest_size:
@@ -550,7 +550,7 @@ class DiskSpeed:
         self._average = 0.0
 
     @property
-    def worth_waiting(self) -> float:
+    def gather_seconds(self) -> float:
         """Seconds that a batch waits for more proposals: a small fraction of its commit's time."""
         return self._average * GATHERING
 

@@ -22,7 +22,7 @@ def no_execute_taints(node: Object) -> list[Object]:
 
 
 def tolerated_seconds(taints: Sequence[Object], tolerations: Sequence[Object]) -> float | None:
-    """How long a pod with these tolerations may stay, inf for ever; None if it does not tolerate all taints."""
+    """How long a pod with these tolerations may stay, inf: forever; None if it does not tolerate all taints."""
     shortest = inf
     for taint in taints:
         used = next((one for one in tolerations if tolerates(one, taint)), None)

@@ -1,8 +1,8 @@
 """The hash of a pod template that is in the names of ReplicaSets and in the label pod-template-hash.
 
-v1.25 prints the Go value of a template with the name and type of each field, also of those that are not set, and takes
-the FNV-1a hash of that text. Hashes must be equal: objects that another controller manager made keep their names. So
-the text is written here from the stored JSON:
+v1.25 prints the Go value of a template with the name and type of each field, even if not set, and takes the FNV-1a hash
+of that text. Hashes must be equal, so that objects created by another controller manager keep their names. So this
+module writes the same text from the stored JSON:
 
     (v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ...} Spec:(v1.PodSpec){...}}
 

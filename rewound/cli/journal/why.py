@@ -22,7 +22,7 @@ from rewound.actors.scheduler.configuration import default_configuration, read_c
 from rewound.actors.scheduler.evaluation import Profile, finished
 from rewound.actors.scheduler.explanation import explain, lines
 from rewound.actors.scheduler.nodes import Cluster
-from rewound.actors.scheduler.plugins import Surroundings
+from rewound.actors.scheduler.plugins import SchedulingContext
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
@@ -141,7 +141,7 @@ def _explained(source: Source, names: Names, profile: Profile, pod: Document, at
     return finished(explain(profile, facts, around, pod["spec"].get("nodeName", "")))
 
 
-def _surroundings(moment_: _Moment, cluster: Cluster, pod: PodFacts) -> Surroundings:
+def _surroundings(moment_: _Moment, cluster: Cluster, pod: PodFacts) -> SchedulingContext:
     volumes = VolumeObjects(cluster.names)
     if pod.shape.volumes:
         kinds = ("persistentvolumeclaims", "persistentvolumes", *_STORAGE)
@@ -152,4 +152,4 @@ def _surroundings(moment_: _Moment, cluster: Cluster, pod: PodFacts) -> Surround
         for kind, plural in zip(CONTROLLER_TYPES, _OWNERS, strict=True)
     }
     labels = {one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in moment_.all("namespaces")}
-    return Surroundings(cluster, volumes, labels, default_selector(pod, services, owners))
+    return SchedulingContext(cluster, volumes, labels, default_selector(pod, services, owners))

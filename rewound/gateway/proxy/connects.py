@@ -26,7 +26,7 @@ from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
 from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
 from rewound.actors.kinds.values.times import canonical_seconds
 from rewound.actors.messages import Object
-from rewound.actors.nodes.agent import Ran, log_of, run_command
+from rewound.actors.nodes.agent import CommandResult, log_of, run_command
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.reads import Reads
@@ -142,7 +142,7 @@ class Connects:
             raise BadRequest(f"pod {pod['metadata']['name']} is simulated: no program listens on its ports")
         container = _container(pod, options)
         if action == "attach":
-            ran = Ran(log_of(pod, container, {}, self._write_contexts.now()).decode())
+            ran = CommandResult(log_of(pod, container, {}, self._write_contexts.now()).decode())
         else:
             ran = run_command(pod, container)
         session = SimulatedSession(context.request, options, ran, partial(_failed, context))

@@ -19,7 +19,7 @@ import orjson
 import trio
 
 from rewound.actors.messages import Object
-from rewound.actors.nodes.agent import Ran
+from rewound.actors.nodes.agent import CommandResult
 from rewound.gateway.message import ForwardingClient, RawConnection, Report, Request, asks_upgrade
 from rewound.gateway.pipeline.errors import UpgradeRequired
 from rewound.gateway.proxy.forward import Fail
@@ -40,7 +40,7 @@ class Protocol(NamedTuple):
     encoded: bool = False  # WebSocket frames are text, in base64
 
 
-def status_of(ran: Ran, version: int) -> bytes:
+def status_of(ran: CommandResult, version: int) -> bytes:
     """The status of a session, as sent on the error stream."""
     if version < _WITH_STATUS:
         return f"command terminated with exit code {ran.exit_code}".encode() if ran.exit_code else b""
@@ -59,7 +59,7 @@ def status_of(ran: Ran, version: int) -> bytes:
 class SimulatedSession:
     """A forwarding without a target: see `gateway.message.Forwarding`."""
 
-    def __init__(self, request: Request, options: Object, ran: Ran, fail: Fail) -> None:
+    def __init__(self, request: Request, options: Object, ran: CommandResult, fail: Fail) -> None:
         self._request = request
         self._ran = ran
         self._fail = fail

@@ -7,7 +7,7 @@ import pytest
 from rewound.actors.errors import BadRequest
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
-from rewound.actors.nodes.agent import CANNOT_EXECUTE, Ran, log_of, run_command
+from rewound.actors.nodes.agent import CANNOT_EXECUTE, CommandResult, log_of, run_command
 from tests.cases import cases
 
 STARTED = "2023-11-14T22:13:20Z"
@@ -64,8 +64,8 @@ def test_log_of_a_container_that_has_not_started_is_refused() -> None:
 
 
 def test_commands_print_an_annotation_or_say_that_nothing_runs() -> None:
-    assert run_command(pod(exec="total 0"), "c") == Ran("total 0\n", "", 0)
-    assert run_command(pod(exec="no", **{"exec-exit-code": "3"}), "c") == Ran("no\n", "", 3)
-    assert run_command(pod(**{"exec-exit-code": "3"}), "c") == Ran("", "", 3)
+    assert run_command(pod(exec="total 0"), "c") == CommandResult("total 0\n", "", 0)
+    assert run_command(pod(exec="no", **{"exec-exit-code": "3"}), "c") == CommandResult("no\n", "", 3)
+    assert run_command(pod(**{"exec-exit-code": "3"}), "c") == CommandResult("", "", 3)
     nothing = run_command(pod(), "c")
     assert (nothing.output, nothing.exit_code) == ("", CANNOT_EXECUTE) and "sim/exec" in nothing.errors

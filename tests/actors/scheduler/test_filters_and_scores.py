@@ -22,7 +22,7 @@ from rewound.actors.scheduler.evaluation import (
 from rewound.actors.scheduler.explanation import explain
 from rewound.actors.scheduler.matching import EVERYTHING, Selector, equality_selector
 from rewound.actors.scheduler.nodes import Cluster
-from rewound.actors.scheduler.plugins import Surroundings
+from rewound.actors.scheduler.plugins import SchedulingContext
 from rewound.actors.scheduler.resources import (
     balanced,
     least_allocated,
@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, *nodes: Object, selector: Selector = EVERYTHING) -> None:
         self.cluster = Cluster(KUBERNETES)
-        self.around = Surroundings(self.cluster, VolumeObjects(KUBERNETES), {}, selector)
+        self.around = SchedulingContext(self.cluster, VolumeObjects(KUBERNETES), {}, selector)
         self.evaluations = Evaluations(self.cluster, random.Random(1))
         self._number = 0
         for one in nodes:

@@ -11,7 +11,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.quantity import NotAQuantity
 from rewound.actors.messages import Command, Object, Submit
 from rewound.actors.scheduler.nodes import NodeState
-from rewound.actors.scheduler.plugins import NodePorts, Prepared, Surroundings
+from rewound.actors.scheduler.plugins import NodePorts, Prepared, SchedulingContext
 from rewound.actors.scheduler.pods import PodFacts, Shapes
 from rewound.actors.scheduler.scheduler import Scheduler
 from tests.actors.scheduler.scheduling import (
@@ -150,7 +150,7 @@ async def test_a_pod_that_breaks_a_plugin_does_not_stop_the_others(
 ) -> None:
     prepare = NodePorts.prepare
 
-    def broken(self: NodePorts, pod: PodFacts, around: Surroundings) -> Prepared:
+    def broken(self: NodePorts, pod: PodFacts, around: SchedulingContext) -> Prepared:
         if pod.name == "bad":
             raise KeyError("ports")
         return prepare(self, pod, around)

@@ -66,7 +66,7 @@ class NoFloor(Exception):
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Unsynced:
+class UnsyncedMarker:
     """A file that records during which boot of the machine a non-durable journal was opened.
 
     What etcd has need not be made durable again, which shortens commits. Written data is in the kernel's page cache, so
@@ -112,7 +112,7 @@ class Prepared:
 
 
 async def prepare(
-    etcd: Etcd, keys: Keys, folder: Path, dialect: str, unsynced: Unsynced | None = None
+    etcd: Etcd, keys: Keys, folder: Path, dialect: str, unsynced: UnsyncedMarker | None = None
 ) -> Prepared:
     """Make the journal in the folder ready to follow. Raises CannotJoin, EtcdUnavailable or EtcdRefused.
 
@@ -176,13 +176,11 @@ async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> t
             return await _put_cluster(etcd, keys, known, found[0].mod_revision if found else 0)
         await trio.sleep(PAUSE_SECONDS)  # a running node restores it
     if not found:
-        logger.warning(
-            "the cluster in etcd has lost the key %s: it gets a new identity", keys.cluster.decode()
-        )
+        logger.warning("the key %s of etcd is gone; giving the cluster a new identity", keys.cluster.decode())
         return await _put_cluster(etcd, keys, Cluster(new_cluster_id(), dialect), 0)
     raise CannotJoin(
         f"--journal: the key {keys.cluster.decode()} of etcd, which says which cluster this is, has a value that no "
-        "node wrote: start a node that has its data folder first, which puts it again; if there is none any more, "
+        "node wrote: start a node that still has its data folder first, which restores the key; if there is none, "
         f"delete the key (etcdctl del {keys.cluster.decode()})"
     )
 
@@ -213,7 +211,7 @@ async def _put_cluster(etcd: Etcd, keys: Keys, new: Cluster, version: int) -> tu
         found = _decoded(keys, stored.kvs[0].value) if stored.kvs else None
         if found is None:
             raise CannotJoin(
-                f"--journal: somebody changes the key {keys.cluster.decode()} of etcd again and again: find out who"
+                f"--journal: another program keeps changing the key {keys.cluster.decode()} of etcd; stop it"
             )
         return found, stored.kvs[0].create_revision
 

@@ -40,7 +40,7 @@ Task = tuple[str, Callable[[], Awaitable[None]]]
 Keep = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-class KeyTaken(EtcdError):
+class LeaderKeyChanged(EtcdError):
     """The key is no longer as this node put it: writes of its controllers would fail, or no node could take over."""
 
     def __init__(self, key: bytes) -> None:
@@ -162,7 +162,7 @@ class Election:
                     await self._renew(lease)
                     held = (await self._etcd.range(self._key)).kvs
                     if not held or held[0].create_revision != term or not _is_of_node(held[0]):
-                        return KeyTaken(self._key)
+                        return LeaderKeyChanged(self._key)
                 except LeaseGone as gone:
                     return gone
                 except EtcdError as error:

@@ -47,7 +47,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # before watching again
 MOST_WAITING: Final = 2000
 
 
-class Others(Protocol):
+class ForeignChanges(Protocol):
     """Handles what other programs than the nodes have written to etcd (`foreign`)."""
 
     def see(self, event: WatchEvent) -> None:
@@ -68,7 +68,7 @@ class Incomplete(Exception):
     """A revision was followed by another one before it was complete."""
 
 
-class Arrived(Proposal):
+class ArrivedEvent(Proposal):
     """An event that already has its place in the log."""
 
     __slots__ = ("revision", "write_id")
@@ -111,7 +111,7 @@ class Arrived(Proposal):
         return event
 
 
-class Whole(NamedTuple):
+class CompleteChange(NamedTuple):
     """The change of one complete revision."""
 
     head: Head
@@ -139,7 +139,7 @@ class Revisions:
         self._open: Revision | None = None  # its `head` has not arrived
         self._foreign = 0  # the newest that was not complete
 
-    def take(self, event: WatchEvent) -> Sequence[Whole | Revision]:
+    def take(self, event: WatchEvent) -> Sequence[CompleteChange | Revision]:
         """Revisions that this event completes: complete changes, and others that no node wrote or that lack a part."""
         now, keys = event.now, self._keys
         key, number = now.key, now.mod_revision
@@ -161,7 +161,7 @@ class Revisions:
             found.is_adopted = True
         else:
             found.head = event
-        if found.head is not None and (whole := self._whole(found)) is not None:
+        if found.head is not None and (whole := self._complete_change(found)) is not None:
             self._open, self.newest = None, number
             return (*ended, whole) if ended else (whole,)
         return ended
@@ -174,7 +174,7 @@ class Revisions:
         self.newest = self._foreign = found.number
         return (found,)
 
-    def _whole(self, found: Revision) -> Whole | None:
+    def _complete_change(self, found: Revision) -> CompleteChange | None:
         """The change; None if no node writes it like this, or if a part is missing."""
         assert found.head is not None
         try:
@@ -196,7 +196,7 @@ class Revisions:
                 written = ", ".join(one.decode(errors="backslashreplace") for one in found.objects)
                 raise UnknownLayout(written, error.layout) from None
             return None  # changes of later releases have an object, too
-        return Whole(head, change, found.number, found.is_adopted)
+        return CompleteChange(head, change, found.number, found.is_adopted)
 
 
 def _change_in(value: bytes, head: Head, revision: int) -> Change:
@@ -228,7 +228,7 @@ class Follower:
         start: int,
         applied: Applied,
         unstored: Unstored,
-        others: Others,
+        others: ForeignChanges,
         declared_by: str = "",
     ) -> None:
         """`start`: the version after which an empty journal follows. `others` gets what no node has written.
@@ -289,9 +289,9 @@ class Follower:
         if failure is not None:
             raise failure
         raise EtcdUnavailable(
-            f"it did not deliver what etcd has, after {CHECK_SECONDS:.0f} s"
+            f"the watch did not deliver the newest changes within {CHECK_SECONDS:.0f} s"
             if self._failed is None
-            else f"this node could not store what it got: {self._failed}"
+            else f"this node could not store what it received: {self._failed}"
         )
 
     async def _take_all(self, revisions: Revisions) -> None:
@@ -302,7 +302,7 @@ class Follower:
 
     async def _take(self, revisions: Revisions, response: WatchResponse) -> None:
         """Store the complete revisions of a response, and pass the others to `others`."""
-        whole: list[Whole] = []
+        whole: list[CompleteChange] = []
         for event in response.events:
             self._others.see(event)
             for found in revisions.take(event):
@@ -312,7 +312,7 @@ class Follower:
                 await self._sort(ended, whole)
         await self._store(whole)
 
-    async def _sort(self, found: Whole | Revision, whole: list[Whole]) -> None:
+    async def _sort(self, found: CompleteChange | Revision, whole: list[CompleteChange]) -> None:
         """Collect complete changes, which are stored together; anything else is handled after them."""
         if isinstance(found, Revision):
             await self._store(whole)
@@ -321,7 +321,7 @@ class Follower:
         elif found.is_adopted or self._was_refused:
             await self._store(whole)
             whole.clear()
-            await self._store_after_all(found)
+            await self._store_despite_version(found)
         else:
             whole.append(found)
 
@@ -361,7 +361,7 @@ class Follower:
         elif now and now[0].mod_revision == number and _has(now[0].value, head, number):
             raise Incomplete(f"revision {number} came without its object")
 
-    async def _store_after_all(self, found: Whole) -> None:
+    async def _store_despite_version(self, found: CompleteChange) -> None:
         """Store a change although its previous version may differ here.
 
         If a node made its copy while another program's change was there and not settled, its state before this change
@@ -379,7 +379,7 @@ class Follower:
         change = change._replace(previous=0 if row is None else row.offset)
         await self._store([found._replace(change=change)])
 
-    async def _store(self, whole: list[Whole]) -> None:
+    async def _store(self, whole: list[CompleteChange]) -> None:
         if not whole:
             return
         types = {one.head.type_name: None for one in whole}
@@ -388,7 +388,7 @@ class Follower:
                 types[one.head.name] = None
         await self._local.register_types(list(types))
         arrived = [
-            Arrived(self._journal.type_id(one.head.type_name), one.head, one.change, one.revision)
+            ArrivedEvent(self._journal.type_id(one.head.type_name), one.head, one.change, one.revision)
             for one in whole
         ]
         self._waiting += len(arrived)
@@ -400,9 +400,9 @@ class Follower:
     def _require_stored(self) -> None:
         """Raise EtcdUnavailable if the journal did not store this watch's events: the next watch starts with them."""
         if self._failed is not None:
-            raise EtcdUnavailable(f"this node could not store what it got: {self._failed}")
+            raise EtcdUnavailable(f"this node could not store what it received: {self._failed}")
 
-    def _stored(self, arrived: list[Arrived], error: Exception | None) -> None:
+    def _stored(self, arrived: list[ArrivedEvent], error: Exception | None) -> None:
         self._waiting -= len(arrived)
         self._progress.unpark_all()
         self._was_refused = error is not None

@@ -171,7 +171,7 @@ class Foreign:
             found = replace(found, value=b"")
             if self.quarantined.get(key) != found:
                 logger.warning(
-                    "the key %s of etcd is in quarantine since version %d: %s; see it with `etcdctl get %s`, and "
+                    "the key %s of etcd has been in quarantine since version %d: %s; see it with `etcdctl get %s`, and "
                     "delete that key when nobody needs it",
                     printable(key),
                     found.revision,

@@ -5,29 +5,29 @@ Below the prefix of a cluster:
     objects/<type>/<namespace>/<name>   the object: `Change` without type and names; its mod_revision is its version
     head                                the newest change: put last by every transaction that changes an object
     nodes/<node id>                     the epoch of a node (`epoch`)
-    leader                              which node runs the controllers (`election`)
-    serving/<node id>                   where a node serves, with a lease (`actors.bootstrap.serving`)
-    claims/<item>                       an address or port of a Service; deleted with it, or when it has another
+    leader                              the node that runs the controllers (`election`)
+    serving/<node id>                   the address of a node, with a lease (`actors.bootstrap.serving`)
+    claims/<item>                       an address or port of a Service; deleted when the Service no longer has it
     quotas/<namespace>                  put by every change that a quota of the namespace counts
-    floor                               the newest version that all nodes may start from, and its time (`copy`)
-    cluster                             who the cluster is: id, dialect, layout
-    adopted                             put by every transaction that settles what somebody else wrote (`foreign`)
-    quarantine/<key below the prefix>   what somebody else wrote and no node can use (`foreign`)
+    floor                               the version that all nodes may start from, and its time (`copy`)
+    cluster                             the identity of the cluster: id, dialect, layout
+    adopted                             put by every transaction that settles a change of another program (`foreign`)
+    quarantine/<key below the prefix>   a value of another program that no node can use (`foreign`)
     keys/service-accounts               the sealed key that signs tokens (`cluster.account_key`)
 
-No key begins with a slash: the prefix /registry of --journal is `registry/` in etcd.
+No key starts with a slash: the prefix /registry of --journal is `registry/` in etcd.
 
-A transaction changes one object, so that its revision can be the offset of the event. `head` says which, with the
+A transaction changes one object, so that its revision can be the offset of the event. `head` names it, with the
 author and the last content of a deleted object, for which etcd has no value. It is the last operation: a follower
-that has it has the whole revision. Type ids are those of one node's journal, so keys have the names of types. No
+that has `head` has the whole revision. Type ids are those of one node's journal, so keys have the names of types. No
 name has a slash.
 
     head    msgpack [layout, type, namespace, name, write id, change if the object was deleted]
-            without a type: it stands for no change (`foreign` puts it where somebody else has changed `head`)
+            without a type: no change (`foreign` puts it if another program has changed `head`)
     object  msgpack [layout, verb, previous, time, user, manager, reason, write id, facts, body]
 
-Anybody who can write to etcd can put anything under these keys: `decode` checks every field, and raises `Unreadable`
-for what no node has written.
+Anyone who can write to etcd can put anything under these keys: `decode` checks every field, and raises `Unreadable`
+for a value that no node has written.
 """
 
 from __future__ import annotations

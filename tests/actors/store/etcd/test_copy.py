@@ -5,7 +5,7 @@ import trio
 
 from rewound.actors.etcd.api import EtcdUnavailable, OutcomeUnknown
 from rewound.actors.store.etcd.compaction import Compaction
-from rewound.actors.store.etcd.copy import CannotJoin, Unsynced, prepare
+from rewound.actors.store.etcd.copy import CannotJoin, UnsyncedMarker, prepare
 from rewound.actors.store.etcd.records import Floor
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
@@ -132,7 +132,7 @@ async def test_copy_of_an_earlier_boot_is_made_anew(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         await write_history(a)
-    unsynced = Unsynced(tmp_path / "unsynced")
+    unsynced = UnsyncedMarker(tmp_path / "unsynced")
     unsynced.begin()
     assert not unsynced.is_of_earlier_boot()
     await prepare(FakeEtcd(cluster), KEYS, tmp_path / "a", "cluster", unsynced)

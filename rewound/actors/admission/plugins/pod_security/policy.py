@@ -1,15 +1,15 @@
 """Pod security policies: a level of the Pod Security Standards and a version of it, for each of three modes.
 
-`enforce` refuses pods, `audit` annotates audit events, `warn` returns warnings. A namespace chooses them with labels:
+`enforce` rejects pods, `audit` annotates audit events, `warn` returns warnings. A namespace chooses them with labels:
 
     pod-security.cluster.io/enforce: baseline
     pod-security.cluster.io/enforce-version: v1.24
 
-A label that is not there leaves the default of the cluster. A wrong level counts as restricted when it is enforced, so
-that a typing error opens nothing, and as privileged in the other two modes; a wrong version counts as latest.
+Without a label the default of the cluster applies. An invalid level counts as restricted when it is enforced, so that a
+typo allows nothing, and as privileged in the other two modes; an invalid version counts as latest.
 
-The default of the cluster, and who is exempt from checks, come from the configuration of the plugin; its versions v1,
-v1beta1 and v1alpha1 have the same fields:
+The default of the cluster and the exemptions come from the configuration of the plugin; its versions v1, v1beta1 and
+v1alpha1 have the same fields:
 
     apiVersion: pod-security.admission.config.cluster.io/v1
     kind: PodSecurityConfiguration

@@ -1,6 +1,6 @@
-"""ResourceQuota: refuses writes that would use more than a quota of their namespace allows.
+"""ResourceQuota: rejects writes that would use more than a quota of their namespace allows.
 
-It is the last plugin, so that it reserves nothing for a write that another one refuses. What it allows is reserved
+It is the last plugin, so that it reserves nothing for a write that another one rejects. An allowed write is reserved
 until the write is durable or failed (`QuotaAccounts`). A namespace without quotas costs one lookup, unless the
 configuration names resources that need a quota:
 
