@@ -1,13 +1,13 @@
-"""One observed request from its arrival to the end of its response, and the observers; each stage is reported once.
+"""`Exchange`: an observed request, from its arrival to the end of its response. Reports each stage once to observers.
 
 Each request has an `Exchange`, stored in the `Request`, if the server has an observer. Without one a request costs
 one comparison with None. The connection reports the response; the pipeline reports user, attributes and decision. The
-audit log has a class of `Exchange` of its own, because every call between the two costs each request time.
+audit log has its own subclass of `Exchange`, which saves calls for each request.
 
     received    attributes    decision    response_started    [panic]    response_complete
 
-What an observer may want to know beyond the stages are plain attributes of the `Exchange`: handlers set them where they
-know them, and the observer reads them when it needs them.
+Other facts for observers are plain attributes of the `Exchange`: handlers set them, and the observer reads them when it
+needs them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def numbered_id(number: int) -> bytes:
 
 
 class SentNames(NamedTuple):
-    """Of the object in a request body: as the client sent them, of any type."""
+    """Names in the object of a request body, as the client sent them; values of any type."""
 
     namespace: Any
     name: Any
@@ -51,24 +51,24 @@ class RequestRecord(Protocol):
         """The Audit-Id of the response."""
 
     def attributes(self, attributes: Attributes) -> None:
-        """Authentication succeeded: user, verb and resource. Not called for a request that was refused before."""
+        """Called after authentication with user, verb and resource; not for requests that were refused before."""
 
     def decision(self, decision: Decision) -> None:
-        """The authorizers decided."""
+        """Called when the authorizers have decided."""
 
     def response_started(self, status: int) -> None:
-        """The head of a stream, such as a watch, was sent; its body follows."""
+        """Called when the head of a stream, such as a watch, was sent."""
 
     def panic(self, error: BaseException | None) -> None:
-        """An internal error ended the request; None if the error concerns more than this request."""
+        """Called when an internal error ended the request; `error` is None if it ended other requests, too."""
 
     def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
-        """The end, always called and always last.
+        """Called at the end, always and last.
 
         `status` is 0 if there was no response, because the client disconnected before the request was complete.
         `sent` is the size of the response body as HTTP defines it: after compression, without heads, TLS, chunk
         framing and HTTP/2 frames; for a WebSocket, the payload of its messages. A body of known size counts once the
-        connection accepted all of it; of a stream counts what the connection accepted. `cut_off`: request or response
+        connection accepted all of it; for a stream, what the connection accepted counts. `cut_off`: request or response
         are incomplete, because the client disconnected or did not read, or the server's grace period was over.
         """
 
@@ -83,7 +83,7 @@ T = TypeVar("T")
 
 
 class OptionalAttribute(Generic[T]):
-    """An attribute that few exchanges set: it takes no time and memory of the others."""
+    """An attribute that few exchanges set; others need neither time nor memory for it."""
 
     def __init__(self, default: T) -> None:
         self._default = default
@@ -104,7 +104,7 @@ class OptionalAttribute(Generic[T]):
 
 
 class Exchange:
-    """What every request sets is in slots; the rest is `OptionalAttribute`."""
+    """Attributes that every request sets are slots; the others are `OptionalAttribute`."""
 
     __slots__ = (
         "annotations",
@@ -117,38 +117,36 @@ class Exchange:
         "stored",
         "written",
     )
-    optional: dict[str, Any] | None  # what `OptionalAttribute` attributes are set to
-    audit_number: int  # makes the Audit-Id; 0 if there is another one
+    optional: dict[str, Any] | None  # values of `OptionalAttribute`s
+    audit_number: int  # the counter in the Audit-Id; 0 if the observer gave another Audit-Id
     status: int  # of the response; 0 until it is about to be sent
     size: int  # of the body of a response without a stream; no value until then
     ended: bool  # complete or cut off
     response: Response | None  # without a stream
     # Set if the request has to wait until an audit log has stored what was reported so far. AuditNotStored.
     stored: Callable[[], Awaitable[None]] | None
-    # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
+    # For audit events, besides user, attributes and decision.
     annotations: dict[str, str] | None
     written: SentNames | None  # of the object in the request body, once it is decoded
     _given_id = OptionalAttribute(b"")
     _record: OptionalAttribute[RequestRecord | None] = OptionalAttribute(None)
     _stream: OptionalAttribute[Counter | None] = OptionalAttribute(None)
     _panicked = OptionalAttribute(False)
-    # The observer asks for bodies. Handlers then keep the JSON of the decoded object or of the patch once they have
-    # it, never of a request that is refused before, and that of responses in another format.
+    # Set if the observer needs bodies. Handlers then keep the JSON of the decoded object or patch, and that of
+    # responses in another format.
     keeps_request = OptionalAttribute(False)
     keeps_response = OptionalAttribute(False)
     request_json: OptionalAttribute[bytes | None] = OptionalAttribute(None)
     response_json: OptionalAttribute[bytes | None] = OptionalAttribute(None)
     not_negotiated = OptionalAttribute(
         False
-    )  # the response is an error in a format that the client did not ask for
+    )  # the response is an error, in a format that the client does not accept
     # Set if an audit log wants the response before it is sent.
     responding: OptionalAttribute[Callable[[Response], None] | None] = OptionalAttribute(None)
-    impersonated: OptionalAttribute[User | None] = OptionalAttribute(
-        None
-    )  # as whom the request is served, if not as the authenticated user
+    impersonated: OptionalAttribute[User | None] = OptionalAttribute(None)  # the impersonated user
 
     def begin(self) -> None:
-        """Set what is not `OptionalAttribute`. An audit log does so itself, which saves the call."""
+        """Initialize the slots. The audit log does so itself, which saves the call."""
         self.optional = self.response = self.stored = self.annotations = self.written = None
         self.audit_number = self.status = self.size = 0
         self.ended = False
@@ -158,7 +156,7 @@ class Exchange:
         return numbered_id(self.audit_number) if self.audit_number else self._given_id
 
     def report_to(self, record: RequestRecord) -> None:
-        """Report every stage to this record; the response has its Audit-Id, unless there is one already."""
+        """Report every stage to this record; its Audit-Id is used unless there is one already."""
         self._record = record
         self._given_id = self.audit_id or record.audit_id
 
@@ -189,7 +187,7 @@ class Exchange:
     def start(self, status: int, stream: Counter) -> None:
         """The head of a stream has been sent; `stream` counts what follows."""
         self.status, self._stream = status, stream
-        self.response = None  # nothing of it is needed while the stream lasts
+        self.response = None  # not needed during the stream
         if self._record is not None:
             self._record.response_started(status)
 
@@ -212,26 +210,26 @@ class Exchange:
             record.response_complete(self.status, sent, cut_off=cut_off)
 
 
-# Makes the Exchange of a request that has arrived, and stores it in the request.
+# Creates the Exchange of a request, and stores it in the request.
 Observe = Callable[[Request], Exchange]
 
 
 class RequestObserver(Protocol):
     def received(self, request: Request) -> RequestRecord | Exchange:
-        """A request arrived: complete, or with a complete head and a body that was refused or never came.
+        """Called for each request with a valid head, also if its body was refused or never arrived.
 
-        Bytes without a valid head are no request. Must not raise or take long. An observer may return an Exchange of
-        its own class instead of a record, which saves the calls between the two.
+        Must not raise or take long. An observer may return its own subclass of Exchange instead of a record, which
+        saves calls.
         """
 
 
 class ExchangeObserver:
-    """An observer that has an Exchange of its own class, and stores it in the request itself."""
+    """An observer with its own subclass of Exchange, which it stores in the request itself."""
 
     received: Observe
 
     def share(self) -> None:
-        """Another observer will have records in its exchanges."""
+        """Called when another observer will have records in these exchanges."""
 
 
 class AuditNotStored(Exception):
@@ -239,7 +237,7 @@ class AuditNotStored(Exception):
 
 
 def observing(observer: RequestObserver | None) -> Observe | None:
-    """What connections call for each request; None without an observer."""
+    """The function that connections call for each request; None without an observer."""
     if observer is None:
         return None
     return observer.received if isinstance(observer, ExchangeObserver) else partial(observe, observer)
@@ -257,9 +255,9 @@ def observe(observer: RequestObserver, request: Request) -> Exchange:
 
 
 class BothObservers(ExchangeObserver):
-    """Two observers of one server: the audit log, and that of a program which embeds the server.
+    """Combines two observers: the audit log, and that of a program that embeds the server.
 
-    The second has a record in the first one's Exchange, whose Audit-Id the response has.
+    The second one has a record in the first one's Exchange, which has the Audit-Id.
     """
 
     def __init__(self, first: ExchangeObserver, second: RequestObserver) -> None:

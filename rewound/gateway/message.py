@@ -1,4 +1,4 @@
-"""Request and Response, the same for every kind of connection. This module knows HTTP and nothing else of the server.
+"""Request and Response, the same for every protocol. This module knows only HTTP.
 
 Connections build a `Request`; the pipeline returns a `Response`. Query and header values are parsed only when a
 handler needs them.
@@ -38,31 +38,31 @@ def websocket_protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 class CutOff(Exception):
-    """The other server did not send the end of its response: the client must not take what it has for the whole."""
+    """The other server ended its response early; the client's connection is aborted, so that it notices."""
 
 
 class RawConnection(Protocol):
     """The client's connection after it has switched protocols: bytes in both directions."""
 
     async def receive(self) -> bytes:
-        """The next bytes, b"" at the end. OSError, trio.ClosedResourceError."""
+        """The next bytes, b"" at the end. Raises OSError or trio.ClosedResourceError."""
 
     async def send(self, data: bytes) -> None:
-        """OSError, trio.ClosedResourceError."""
+        """Raises OSError or trio.ClosedResourceError."""
 
 
 class ForwardingClient(Protocol):
-    """The client of one forwarded request. `receive_body` and the others may run in two tasks."""
+    """The client of one forwarded request. One task may call `receive_body` while another calls the other methods."""
 
     @property
     def may_upgrade(self) -> bool:
         """Whether the client asks to switch protocols, and its connection can."""
 
     async def receive_body(self) -> bytes:
-        """The next part of the body, b"" at the end. BodyNotRead."""
+        """The next part of the body, b"" at the end. Raises BodyNotRead."""
 
     async def wait_disconnected(self) -> None:
-        """Return when the client has disconnected. Only after the end of the body."""
+        """Return when the client has disconnected. To be called after the end of the body."""
 
     async def respond(self, response: Any) -> None:
         """Send a whole Response."""
@@ -71,13 +71,13 @@ class ForwardingClient(Protocol):
         """Send the head of a Response; its body follows in parts, unless it has none."""
 
     async def send(self, part: bytes) -> None:
-        """Send a part of the body, once the client has taken the one before. OSError, trio.ClosedResourceError."""
+        """Send a part of the body after the previous one. Raises OSError or trio.ClosedResourceError."""
 
     async def finish(self, trailers: Fields) -> None:
         """End the body."""
 
     async def upgrade(self, head: bytes) -> tuple[RawConnection, bytes]:
-        """Switch protocols with this head; returns the connection, and what the client has sent ahead."""
+        """Switch protocols with this head; return the connection and the bytes that the client sent early."""
 
 
 class Forwarding(Protocol):
@@ -86,7 +86,8 @@ class Forwarding(Protocol):
     async def run(self, client: ForwardingClient) -> None:
         """Forward the request and the response.
 
-        OSError if the client disconnected, BodyNotRead if its body cannot be read and nothing has been sent, CutOff.
+        Raises OSError if the client disconnected, BodyNotRead if its body cannot be read and nothing has been sent, and
+        CutOff.
         """
 
 
@@ -98,16 +99,16 @@ class Peer:
     secure: bool = False
     # The verified client certificate as ssl.getpeercert() gives it, if a CA of ordinary clients issued it.
     certificate: dict[str, Any] | None = None
-    # The same if a CA of authenticating proxies issued it. A CA may be both.
+    # The same, if a CA of authenticating proxies issued it. A CA may be in both sets.
     proxy_certificate: dict[str, Any] | None = None
-    certificate_expires: int = 0  # of either, in microseconds since 1970; 0: there is none
+    certificate_expires: int = 0  # in microseconds since 1970; 0: there is no certificate
     known: bool = False  # a request of the connection has been authenticated
 
 
 class HeaderFacts:
-    """What others have computed of a header block and of nothing else: a field for each of them, opaque here.
+    """Values that other parts compute from a header block alone: a field for each part, opaque here.
 
-    Connections pass the same object with every request that repeats the block byte by byte.
+    Connections pass the same object with every request whose header block is byte-identical.
     """
 
     __slots__ = ("audit", "pipeline")
@@ -128,11 +129,11 @@ class Request:
     repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value
     facts: HeaderFacts
     exchange: Any  # `gateway.exchange.Exchange` if the server has an observer, else None
-    # Reads the body once the request is authorized; None if the body arrived together with the head, or there is none.
-    # BodyNotRead, TooManyRequests.
+    # Reads the body, after authorization; None if it arrived with the head, or there is none. Raises BodyNotRead or
+    # TooManyRequests.
     arriving: Callable[[], Awaitable[bytes]] | None
-    user: str  # whose memory budget it uses; empty until it is authenticated
-    reserved: int  # bytes that it holds of `gateway.memory.budget.MemoryBudget`
+    user: str  # for the memory budget; empty until the request is authenticated
+    reserved: int  # bytes reserved in `gateway.memory.budget.MemoryBudget`
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class Request:
 
 
 class BodyNotRead(Exception):
-    """The body of a request did not arrive whole. Handlers let this error pass: the connection responds.
+    """The body of a request did not arrive whole. Handlers must not catch this error: the connection responds.
 
     `status` is 0 if the client has disconnected.
     """
@@ -180,7 +181,7 @@ class ReplyLost(BodyNotRead):
 
 
 class EndReason(Enum):
-    """Why a stream ended in good order."""
+    """Why a stream ended without a connection error."""
 
     TIME_UP = "its timeout passed"
     STOPPING = "the server stops"
@@ -198,7 +199,7 @@ class Stream(Protocol):
     """A response body without a known end, sent directly on the connection.
 
     A connection that has its own task runs it with `run`. One that carries many streams calls `start`, which returns
-    None when others send from then on: the stream needs no task until it `should_end`.
+    None if others send its events from then on: the stream needs no task until `should_end`.
     """
 
     @property
@@ -206,23 +207,23 @@ class Stream(Protocol):
         """Whether its events are protobuf, not text."""
 
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
-        """Send until the end of the stream. OSError: the client disconnected."""
+        """Send until the end of the stream. Raises OSError if the client disconnected."""
 
     async def start(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished | None:
-        """Send the beginning. OSError: the client disconnected."""
+        """Send the beginning. Raises OSError if the client disconnected."""
 
     def should_end(self) -> bool:
-        """Whether a started stream has to `end` now; ask after every interruption of the connection."""
+        """Whether a started stream has to `end` now; to be checked after every interruption of the connection."""
 
     async def end(self) -> Finished:
-        """Send the end of a started stream. OSError: the client disconnected."""
+        """Send the end of a started stream. Raises OSError if the client disconnected."""
 
     def leave(self) -> None:
         """The client has disconnected: send nothing more."""
 
 
 class SharedFields:
-    """Header fields that many responses have in common: connections cache heads by this object."""
+    """Header fields that many responses share: connections cache encoded heads by this object."""
 
     __slots__ = ("fields",)
 
@@ -237,10 +238,10 @@ class Response:
     content_type: bytes
     headers: list[tuple[bytes, bytes]]
     stream: Stream | None  # instead of a body
-    # Instead of a body, its parts: the connection takes the next one when the client has taken the one before.
+    # Instead of a body, its parts: the connection asks for the next one when the client has read the previous one.
     parts: AsyncIterator[bytes] | None
     shared: SharedFields | None
-    forwarding: Forwarding | None  # another server responds; then nothing else of this counts but `shared`
+    forwarding: Forwarding | None  # another server responds; then only `shared` of this response is used
 
     def __init__(
         self,

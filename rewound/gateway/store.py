@@ -1,7 +1,6 @@
-"""The store: everything below HTTP of one server, as one value that constructors take.
+"""`Store`: everything below HTTP of one server, as one value that constructors take.
 
-`server.open_store` builds it for a data folder. What serves requests takes the store, and keeps those of
-its services that it needs.
+`server.open_store` builds it for a data folder. Handlers take it and keep the services that they need.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from rewound.journal.log import Journal
 if TYPE_CHECKING:
     from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
-Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
+Task = tuple[str, Callable[[], Awaitable[None]]]  # name and function of a background task
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Access:
     authenticator: Authenticator
     authorizer: Authorizer
     accounts: Accounts
-    rbac: Rbac  # also without the mode RBAC: writing roles and bindings needs the rights in them
-    audiences: tuple[str, ...]  # of this server: of tokens that name none
+    rbac: Rbac  # also without mode RBAC: writers of roles and bindings must have the rights in them
+    audiences: tuple[str, ...]  # of this server; the default audiences of tokens
     tasks: tuple[Task, ...] = ()
 
 
@@ -58,7 +57,7 @@ class Store:
     names: Names
     rules: Rules
     clock: Clock
-    memory: MemoryBudget  # what requests may hold of the memory of this process
+    memory: MemoryBudget  # for requests
     registry: Registry
     journal: Journal
     feed: Feed
@@ -70,7 +69,7 @@ class Store:
     supervisor: Supervisor
     access: Access
     authorities: Authorities
-    plugins: tuple[Plugin, ...]  # of admission, those that run
+    plugins: tuple[Plugin, ...]  # admission plugins that are enabled
     quotas: QuotaAccounts
     admission_timings: Timings
     converter: Converter
@@ -79,4 +78,4 @@ class Store:
     aggregated: ServersOnDemand
     loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
     simulated_metrics: SimulatedMetrics | None = None  # None: pods are not simulated
-    node: Node | None = None  # of a cluster whose journal is ordered by etcd
+    node: Node | None = None  # set if etcd orders the journal

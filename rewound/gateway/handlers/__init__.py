@@ -1,5 +1,5 @@
-"""The last stage of a request: `dispatch` has one method for each verb, `paths` serves what is no resource.
+"""The last stage of a request: `dispatch` has one method for each verb, `paths` serves non-resource paths.
 
-`bodies` and `patches` decode what clients send, `lists` and `watches` make the responses that are longer than one
+`bodies` and `patches` decode what clients send, `lists` and `watches` make responses that are longer than one
 body.
 """

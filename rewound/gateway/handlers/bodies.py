@@ -44,25 +44,25 @@ from rewound.gateway.wire.negotiate import (
 )
 from rewound.gateway.wire.protobuf import NotProtobuf, read_object
 
-# Of YAML and protobuf: some milliseconds of decoding in Python, which other requests may wait for.
+# Bytes of YAML and protobuf that the event loop decodes itself: some milliseconds in Python.
 _SMALL = 8 * 1024
 # The pydantic decoder takes up to 10 microseconds per value, in one call that holds the interpreter lock.
 _VALUES_AT_ONCE = 5_000
 _SUMMARY = 30  # bytes of an unrecognized body in the message
-# What a decoded body takes, with the copies that admission, preparation and encoding make.
+# Memory of a decoded body, with the copies that admission, preparation and encoding make.
 _COPIES, _BYTES_PER_VALUE = 3, 150
-# A small patch can ask for much work: each of its operations may move the items of a long list.
+# A small patch can cause much work: each operation may move the items of a long list.
 _BYTES_PER_OPERATION = 256
 
 T = TypeVar("T")
 
 
 class Body(NamedTuple):
-    """A tuple, because every write creates one and a dataclass costs more."""
+    """A decoded body. A tuple, because every write creates one and a dataclass costs more."""
 
     object: Object  # in its storage version
     problems: tuple[str, ...]
-    large: bool = False  # a worker thread has to decide what becomes of it
+    large: bool = False  # the write is decided in a worker thread
 
 
 class DecodedPatch(NamedTuple):
@@ -93,7 +93,7 @@ class Bodies:
         return await self.run(context, work, context, definition, field_validation, in_thread=in_thread)
 
     async def delete_options(self, context: RequestContext) -> dict[str, Any] | None:
-        """The DeleteOptions of a body, not validated; None without a body."""
+        """The DeleteOptions in the body, not validated; None without a body."""
         raw = context.request.body
         if not raw:
             return None
@@ -115,12 +115,12 @@ class Bodies:
             raise BadRequest(
                 "the body of the request must be an object of kind DeleteOptions, or be left out"
             )
-        if _is_shown(context):
-            _show(context, delete_options_document(self._names, value))
+        if _is_audited(context):
+            _keep_for_audit(context, delete_options_document(self._names, value))
         return value
 
     async def patch(self, context: RequestContext, format_: str) -> DecodedPatch:
-        """A patch that is no apply, and problems with its fields."""
+        """A JSON, merge or strategic merge patch, and problems with its fields."""
         try:
             return await self._read_patch(context, format_)
         except PatchTooLarge as error:
@@ -142,7 +142,7 @@ class Bodies:
         )
 
     async def applied_view(self, context: RequestContext, view: Definition) -> DecodedPatch:
-        """The body of an apply to another form of an object, such as its scale, which is merged into that form."""
+        """The body of an apply to a subresource with another kind, such as scale."""
         in_thread = _is_large_apply(context.request.body)
         loaded, _ = await self.run(
             context, self._check_applied, context, view, in_thread, in_thread=in_thread
@@ -156,7 +156,7 @@ class Bodies:
     async def run(
         self, context: RequestContext, work: Callable[..., T], *arguments: Any, in_thread: bool
     ) -> T:
-        """Run work on a body: here if it is small, else in the thread for large work."""
+        """Run work on a body: in the event loop if it is small, else in the thread for large work."""
         if not in_thread:
             return work(*arguments)
         return await self._large_work.run(context.user.name, work, *arguments)
@@ -167,7 +167,7 @@ class Bodies:
             block.media = body_media(context.request.headers.get(b"content-type"), self._names)
         return block.media
 
-    # These run in the event loop for small bodies, and in a thread for large ones.
+    # The following run in the event loop for small bodies, and in a thread for large ones.
 
     def _decode_json(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw = context.request.body
@@ -247,7 +247,7 @@ class Bodies:
         return loaded, decoded.problems
 
     def _load_applied(self, context: RequestContext, in_thread: bool) -> DecodedPatch:
-        """Read JSON as JSON, at a tenth of the cost, unless keys are duplicate: only YAML problems have lines."""
+        """Parse JSON as JSON, at a tenth of the cost, unless it has duplicate keys: only YAML problems have lines."""
         raw = context.request.body
         if _looks_like_json(raw):
             if in_thread:
@@ -259,8 +259,8 @@ class Bodies:
             except MalformedPatch:
                 pass
         loaded = _load_yaml(raw, _most_values(context))
-        if _is_shown(context):
-            _show(context, loaded.value)
+        if _is_audited(context):
+            _keep_for_audit(context, loaded.value)
         large = in_thread and self._check_tree(context, loaded.value)
         return DecodedPatch(loaded.value, loaded.problems, large)
 
@@ -286,14 +286,14 @@ class Bodies:
         try:
             written = unescaped(value)
         except TypeError:
-            return True  # the decoder says what is wrong
+            return True  # the decoder reports the error
         if not is_large(written):
             return False
         self._check(context, written)
         return True
 
     def _check(self, context: RequestContext, raw: bytes) -> int:
-        """The number of values in a large JSON text; takes the memory that it needs. Only in a worker thread."""
+        """The number of values in a large JSON text; reserves memory for them. Only in a worker thread."""
         values = check_values(raw, _most_values(context))
         needed = len(raw) * _COPIES + values * _BYTES_PER_VALUE
         trio.from_thread.run_sync(self._memory.take, context.request, needed)
@@ -301,7 +301,7 @@ class Bodies:
 
 
 def check_short(raw: bytes, kind: str) -> None:
-    """Refuse a large body of a kind that is never stored and has few fields."""
+    """Raise TooLarge for a large body of a kind that is never stored and has few fields."""
     if len(raw) > LARGE_BYTES:
         raise TooLarge(
             f"Request entity too large: a {kind} may have {LARGE_BYTES} bytes at most, this one has {len(raw)}"
@@ -325,7 +325,7 @@ def _has_aliases(raw: bytes) -> bool:
 
 
 def _is_large_yaml(raw: bytes) -> bool:
-    """Whether the body is long, or has aliases, which may enlarge it."""
+    """Whether the body is long, or has aliases, which may expand to much more."""
     return len(raw) > _SMALL or _has_aliases(raw)
 
 
@@ -351,8 +351,8 @@ def _stored_body(
     if decoded.problems:
         _report_problems(context, definition, decoded.problems, field_validation)
     stored = decoded.object
-    if _is_shown(context):
-        _show(context, _document(definition, stored))
+    if _is_audited(context):
+        _keep_for_audit(context, _document(definition, stored))
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     metadata = stored.setdefault("metadata", {})
@@ -363,25 +363,25 @@ def _stored_body(
     return Body(stored, decoded.problems, large or definition.has_large_defaults)
 
 
-def show_patch(context: RequestContext) -> None:
-    """Let an audit event show the patch as the client sent it."""
-    if _is_shown(context):
+def keep_patch_for_audit(context: RequestContext) -> None:
+    """Keep the patch for the audit event, as the client sent it."""
+    if _is_audited(context):
         assert context.exchange is not None
         context.exchange.request_json = context.request.body
 
 
-def _is_shown(context: RequestContext) -> bool:
-    """Whether an audit event shows the object of the request."""
+def _is_audited(context: RequestContext) -> bool:
+    """Whether the audit event has the object of the request."""
     exchange = context.exchange
     return exchange is not None and exchange.keeps_request
 
 
-def _show(context: RequestContext, value: Any) -> None:
+def _keep_for_audit(context: RequestContext, value: Any) -> None:
     assert context.exchange is not None
     try:
         context.exchange.request_json = unescaped(value)
     except TypeError:
-        pass  # no JSON: the decoder says what is wrong
+        pass  # not JSON: the decoder reports the error
 
 
 def _document(definition: Definition, decoded: Object) -> Object:
@@ -407,7 +407,7 @@ def _not_decodable(definition: Definition, raw: bytes, error: NotDecodable) -> B
 
 
 def _summary(raw: bytes) -> str:
-    """The beginning of a body that is no object of the API: its text, or in hexadecimal what does not begin as JSON."""
+    """The beginning of an unrecognized body: as text if it starts like JSON, else in hexadecimal."""
     if not raw:
         return "<empty>"
     first = raw[:_SUMMARY]

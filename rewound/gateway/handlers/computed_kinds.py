@@ -21,13 +21,12 @@ from rewound.gateway.message import Request
 
 
 class Source(Protocol):
-    """Computes objects as they are now, in their storage version; "" is the namespace where there are none."""
+    """Computes current objects, in their storage version; the namespace is "" for cluster-scoped kinds."""
 
     async def get(self, namespace: str, name: str) -> Object | None: ...
 
     def each(self, namespace: str) -> AsyncGenerator[Object, None]:
-        """Those of a namespace, or of all for "", in the order of lists. It takes turns on the event loop; what is
-        done with each object counts for them."""
+        """The objects of a namespace, or of all for "", in the order of lists; yields to the event loop regularly."""
 
 
 class FewObjects:
@@ -58,9 +57,9 @@ class ComputedObjects:
     async def listing(
         self, request: Request, definition: Definition, namespace: str, options: ListOptions
     ) -> Listing:
-        """All matching objects, which the request holds from then on. TooManyRequests.
+        """All matching objects, counted in the memory budget of the request. Raises TooManyRequests.
 
-        There are no pages: objects are small, and have no resourceVersion to page at.
+        There are no pages: objects are small and have no resourceVersion.
         """
         match = matcher(options.labels, options.fields)
         bodies: list[bytes] = []

@@ -1,7 +1,7 @@
 """Serves requests for resources: each verb is one method, which reads or sends one command to an actor.
 
-This module decodes the request and encodes the response. It does not decide whether a change is allowed or what it
-becomes: the actor does.
+This module decodes the request and encodes the response; the actor decides whether a change is allowed and what the
+object becomes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Dispatch:
         reviews = Reviews(access.authenticator, access.authorizer, access.audiences)
         self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
         self._subresources = SubresourceHandler(store, bodies)
-        # What serves each shape of path in this version of the catalog, for shapes whose requests need no check.
+        # Definition and handler by shape of path, for shapes that need no further check; of one version of the catalog.
         self._version = store.registry.version
         self._served: dict[str, tuple[Definition, Serve]] = {}
         self._verbs: dict[str, Serve] = {
@@ -84,7 +84,7 @@ class Dispatch:
 
     @property
     def verbs(self) -> frozenset[str]:
-        """The verbs that this server serves, of all that kinds declare."""
+        """The verbs that this server implements; kinds may declare others."""
         return frozenset(self._verbs)
 
     async def __call__(self, context: RequestContext) -> Response:
@@ -98,7 +98,7 @@ class Dispatch:
         return await serve(context, definition)
 
     async def _serve_checked(self, context: RequestContext) -> Response:
-        """Find the definition and the handler of a request; remember them for its shape where that decides."""
+        """Find the definition and handler of a request; cache them by its shape if nothing else decides."""
         route = context.route
         if route.rewinds:
             return await self._rewind(context)
@@ -110,7 +110,7 @@ class Dispatch:
         if definition.deprecation_warning:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
         at = context.parameters.first("at") if context.parameters is not EMPTY else None
-        # The query of a proxied request is for its target, which may have a parameter of this name.
+        # The query of a proxied request is for its target, which may have its own parameter `at`.
         if at is not None and route.subresource != "proxy":
             return await self._rewind.read_at(context, definition)
         if route.subresource:
@@ -118,7 +118,7 @@ class Dispatch:
             if subresource is not None and subresource.forwarded:
                 return await self._connect(context, definition, subresource)
         serve = self._handler(definition, route)
-        # Namespaces are in scope by their names; all else follows from the shape of the path.
+        # Whether a Namespace is in scope depends on its name; everything else follows from the shape of the path.
         if (
             route.shape
             and not definition.deprecation_warning
@@ -133,7 +133,7 @@ class Dispatch:
         return self._verbs[route.verb]
 
     def check(self, context: RequestContext) -> None:
-        """Raise if resource or method are not served."""
+        """Raise if the resource or the method is not served."""
         if context.route.rewinds:
             self._rewind.check(context)
             return
@@ -145,7 +145,7 @@ class Dispatch:
         return definition is not None and definition.storage.ephemeral
 
     def has_protobuf(self, route: Route) -> bool | None:
-        """Whether objects of this route have protobuf messages: those of custom kinds have none. None: no objects."""
+        """Whether objects of this route have protobuf messages: custom kinds have none. None: unknown resource."""
         definition = self._registry.current.find(route.group, route.version, route.resource)
         return None if definition is None else not definition.definition_at(route.subresource).is_custom
 
@@ -304,7 +304,7 @@ class Dispatch:
             with Deadline(context):
                 if self._rules.collection_delete == "list":
                     before = await self._reads.listing(definition, context.route.namespace or None, listed)
-                    if not listed.token:  # which has its version
+                    if not listed.token:  # the token has its version
                         listed = replace(listed, resource_version=str(before.version), match="Exact")
                 listing = await delete_collection(
                     self._reads,

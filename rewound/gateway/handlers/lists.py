@@ -1,9 +1,9 @@
 """Responds to lists: in one body if the list is short, else in parts that are produced as the client takes them.
 
 Nothing here holds the event loop: objects are read and encoded in turns, large ones are encoded in a worker thread.
-What a client does not read is bounded: `MemoryBudget` counts every body and part, and without room in it parts are
-small. A list in protobuf has to be held whole, and is refused without room. What objects become counts, not only what
-is stored: Tables, indented JSON and defaults of custom kinds may be many times as long.
+Memory for clients that read slowly is bounded: `MemoryBudget` counts every body and part, and while it is used up parts
+are small. A list in protobuf has to be held whole, and is refused then. The size after encoding counts: Tables,
+indented JSON and defaults of custom kinds may be many times as long as the stored objects.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from rewound.gateway.wire.list_layouts import (
 
 # Lists up to about this size have one body, with a Content-Length, if there is room for it.
 WHOLE = 4 << 20
-# What a conversion holds of its objects: the request to the webhook, the response, and the converted objects.
+# Copies of its objects that a conversion holds: request and response of the webhook, and the converted objects.
 _COPIES = 3
-# Bytes of objects in a part, and in a part for which the budget has no room: then it is not counted.
+# Bytes of objects in a part; and in a part while the budget is used up, which is not counted.
 PART, SMALL_PART = 512 << 10, SMALL
-# How many times as long as what is stored a part may become; it has fewer objects otherwise.
+# How many times as long as the stored objects a part may become; beyond that it gets fewer objects.
 _GROWTH = 4
 _TIMED_OUT = "Timeout: the request did not finish within the time it allowed (timeoutSeconds)"
 
-Show = Callable[[list[bytes]], Awaitable[list[bytes]]]  # converts stored objects, where a webhook has to
+Show = Callable[[list[bytes]], Awaitable[list[bytes]]]  # converts stored objects, if a webhook has to
 
 
 class Deadline:
@@ -80,16 +80,16 @@ class Deadline:
 
 class ListHandler:
     def __init__(self, store: Store, encoders: Encoders, *, chunking: bool) -> None:
-        """`chunking`: whether lists honour limit and continue."""
+        """`chunking`: whether `limit` and `continue` are supported."""
         self._reads = store.reads
         self.encoders = encoders
         self._memory = store.memory
         self._chunking = chunking
-        # Of the lists that begin in the same pass of the event loop: the others go on in later ones.
+        # Divides lists that start in the same pass of the event loop over several passes.
         self._turns = SharedTurns()
 
     def page(self, context: RequestContext) -> tuple[int, str]:
-        """Which part of a list the request asks for: limit (0: all) and continue token."""
+        """The requested page of a list: limit (0: all) and continue token."""
         parameters = context.parameters
         if not self._chunking:
             return 0, ""
@@ -132,7 +132,7 @@ class ListHandler:
     async def _short(
         self, context: RequestContext, element: Element | None, bodies: list[bytes], in_thread: int
     ) -> list[bytes] | None:
-        """The elements of a list, None if they become long, or there is no room for them meanwhile."""
+        """The encoded elements of a list; None if they are long, or the memory budget is used up."""
         if element is not None and self._turns.over():
             await self._turns.next()
         elements = await encode_elements(element, bodies, in_thread, PART)
@@ -155,7 +155,7 @@ class ListHandler:
         found: Listing | ListReader,
         bodies: list[bytes],
     ) -> Response:
-        """The same where a webhook converts: one call for a short list, else one for each part."""
+        """As `respond`, with objects that a webhook converts: one call for a short list, else one for each part."""
         show = partial(self._show, context, definition)
         if isinstance(found, Listing):
             bodies = found.bodies
@@ -168,7 +168,7 @@ class ListHandler:
     async def _show(
         self, context: RequestContext, definition: Definition, bodies: Sequence[bytes]
     ) -> list[bytes]:
-        """Objects as a webhook converts them. What the call holds meanwhile is counted: TooManyRequests."""
+        """Have a webhook convert objects, with the memory of the call counted. Raises TooManyRequests."""
         size = _COPIES * sum(map(len, bodies))
         if size <= SMALL:
             return await self.encoders.converted.all(definition, bodies)
@@ -181,14 +181,14 @@ class ListHandler:
     async def respond_whole(
         self, context: RequestContext, definition: Definition, listing: Listing
     ) -> Response:
-        """The response with a list that has been read. TooManyRequests."""
+        """The response with a list that has been read. Raises TooManyRequests."""
         encoder = self.encoders.of(context, definition)
         if converts(definition):
             listing = replace(listing, bodies=await self._show(context, definition, listing.bodies))
         return await self._respond_counted(context, encoder, listing)
 
     async def _respond_counted(self, context: RequestContext, encoder: Encoder, listing: Listing) -> Response:
-        """The list in one body; what it becomes is counted while it is encoded. TooManyRequests."""
+        """The list in one body, which is counted while it is encoded. Raises TooManyRequests."""
         layout, element = _form(context, encoder)
         elements: list[bytes] = []
         held = 0
@@ -205,13 +205,13 @@ class ListHandler:
         return response
 
     async def respond_object(self, context: RequestContext, encoder: Encoder, body: bytes) -> Response:
-        """The response to a get of a large object. TooManyRequests."""
+        """The response to a get of a large object. Raises TooManyRequests."""
         response = await render.respond(context, await encode_document(encoder, body))
         self._count(context, response)
         return response
 
     def _count(self, context: RequestContext, response: Response) -> None:
-        """TooManyRequests if there is no room for the body."""
+        """Raises TooManyRequests if the memory budget has no room for the body."""
         if len(response.body) > SMALL:
             self._memory.take(context.request, len(response.body))
 
@@ -224,7 +224,7 @@ class ListHandler:
         show: Show | None = None,
     ) -> Response:
         """`bodies` are the first objects; None without room for large parts. `show` converts those of other parts."""
-        context.request.body = b""  # not held while the client reads: its memory is used for the parts
+        context.request.body = b""  # free its memory for the parts
         layout, element = _form(context, encoder)
         assert not isinstance(layout, ProtobufLayout)
         seconds = context.seconds("timeoutSeconds")
@@ -239,7 +239,7 @@ class ListHandler:
     async def _whole_protobuf(
         self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes]
     ) -> Response:
-        """Read and encode all of it, as far as there is room: TooManyRequests."""
+        """Read and encode the whole list. Raises TooManyRequests if the memory budget has no room for it."""
         layout, element = _form(context, encoder)
         assert isinstance(layout, ProtobufLayout)
         elements: list[bytes] = []
@@ -262,7 +262,7 @@ class ListHandler:
 
 
 async def _read_short(reader: ListReader, bodies: list[bytes]) -> None:
-    """Read on as long as the list may turn out to be short, and until there is at least one object."""
+    """Read on while the list may still be short, and until there is at least one object."""
     size = sum(map(len, bodies))
     while not reader.complete and (not bodies or size * _ratio(reader, len(bodies)) <= WHOLE):
         await next_turn()
@@ -272,12 +272,12 @@ async def _read_short(reader: ListReader, bodies: list[bytes]) -> None:
 
 
 def _ratio(reader: ListReader, read: int) -> float:
-    """How many times as many objects as have been read the list will have, if that is known."""
+    """The estimated number of objects in the list, divided by the number read so far."""
     return 1 if reader.expected is None else max(1, reader.expected / read)
 
 
 def _form(context: RequestContext, encoder: Encoder) -> tuple[Layout | ProtobufLayout, Element | None]:
-    """How the list is laid out, and what converts its objects; None if they stay as they are."""
+    """The layout of the list, and the function that encodes an element; None if elements are sent as stored."""
     layout = _layout(context, encoder)
     return layout, combined(encoder.element, layout.element)
 
@@ -319,11 +319,11 @@ def _content_type(context: RequestContext) -> bytes:
 
 
 class ListParts:
-    """A list in parts: each is read at the version of the first and encoded when the client has taken the part before.
+    """A list in parts: each is read at the version of the first and encoded when the client has read the previous one.
 
-    The connection iterates over it. Between two parts it holds a position and no objects. An error on the way (the
-    version has been compacted, the journal is damaged, timeoutSeconds have passed) ends the response without its end,
-    so that no client takes it for the whole list.
+    The connection iterates over it. Between two parts it holds a position and no objects. An error meanwhile (the
+    version was compacted, the journal is damaged, timeoutSeconds passed) aborts the response, so that no client takes
+    it for the whole list.
     """
 
     def __init__(
@@ -341,12 +341,12 @@ class ListParts:
         self._reader = reader
         self._layout = layout
         self._element = element
-        self._seconds = seconds  # that reading may still take
-        self._show = show  # converts what has been read, where a webhook has to
+        self._seconds = seconds  # left for reading
+        self._show = show  # converts objects, if a webhook has to
         self._compressor: Compressor | None = None
         self._size = PART
         self._first: bytes | None = None
-        self._left: list[bytes] = []  # objects that were read and did not fit into the part before
+        self._left: list[bytes] = []  # objects that did not fit into the previous part
         self._began = self._ended = False
 
     async def begin(self, bodies: list[bytes], *, compress: bool) -> bool:
@@ -359,7 +359,7 @@ class ListParts:
         return self._compressor is not None
 
     async def begin_small(self) -> None:
-        """Read again from the start, in parts that need no room."""
+        """Read again from the start, in small parts, which are not counted."""
         self._memory.release(self._request)
         self._compressor, self._first, self._left = None, None, []
         self._began = self._ended = False
@@ -416,11 +416,11 @@ class ListParts:
         return None if self._reader.limited else list_metadata(Listing([], self._reader.version))
 
     def _metadata_behind(self) -> Object | None:
-        """What a limited list says of its rest is known at its end."""
+        """The metadata that is known only at the end: continue and remainingItemCount of a limited list."""
         return list_metadata(self._reader.listing([])) if self._reader.limited else None
 
     def _count(self, size: int) -> bool:
-        """Count what the connection holds from now on: one part. False if the budget has no room for it."""
+        """Count one part, which the connection will hold; False if the memory budget has no room for it."""
         request, memory = self._request, self._memory
         held = (COMPRESSOR_BYTES if self._compressor else 0) + (size if size > SMALL else 0)
         if held > request.reserved:
@@ -437,7 +437,7 @@ T = TypeVar("T")
 async def parse_selectors(
     context: RequestContext, definition: Definition
 ) -> tuple[LabelSelector | None, FieldSelector | None]:
-    """Both with the names that stored objects have; BadRequest for a field that the kind does not offer."""
+    """Label and field selector, by the names of stored fields. Raises BadRequest for a field that is not selectable."""
     label_text = context.parameters.first("labelSelector")
     field_text = context.parameters.first("fieldSelector")
     labels = await _parse(LabelSelector.parse, label_text) if label_text else None

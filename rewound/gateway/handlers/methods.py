@@ -1,7 +1,7 @@
 """Finds the resource at a path, and which methods it allows: the verbs of its kind or subresource that fit the path.
 
-`dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`. And whether a
-request that changes an object may create it instead.
+`dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`. `may_create`
+says whether an update or apply may also create the object.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
 
 
 def find_definition(registry: Registry, route: Route) -> Definition:
-    """The definition of the resource at this path. NoSuchResource, NoSuchPath, NotFound (of a custom subresource)."""
+    """The definition of the resource at this path. Raises NoSuchResource, NoSuchPath or (custom kinds) NotFound."""
     definition = registry.current.find(route.group, route.version, route.resource)
     if definition is None:
-        # In groups of custom kinds, what does not exist is a path that does not exist.
+        # An unknown resource in a group of custom kinds is an unknown path.
         if route.group and not registry.built_in.group_exists(route.group):
             raise NoSuchPath
         raise NoSuchResource
@@ -36,7 +36,7 @@ def find_definition(registry: Registry, route: Route) -> Definition:
         raise NoSuchResource
     if route.subresource and definition.subresource(route.subresource) is None:
         raise NotFound(definition.resource, route.name) if definition.is_custom else NoSuchResource
-    # In pods//eviction the name in the body would count, which was not authorized.
+    # pods//eviction would use the name in the body, for which the request was not authorized.
     if route.subresource and not route.name:
         raise NoSuchResource
     return definition
@@ -58,7 +58,7 @@ def check_method(definition: Definition, route: Route, method: str) -> None:
 
 
 def _refuse_custom(definition: Definition, route: Route, method: str) -> None:
-    """Raise what custom kinds respond with: they look at the verb of a request, not at its path and method."""
+    """Raise the errors of custom kinds, which depend on the verb of a request instead of path and method."""
     if route.verb in _ITEM_ONLY and not route.name:
         raise BadRequest("name must be provided")
     if route.subresource or method not in ITEM_VERBS:
@@ -79,7 +79,7 @@ def allowed_methods(definition: Definition, route: Route) -> list[str]:
 
 
 def _serves_head(definition: Definition, route: Route) -> bool:
-    """Custom kinds look at the verb, which is that of a GET; the response has no body."""
+    """Custom kinds serve HEAD like GET, because its verb is the same; the response has no body."""
     return definition.is_custom or route.subresource == PROXY
 
 
@@ -88,7 +88,7 @@ def _allows(definition: Definition, route: Route) -> bool:
         subresource = definition.subresource(route.subresource)
         return subresource is not None and route.verb in subresource.verbs
     if route.verb == "create" and (
-        # Custom kinds take a POST to the path of an object as one to the collection: the name in the body counts.
+        # Custom kinds accept a POST to the path of an object, and use the name in the body.
         (route.name and not definition.is_custom) or (definition.namespaced and not route.namespace)
     ):
         return False
@@ -100,17 +100,17 @@ def _allows(definition: Definition, route: Route) -> bool:
 
 
 def in_scope(definition: Definition, route: Route) -> bool:
-    """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
+    """Whether the path has a namespace if and only if the kind is namespaced; lists may span all namespaces."""
     if definition.namespaced:
         if definition.is_custom:
             return bool(route.namespace) or (route.verb in _ACROSS_NAMESPACES and not route.name)
         return bool(route.namespace) or ("list" in definition.verbs and not route.name)
-    # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
+    # A Namespace object is in the scope of its own namespace only: rights in one must not reach another.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
 
 
 async def may_create(authorizer: Authorizer, context: RequestContext) -> bool:
-    """Whether the user may also create: needed for an apply, and for a PUT to kinds that it may create."""
+    """Whether the user may also create the object: an apply needs that, and a PUT to kinds that it may create."""
     route, user = context.route, context.user
     group, version, resource, namespace = route.group, route.version, route.resource, route.namespace
     attributes = Attributes(user, "create", group, version, resource, "", namespace, route.name, route.path)

@@ -13,7 +13,7 @@ from rewound.actors.errors import BadRequest, TooLarge
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Patch
 from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
-from rewound.gateway.handlers.bodies import Bodies, patch_format, show_patch
+from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.pipeline import options
 from rewound.gateway.pipeline.context import RequestContext, new_write_context
 from rewound.gateway.store import Store
@@ -39,7 +39,7 @@ class PatchDecoder:
     async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> PatchCommand:
         format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
         write = self._options(context, format_)
-        show_patch(context)
+        keep_patch_for_audit(context)
         view = definition.definition_at(context.route.subresource)
         if format_ == "apply" and view is definition:
             return await self._apply(context, definition, namespace, write)
@@ -47,11 +47,11 @@ class PatchDecoder:
         try:
             if merges_apply:
                 value, problems, large = await self._bodies.applied_view(context, view)
-                format_ = "merge"  # views such as Scale have no managed fields of their own
+                format_ = "merge"  # subresources such as scale have no managed fields of their own
             else:
                 value, problems, large = await self._bodies.patch(context, format_)
         except (BadRequest, TooLarge):
-            # A missing object is a 404, whatever is wrong with the patch.
+            # A missing object is a 404, even if the patch is invalid.
             self._reads.get(definition, namespace, context.route.name)
             raise
         return PatchCommand(

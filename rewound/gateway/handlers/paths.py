@@ -1,7 +1,7 @@
-"""Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
+"""Serves non-resource paths: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
 the page about the journal with its timeline, the stream for standbys, and the index of all paths.
 
-Most of them respond to any method as to a GET, as those of kube-apiserver do; the others allow GET only.
+Most of them treat any method like GET, as kube-apiserver does; the others allow GET only.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _HEADINGS = (
 )
 
 
-# By priority level: whether it is idle, and the numbers of the other columns.
+# For each priority level: whether it is idle, and the numbers in the other columns.
 LevelRows = dict[str, tuple[bool, list[int]]]
 _LIMIT = _HEADINGS.index("Seats") - 2  # is that of all workers; the other numbers add up
 
 
 def merge_levels(workers: Sequence[LevelRows]) -> LevelRows:
-    """The rows of several workers as one."""
+    """Merge the rows of several workers."""
     found: LevelRows = {}
     for rows in workers:
         for name, (idle, numbers) in rows.items():
@@ -131,14 +131,14 @@ class Paths:
         return self._controls is not None and path.startswith(TEST_CONTROLS)
 
     def is_public(self, path: str) -> bool:
-        """Whether a path needs no authentication: the files of the page hold no data, and its user signs in there."""
+        """Whether a path needs no authentication: the files of the page have no data, and users log in there."""
         return self._serve_page is not None and (path + "/").startswith(PAGE_PATH)
 
     async def __call__(self, context: RequestContext) -> Response:
         path = context.route.path
         first, _, rest = path.strip("/").partition("/")
         if "//" in path or (path[-1:] == "/" and first not in _WITH_SLASH):
-            raise NoSuchPath  # authorizers decide on the path as it is: /metrics/ is not what they know as /metrics
+            raise NoSuchPath  # authorizers compare the path as sent: /metrics/ is not /metrics
         if first in HEALTH:
             return await self._report_health(context, first, rest)
         if self._serve_page is not None and _is_of_page(path):
@@ -182,7 +182,7 @@ class Paths:
         return render.text(body, status)
 
     async def _describe_issuer(self, context: RequestContext, path: str) -> Response:
-        """What others need to verify service account tokens; only of an issuer that OpenID allows."""
+        """The OpenID discovery documents for service account tokens; only for an issuer that OpenID allows."""
         options = self._accounts.options
         if not is_discoverable(options.issuer):
             raise NoSuchPath

@@ -1,7 +1,7 @@
 """Serves POST of a review: it is decoded and admitted like any object, returned with its status, and never stored.
 
 `actors/access/reviews.py` computes the status; this module sets namespace and managedFields. Every user may send a
-review, and none needs to be large: its size is limited.
+review, and none has to be large, so its size is limited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.wire.encoders import object_encoder
 
-_RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
+_RULES = "SelfSubjectRulesReview"  # its response does not repeat the request
 
 
 class ReviewHandler:
@@ -69,7 +69,7 @@ class ReviewHandler:
         *,
         dry_run: bool,
     ) -> Object:
-        """The review after admission and validation."""
+        """Admit and validate the review."""
         chain = self._chains.get(definition)
         if chain is None:
             chain = self._chains[definition] = self._compile(definition, CREATE, "")
@@ -97,7 +97,7 @@ def _response_body(definition: Definition, review: Object, status: Object) -> by
 
 
 def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:
-    """No creationTimestamp and no uid, because nothing is created; but managedFields for the fields sent."""
+    """Neither creationTimestamp nor uid, because nothing is created; but managedFields of the fields in the request."""
     time = seconds_text(write_context.time)
     owners = creator_entries(definition, "", review, write_context.manager, time)
     metadata = {**review["metadata"], "creationTimestamp": None}

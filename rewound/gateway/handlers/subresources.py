@@ -29,7 +29,7 @@ from rewound.gateway.wire.encoders import object_encoder
 
 
 def not_found_at(definition: Definition, route: Route, error: NotFound) -> NotFound:
-    """What a get of an object that does not exist gets; of some subresources the response names another resource."""
+    """The error of a get of a missing object; for some subresources it names another resource."""
     found = definition.subresource(route.subresource) if route.subresource else None
     if found is None or found.not_found_resource is None:
         return error
@@ -37,7 +37,7 @@ def not_found_at(definition: Definition, route: Route, error: NotFound) -> NotFo
 
 
 def checked_view(definition: Definition, subresource: str, body: bytes) -> bytes:
-    """The object of which a subresource shows another form, as its present schema shows it; raises if it has none."""
+    """Check that the object has this subresource (such as a scale), and return it in its current schema."""
     found = definition.subresource(subresource)
     if found is not None and found.check_read is not None:
         body = object_encoder(definition).converted(body)
@@ -72,7 +72,7 @@ class SubresourceHandler:
             check_short(context.request.body, view.kind)
         if subresource.issues_token:
             return await self._issue_token(context, definition, view, sent, write_context, write.dry_run)
-        # POST to `bindings` is reviewed as that, not as the subresource of a pod.
+        # Admission sees a POST to `bindings` as that, not as a subresource of a pod.
         is_own = context.route.resource == definition.plural
         reviewed, part = (definition, subresource.name) if is_own else (view, "")
         request = AdmissionRequest(
@@ -98,7 +98,7 @@ class SubresourceHandler:
     async def _admitted(
         self, context: RequestContext, view: Definition, chain: Chain, request: AdmissionRequest
     ) -> Object:
-        """The object after admission, which comes before everything about the stored object."""
+        """Admit and validate the sent object, before anything is read from the store."""
         try:
             await admit_ephemeral(chain, request)
             assert request.object is not None
@@ -138,7 +138,7 @@ class SubresourceHandler:
 
 
 def _check_name(context: RequestContext, view: Definition, sent: Object) -> None:
-    """The name in the body must agree with the path if the path has one."""
+    """Raise if the name in the body differs from the name in the path."""
     name: str = sent["metadata"].get("name", "")
     if context.route.name and name != context.route.name:
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
@@ -149,7 +149,7 @@ def _check_name(context: RequestContext, view: Definition, sent: Object) -> None
 
 
 def _owned_metadata(view: Definition, subresource: str, sent: Object, write_context: WriteContext) -> Object:
-    """The metadata that webhooks see, with managedFields for the fields sent."""
+    """The metadata that webhooks get, with managedFields of the fields in the request."""
     metadata = {key: value for key, value in sent["metadata"].items() if key != "managedFields"}
     bare, time = {**sent, "metadata": metadata}, seconds_text(write_context.time)
     owners = creator_entries(view, subresource, bare, write_context.manager, time)
@@ -157,7 +157,7 @@ def _owned_metadata(view: Definition, subresource: str, sent: Object, write_cont
 
 
 def _complete_dry_run(request: AdmissionRequest) -> None:
-    """Validating webhooks see in an Eviction that only the request asks for a dry run."""
+    """Set dryRun in the Eviction that validating webhooks get, if the query has it."""
     wanted = request.object
     if request.dry_run and wanted is not None and "deleteOptions" in wanted:
         chosen = wanted["deleteOptions"]

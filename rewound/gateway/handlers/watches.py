@@ -32,12 +32,13 @@ from rewound.gateway.wire.encoders import ObjectEncoder, TableEncoder
 MakeEncoder = Callable[[Definition], Encoder]
 WatchOpened = Callable[[RequestContext, Watch], None]
 
-# Seconds after which a watch without timeoutSeconds ends, random within this range: clients reconnect one by one.
+# Seconds after which a watch without timeoutSeconds ends: random in this range, so that clients do not reconnect at
+# once.
 DEFAULT_TIMEOUT = (1800.0, 3600.0)
 
 
 class WatchOpener:
-    """Opens watches of one server."""
+    """Opens the watches of a server."""
 
     def __init__(
         self,
@@ -77,8 +78,8 @@ class WatchOpener:
     def _start(
         self, context: RequestContext, definition: Definition, namespace: str | None, options: ListOptions
     ) -> int | InitialEvents:
-        """The version to start from, or the existing objects; with sendInitialEvents, of a version that is not older
-        than requested, and of the newest one if none was.
+        """The version to start from, or the existing objects. With sendInitialEvents these are at least as new as the
+        requested version, and the newest without one.
         """
         version = options.resource_version
         sent = context.parameters.optional_boolean("sendInitialEvents") if self.watch_list else None
@@ -159,7 +160,7 @@ class WatchOpener:
         return self._hub.interest(key, make)
 
     def _bookmark(self, definition: Definition, prefix: bytes, as_kind: str) -> BookmarkParts:
-        """What stands before and after the version in bookmarks."""
+        """The bytes before and after the version in bookmarks."""
         bare = as_kind == "Table" or (definition.is_custom and not as_kind)
         if self._rules.bookmark == "version" or bare:
             return BookmarkParts(prefix)
@@ -173,7 +174,7 @@ class WatchOpener:
 
 
 class FollowingEncoder:
-    """Encodes objects of a custom kind by the schema that it has at present, while a watch goes on."""
+    """Encodes objects of a custom kind with its current schema, which may change during a watch."""
 
     def __init__(self, registry: Registry, definition: Definition, make: MakeEncoder) -> None:
         self._registry, self._definition, self._make = registry, definition, make
@@ -182,7 +183,7 @@ class FollowingEncoder:
 
     @property
     def definition(self) -> Definition:
-        """The present one; the last one if the kind is no longer served."""
+        """The current definition; the last one if the kind is no longer served."""
         self._follow()
         return self._definition
 
@@ -200,7 +201,7 @@ class FollowingEncoder:
 
 
 class WatchConversion:
-    """What the objects of a watch need before they are encoded, by the definition that the kind has at present.
+    """Prepares the objects of a watch for encoding, by the current definition of the kind.
 
     A webhook converts them; a schema that is not compiled yet is compiled in a worker thread.
     """
@@ -221,9 +222,9 @@ class WatchConversion:
 
 
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:
-    """Turn the name in the path into a field selector: a watch of one object is a watch of the collection.
+    """Turn the name in the path into a field selector: a watch of one object is a watch of its collection.
 
-    A field selector in the query must select the same name: any other was meant for another path.
+    Raises BadRequest if a field selector in the query selects another name.
     """
     if not fields:
         return FieldSelector((FieldRequirement("metadata.name", "=", name),))
@@ -245,7 +246,7 @@ def _stored_objects(wrap: Wrap, shown: object) -> StoredObjects | None:
 
 
 class BookmarkParts(NamedTuple):
-    """What a bookmark has besides the version: the type, and further fields of metadata and of the object."""
+    """The parts of a bookmark besides the version: type, and other fields of metadata and object."""
 
     prefix: bytes
     metadata: bytes = b""

@@ -1,8 +1,8 @@
 """Requests over HTTPS that are sent and received whole: a lean HTTP/1.1 client for webhooks (decision 0022).
 
-Connections are pooled. If the peer closes one just while a request is under way, before a byte of the response has
-arrived, the request is sent once more over a new connection. Redirects are left to the caller, who also bounds the
-number of calls. A call that fails, takes too long or is cancelled closes its connection.
+Connections are pooled. If the peer closes one during a request, before a byte of the response has arrived, the
+request is sent once more over a new connection. Callers handle redirects and limit the number of calls. A call that
+fails, takes too long or is cancelled closes its connection.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rewound.gateway.outgoing.connections import Address, Connections, Endpoint,
 from rewound.gateway.outgoing.response import Disconnected, Response, ResponseReader
 from rewound.gateway.outgoing.streams import ByteStream
 
-MAX_LARGE_BODIES: Final = 8  # that are read at once
-# A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
+MAX_LARGE_BODIES: Final = 8  # read at the same time
+# At the same time: a handshake takes a millisecond of the event loop.
 MAX_HANDSHAKES: Final = 8
-MAX_HEADS: Final = 64  # that are cached in encoded form: one for each URL, until a token changes
+MAX_HEADS: Final = 64  # cached in encoded form: one for each URL, until a token changes
 
 
 class HttpsClient:
     def __init__(
         self, context: ssl.SSLContext, *, server_name: str = "", proxy_url: str = "", max_idle: int
     ) -> None:
-        """`server_name`: in the certificate, if it is not the host of the URL. `max_idle`: of connections."""
+        """`server_name` in the certificate, if it is not the host of the URL; `max_idle` pooled connections."""
         self._context = context
         self._server_name = server_name
         self._connections = Connections(max_idle=max_idle, proxy_url=proxy_url)
@@ -48,9 +48,9 @@ class HttpsClient:
         deadline: float = inf,
         method: str = "POST",
     ) -> Response:
-        """The response; its body only if it is a success. `deadline` is in the time of trio.
+        """The response; with its body only if it is a success. `deadline` is compared with trio.current_time().
 
-        Raises InvalidUrl, OSError (ssl.SSLError among these), ResponseError, ResponseTooLarge for a body of more than
+        Raises InvalidUrl, OSError (including ssl.SSLError), ResponseError, ResponseTooLarge for a body of more than
         `largest` bytes, TooSlow.
         """
         head, endpoint = self._head(method, url, headers)
@@ -72,11 +72,11 @@ class HttpsClient:
         raise TooSlow
 
     def close(self) -> None:
-        """Close idle connections, and keep none from now on."""
+        """Close idle connections, and pool none from now on."""
         self._connections.close()
 
     def _head(self, method: str, url: str, headers: Mapping[str, str]) -> tuple[bytes, Endpoint]:
-        """The head of a request up to its length, and where it goes."""
+        """The encoded head of a request up to its Content-Length, and the endpoint."""
         key = method, url, tuple(headers.items())
         found = self._heads.get(key)
         if found is None:
@@ -98,7 +98,7 @@ class HttpsClient:
             try:
                 await stream.send(request)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # perhaps after a response that says why
+                pass  # the peer may have sent a response that says why
             response = await reader.read()
             return response
         finally:

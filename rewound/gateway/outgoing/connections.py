@@ -1,8 +1,8 @@
 """Connections to other servers: dialled, secured by TLS, and pooled between requests.
 
-A handshake costs milliseconds, so idle connections are pooled for up to 90 seconds, and those that were used last are
-used first. One from which something can be read while it is idle has been closed by its peer, or has sent what nobody
-asked for: it is not used. No timer closes idle ones: the next `take` does.
+A handshake costs milliseconds, so idle connections are pooled for up to 90 seconds, and the most recently
+used are reused first. An idle connection that is readable was closed by its peer, or sent unexpected bytes: it is
+dropped. No timer closes idle ones: the next `take` does.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from rewound.gateway.outgoing.response import ResponseError, ResponseReader
 from rewound.gateway.outgoing.streams import ByteStream, SocketByteStream, TlsStream
 
 IDLE_SECONDS: Final = 90.0
-# Connections to one address that are being opened for clients. Further ones would not be open sooner, and all of them
-# together would hold the event loop: hundreds of requests may begin to wait for one server at the same moment.
+# Connections to one address that are opened at the same time. More would not open sooner, and would hold the event loop
+# together: hundreds of requests may start to wait for one server at the same moment.
 MAX_OPENING: Final = 16
-_SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted
+_SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # characters that are not quoted in a request target
 
 
 class Endpoint(NamedTuple):
-    """Where a connection leads, and as what. A pooled one serves every request to an equal endpoint."""
+    """The target of a connection and its TLS identity. A pooled one serves every request to an equal endpoint."""
 
     host: str  # an address or a name
     port: int
     # The context itself: connections of another CA bundle or client certificate have another one. None: no TLS.
     tls: ssl.SSLContext | None = None
-    server_name: str = ""  # that the certificate must be valid for; empty: the host
-    local_allowed: bool = True  # loopback, link-local and other addresses that are no global unicast ones
+    server_name: str = ""  # for which the certificate must be valid; empty: the host
+    local_allowed: bool = (
+        True  # whether loopback, link-local and other addresses that are not global unicast are allowed
+    )
 
     @property
     def authority(self) -> str:
@@ -52,10 +54,12 @@ class AddressNotAllowed(OSError):
 
 class Connections:
     def __init__(self, *, max_idle: int, proxy_url: str = "") -> None:
-        """`max_idle`: how many idle connections are pooled. `proxy_url`: of a proxy through which all of them lead."""
+        """`max_idle` connections are pooled; all go through the proxy at `proxy_url`, if it is set."""
         self.max_idle = max_idle
         self._proxy_url = proxy_url
-        self._idle: list[tuple[float, Endpoint, ByteStream]] = []  # since when; the oldest first
+        self._idle: list[
+            tuple[float, Endpoint, ByteStream]
+        ] = []  # with the time since when they are idle; the oldest first
         self._turns = SharedTurns()
         self._outgoing = ssl.MemoryBIO()  # of all connections
         self._opening: WeakValueDictionary[tuple[str, int], trio.CapacityLimiter] = WeakValueDictionary()
@@ -82,14 +86,14 @@ class Connections:
             self._idle.pop(0)[2].close()
 
     def close(self) -> None:
-        """Close idle connections and keep none from now on: a request that still runs closes its own."""
+        """Close idle connections and pool none from now on: running requests close theirs."""
         self.max_idle = 0
         idle, self._idle = self._idle, []
         for _, _, stream in idle:
             stream.close()
 
     def opening(self, endpoint: Endpoint) -> trio.CapacityLimiter:
-        """Limits the connections to the address of the endpoint that are being opened, where the caller uses it."""
+        """A limit on connections that are being opened to the endpoint's address, for callers that use it."""
         limiter = self._opening.get((endpoint.host, endpoint.port))
         if limiter is None:
             limiter = trio.CapacityLimiter(MAX_OPENING)
@@ -97,7 +101,7 @@ class Connections:
         return limiter
 
     async def connect(self, endpoint: Endpoint) -> ByteStream:
-        """OSError (ssl.SSLError among these), ResponseError of a proxy."""
+        """Raises OSError (including ssl.SSLError), or ResponseError of a proxy."""
         return await self.secure(endpoint, await self.dial(endpoint))
 
     async def dial(self, endpoint: Endpoint) -> ByteStream:
@@ -107,7 +111,7 @@ class Connections:
         return await self._dial(endpoint.host, endpoint.port, endpoint.local_allowed)
 
     async def secure(self, endpoint: Endpoint, transport: ByteStream) -> ByteStream:
-        """TLS over the connection, if the endpoint has it. An error closes the connection."""
+        """Start TLS over the connection, if the endpoint has it; close the connection after an error."""
         if endpoint.tls is None:
             return transport
         try:
@@ -148,7 +152,7 @@ class Connections:
 
 
 async def _open_checked(host: str, port: int) -> trio.SocketStream:
-    """The address that is checked is the one that is connected to: what a name resolves to later gains nothing."""
+    """Resolve the host, check its addresses and connect to one of these: resolving again could give other ones."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses: list[Any] = [str(sockaddr[0]) for *_, sockaddr in found]
     if not all(map(is_global, addresses)):
@@ -180,7 +184,7 @@ def is_global(text: str) -> bool:
 
 
 def cause_of(error: OSError) -> OSError:
-    """What the kernel said, also if trio tried several addresses."""
+    """The error of the kernel, also if trio tried several addresses."""
     cause: BaseException | None = error.__cause__
     if isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
@@ -192,14 +196,14 @@ class InvalidUrl(ValueError):
 
 
 class Address(NamedTuple):
-    """What of a URL a request needs."""
+    """The parts of a URL that a request needs."""
 
     host: str
     port: int
     authority: str  # the Host header
     path: str  # with the query
     tls: bool
-    authorization: str  # of a user in the URL
+    authorization: str  # from user and password in the URL
 
 
 @lru_cache(maxsize=512)

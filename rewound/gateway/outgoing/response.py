@@ -1,14 +1,14 @@
-"""Reads one HTTP/1.1 response from a stream, by the strict form of RFC 9112: what is ambiguous is an error.
+"""Reads one HTTP/1.1 response from a stream, strictly by RFC 9112: ambiguous framing is an error.
 
     head = await reader.start()                 # after interim responses
     while part := await reader.part(): ...      # the body as it arrives
 
-`read` reads a response whole, as calls of webhooks need it: only the body of a success, and no more than the caller
-accepts. Everything is bounded: the head, the trailers, the responses 1xx before the one that counts, and of a body
-that is read whole its size and the number of chunks. Such bodies of more than `LARGE_BODY` bytes wait for one of a few
-places (`Slots`), if the caller gives these: many at once would take hundreds of megabytes.
+`read` returns a whole response, for webhooks: the body only of a success, and only up to the size that the caller
+accepts. Everything is bounded: the head, the trailers, the number of 1xx responses, and for `read` the size of the body
+and the number of chunks. Bodies of more than `LARGE_BODY` bytes wait for one of a few slots, if the caller passes
+`Slots`: many at once would take hundreds of megabytes.
 
-httptools, which parses requests, would need a callback for each field and each chunk, and the same checks besides.
+Rejected: httptools, which parses requests. It would need a callback for each field and chunk, and the same checks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGE_BODY: Final = 1 << 20
 MAX_HEAD: Final = 32 * 1024
 MAX_FIELDS: Final = 128
 MAX_INTERIM: Final = 8  # responses such as 100 Continue and 103 Early Hints
-# Each chunk costs about a microsecond, however short it is. Servers flush a few times in a megabyte.
+# Each chunk costs about a microsecond, however short it is. Servers flush a few times per megabyte.
 MAX_CHUNKS: Final = 4096  # or as many of this size as the largest body has
 USUAL_CHUNK: Final = 1024
 MAX_CHUNK_LINE: Final = 1024  # its size and extensions
@@ -40,7 +40,7 @@ Field = tuple[bytes, bytes]
 
 
 class ResponseError(Exception):
-    """The peer broke HTTP or a bound; the text says how."""
+    """The response violates HTTP or a limit; the text says how."""
 
 
 class Disconnected(ResponseError):
@@ -70,7 +70,7 @@ class Head(NamedTuple):
     minor: int  # of the version
     status: int
     fields: list[Field]  # names in lower case
-    first: dict[bytes, bytes]  # of fields that are repeated, the first
+    first: dict[bytes, bytes]  # of repeated fields, the first value
     raw: bytes  # of a response that switches protocols
 
     def get(self, name: bytes) -> bytes:
@@ -110,9 +110,9 @@ class ResponseReader:
         max_head: int = MAX_HEAD,
         max_fields: int = MAX_FIELDS,
     ) -> None:
-        """`largest`: bytes of a body that is read whole; None for bodies that are read in parts, of any size.
+        """`largest`: limit of a body for `read`; None for bodies of any size that are read in parts.
 
-        `places` for large bodies: `read` may take one, and waits for it until the deadline, with TooSlow.
+        `read` waits for one of `places` if the body is large. Raises TooSlow at the deadline.
         """
         self._stream = stream
         self._largest = largest
@@ -136,7 +136,7 @@ class ResponseReader:
         return Response(status, head.first, body, self.reusable)
 
     def release(self) -> None:
-        """Give the place of a large body back."""
+        """Return the slot of a large body."""
         if self._has_place and self._places is not None:
             self._has_place = False
             self._places.release()
@@ -144,7 +144,7 @@ class ResponseReader:
     # The head.
 
     async def start(self, *, upgrading: bool = False, bodiless: bool = False) -> Head:
-        """The head of the response that counts. `bodiless`: it is that of a HEAD request.
+        """The head of the final response. `bodiless`: the request was a HEAD.
 
         `upgrading`: it may switch protocols; then it has no body, and what follows is for `take_rest`.
         """
@@ -201,7 +201,7 @@ class ResponseReader:
             await self._more()
 
     def _frame(self, head: Head) -> None:
-        """How the body ends."""
+        """Find out where the body ends."""
         coding, length = head.first.get(b"transfer-encoding"), head.first.get(b"content-length")
         if coding is not None:
             if length is not None or not head.minor or coding.lower() != b"chunked":
@@ -218,11 +218,11 @@ class ResponseReader:
     # The body.
 
     async def body(self) -> bytes:
-        """All of it. ResponseTooLarge."""
+        """The whole body. Raises ResponseTooLarge."""
         left = self._left
         if left and not self._chunked:
             self._check_size(left)
-            if len(self._buffer) >= left:  # as most do
+            if len(self._buffer) >= left:  # the common case
                 body, self._buffer = self._buffer[:left], self._buffer[left:]
                 self._ended = True
                 return body
@@ -249,7 +249,7 @@ class ResponseReader:
         return b""
 
     def take_rest(self) -> bytes:
-        """What has arrived after a head that switches protocols."""
+        """The bytes that arrived after a head that switches protocols."""
         rest, self._buffer = self._buffer, b""
         return rest
 
@@ -269,7 +269,7 @@ class ResponseReader:
         return part
 
     def _dechunked(self) -> bytes:
-        """What of the chunks in the buffer is the body."""
+        """The part of the body in the chunks that are in the buffer."""
         buffer, at, parts = self._buffer, 0, []
         while at < len(buffer) and not self._ended:
             if self._left:
@@ -291,7 +291,7 @@ class ResponseReader:
         return b"".join(parts)
 
     def _chunk_line(self, line: bytes) -> None:
-        """A line that is no part of the body: the end of a chunk, the size of the next one, or a trailer."""
+        """Parse a line between chunks: the end of a chunk, the size of the next one, or a trailer."""
         if self._after_chunk:
             if line:
                 raise ResponseError("the response has an invalid chunk")
@@ -329,7 +329,7 @@ class ResponseReader:
             raise ResponseTooLarge(f"the response has more than {self._largest} bytes")
 
     async def _take_place(self) -> None:
-        """A body is large: wait for a place, unless it has one."""
+        """Wait for a slot for a large body, unless this response has one."""
         if self._places is not None and not self._has_place:
             if not self._places.take_nowait():
                 await self._places.take(self._deadline)

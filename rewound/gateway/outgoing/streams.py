@@ -1,7 +1,7 @@
 """Streams of bytes to other servers: sockets, and TLS over a socket or over another stream of its kind.
 
-trio's SSLStream does the same for both sides of a connection, at several times the cost of a call. Here one task sends
-and one receives, which may be the same, and the peer's name is given, whatever address was dialled.
+Rejected: trio's SSLStream, which costs several times as much per call. Here one task sends and one receives, which may
+be the same, and the name in the peer's certificate does not depend on the dialled address.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rewound.actors.runtime.turns import SharedTurns
 
 _T = TypeVar("_T")
 
-# Bytes that are read at once: few at first, because each read allocates so many and most responses are short.
+# Sizes of reads: small at first, because each read allocates its size and most responses are short.
 FIRST_PART: Final = 1 << 12
 PART: Final = 1 << 16
-RECORD: Final = 1 << 14  # what OpenSSL decrypts at once
+RECORD: Final = 1 << 14  # the largest TLS record
 
 
 class ByteStream(Protocol):
@@ -32,18 +32,18 @@ class ByteStream(Protocol):
         """At least one byte, or b"" at the end."""
 
     def readable(self) -> bool:
-        """Whether something has arrived that was not read: bytes, or the end."""
+        """Whether bytes or the end of the stream can be read without waiting."""
 
     def expire(self) -> None:
-        """End what waits for the stream, now and later, with TooSlow."""
+        """Make current and later waits for the stream raise TooSlow."""
 
     def close(self) -> None: ...
 
 
 class SocketByteStream:
-    """A connected socket. Only waiting is a checkpoint: a call has one, for the response.
+    """A connected socket. It has a checkpoint only where it waits.
 
-    Responses to many calls may arrive at once: `turns` divides the work that they cause.
+    `turns` divides the work over several passes of the event loop when many responses arrive at once.
     """
 
     __slots__ = ("_expired", "_part", "_poll", "_socket", "_turns")
@@ -90,7 +90,7 @@ class SocketByteStream:
 
     def expire(self) -> None:
         self._expired = True
-        trio.lowlevel.notify_closing(self._socket)  # wakes who waits with ClosedResourceError
+        trio.lowlevel.notify_closing(self._socket)  # waiting tasks get ClosedResourceError
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -106,18 +106,18 @@ class TlsStream:
     ) -> None:
         """`server_name`: the host name or IP address that the certificate of the peer must have.
 
-        `outgoing` may be shared with other streams of the event loop: a BIO keeps the memory that it grew to, which
-        is several kilobytes. So each step of TLS empties it.
+        `outgoing` may be shared with other streams of the event loop, because a BIO never frees the several kilobytes
+        that it grew to. So each step of TLS empties it.
         """
         self._transport = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), outgoing
         self._unsent = b""
         self._flushing = False
-        self._flushed: trio.Event | None = None  # for the task that sends, while the other one does
+        self._flushed: trio.Event | None = None  # set when the other task has sent
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name or None)
 
     async def handshake(self) -> None:
-        """ssl.SSLError if the certificate is not valid for the name, or the peer speaks no TLS."""
+        """Raises ssl.SSLError if the certificate is not valid for the name, or the peer does not speak TLS."""
         await self._exchange(self._tls.do_handshake)
         await self._flush()
 
@@ -131,10 +131,10 @@ class TlsStream:
         await self._flush()
 
     async def receive(self) -> bytes:
-        """b"" at the end, also without the alert that ends TLS: who reads knows how long a message is."""
+        """b"" at the end, also without close_notify: the reader knows how long a message is."""
         try:
             if not self._incoming.pending and not self._tls.pending():
-                await self._arrive()  # OpenSSL would only say so
+                await self._arrive()  # spare OpenSSL the attempt
             try:
                 return self._step(self._read)
             except ssl.SSLWantReadError:
@@ -157,23 +157,21 @@ class TlsStream:
             rest = rest[await self._exchange(partial(self._tls.write, rest)) :]
 
     def _read(self) -> bytes:
-        # No more than can be there, because that much is allocated.
+        # At most what can have arrived, because OpenSSL allocates that much.
         return self._tls.read(min(self._incoming.pending + self._tls.pending() or 1, RECORD))
 
     async def _exchange(self, step: Callable[[], _T]) -> _T:
-        """Repeat a step of TLS until it needs nothing more from the peer."""
+        """Repeat a TLS operation until it needs no more bytes of the peer."""
         while True:
             try:
                 return self._step(step)
             except ssl.SSLWantReadError:
-                if (
-                    not self._flushing
-                ):  # the task that sends takes it along: who receives must not wait for that
+                if not self._flushing:  # else the sending task sends it: receiving must not wait for that
                     await self._flush()
                 await self._arrive()
 
     def _step(self, step: Callable[[], _T]) -> _T:
-        """Take what it writes out of the shared BIO, also the alert of an error."""
+        """Run a TLS operation and move its output out of the shared BIO, also the alert of an error."""
         try:
             return step()
         finally:

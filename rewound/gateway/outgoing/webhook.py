@@ -1,11 +1,11 @@
-"""Calls of webhooks: POSTs a JSON document over HTTPS and returns the body of the response.
+"""Calls webhooks: POSTs a JSON document over HTTPS and returns the body of the response.
 
 Connections are reused. A call is bounded in time (30 s per try, or less), in size of the response and in number (100 at
 once, others wait). Cancelling the caller cancels the call. There are two forms, as in Kubernetes:
 
 - Token and access reviews (`send`) are tried up to five times: after connection errors, 429, 500,
-  504, and every response with a Retry-After header. Everything else fails at once, also a call that took too long:
-  another try would rarely be faster.
+  504, and every response with a Retry-After header. Everything else fails at once, also a timeout: another try would
+  rarely be faster.
 - Calls of admission and conversion (`ask`, `send_once`) have one time limit for everything. They follow redirects, and
   are repeated when a response 429 or 5xx says after how many seconds. Credentials never go to another host, and nothing
   goes over plain HTTP.
@@ -42,13 +42,13 @@ DELAY_FACTOR: Final = 1.5
 JITTER: Final = 0.2
 MAX_RETRY_AFTER: Final = 30.0
 MAX_RESPONSE: Final = 1 << 20
-# A review may be echoed, with other escapes, and a patch in base64 may replace an object of the largest size.
+# A response may echo the review with other escapes, and have a base64 patch that replaces an object of maximum size.
 ECHOES, LARGEST_PATCH = 2, 5 << 20
-MAX_REQUESTS: Final = 10  # of one call that is redirected
+MAX_REQUESTS: Final = 10  # redirects of one call
 MAX_RETRIES: Final = 10  # after Retry-After
-# More connections would not make a slow webhook faster, and file descriptors belong to clients first.
+# More connections would not make a slow webhook faster, and clients need the file descriptors.
 MAX_CALLS: Final = 100
-TOKEN_FILE_SECONDS: Final = 60.0  # how long the contents of a token file are used before it is read again
+TOKEN_FILE_SECONDS: Final = 60.0  # seconds between two reads of a token file
 _RETRIED: Final = frozenset({429, 500, 504})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REPEATS_POST: Final = frozenset({307, 308})
@@ -79,7 +79,7 @@ class HttpsCalls:
         return HttpsWebhook(target, self._turns)
 
     async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
-        """The document at a URL, over a connection of its own. DocumentError."""
+        """Get the document at a URL over a new connection. Raises DocumentError."""
         try:
             response = await HttpsClient(tls, max_idle=0).request(url, _ACCEPTED, b"", largest, method="GET")
         except InvalidUrl:
@@ -94,7 +94,7 @@ class HttpsCalls:
 
 
 class HttpsWebhook:
-    """A `Webhook` that is called by POSTs."""
+    """A `Webhook` that is called by POST."""
 
     def __init__(self, target: Target, turns: SharedTurns | None = None) -> None:
         self._target = target
@@ -113,14 +113,14 @@ class HttpsWebhook:
     def ask(self, make: MakeBody, url: str, seconds: float) -> Coroutine[Any, Any, bytes]:
         """The body of the response, within so many seconds, at another URL with the same TLS identity.
 
-        The body is made when the call can begin, so that calls that wait for a slot do not hold one. No coroutine of
-        its own, because many calls may wait.
+        The body is built when the call starts, so that calls that wait for a slot do not hold one. Not a coroutine,
+        because many calls may wait.
         """
-        return self._try(make, url, seconds, call=self._insist)
+        return self._try(make, url, seconds, call=self._call_repeatedly)
 
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
         """The body of the response, of at most so many bytes and within so many seconds."""
-        return await self._try(lambda: body, url, seconds, largest, call=self._insist)
+        return await self._try(lambda: body, url, seconds, largest, call=self._call_repeatedly)
 
     @property
     def idle(self) -> bool:
@@ -130,9 +130,9 @@ class HttpsWebhook:
     async def send(
         self, body: bytes, first_delay: float = FIRST_DELAY, *, after_any_error: bool = False
     ) -> bytes:
-        """The body of the response, whatever it is. WebhookError if there is no success after all tries.
+        """The body of the response. Raises WebhookError if no try succeeds.
 
-        `after_any_error` tries again also if another call would usually fail in the same way.
+        `after_any_error` retries also after errors that usually persist.
         """
         delay = first_delay
         for _ in range(TRIES - 1):
@@ -152,14 +152,14 @@ class HttpsWebhook:
             raise failed.error from None
 
     async def run(self) -> None:
-        """Keep connections until cancelled, then close them."""
+        """Pool connections until cancelled, then close them."""
         try:
             await trio.sleep_forever()
         finally:
             self.close()
 
     def close(self) -> None:
-        """Close all connections that are idle, and keep none from now on."""
+        """Close idle connections, and pool none from now on."""
         self._client.close()
 
     def _error(self, why: str) -> WebhookError:
@@ -200,8 +200,8 @@ class HttpsWebhook:
             raise self._status_error(response)
         return response.body
 
-    async def _insist(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
-        """Like `_call`, but follows redirects and repeats the request when the response asks for that."""
+    async def _call_repeatedly(self, body: bytes, url: str, largest: int, deadline: float) -> bytes:
+        """As `_call`, but follow redirects, and repeat the request when a response has Retry-After."""
         largest = largest or ECHOES * len(body) + LARGEST_PATCH
         try:
             for left in range(MAX_RETRIES, -1, -1):
@@ -219,7 +219,7 @@ class HttpsWebhook:
         return response.body
 
     async def _follow(self, body: bytes, url: str, largest: int, deadline: float) -> Response:
-        """The response, of another place if the webhook redirects there."""
+        """The response, after following redirects."""
         method, headers, shown, called = "POST", self._headers(), "", url
         for _ in range(MAX_REQUESTS):
             response = await self._request(method, url, headers, body, largest, deadline)
@@ -229,7 +229,7 @@ class HttpsWebhook:
             if response.status not in _REPEATS_POST:
                 method, body = "GET", b""
             try:
-                # Redirects see the name of a service; its address is called.
+                # Redirects are resolved against the service's name; the call goes to its address.
                 shown = urljoin(shown or self._shown_url(url), location)
                 parts, own = urlsplit(shown), urlsplit(self._shown_url(called)).netloc
             except ValueError:
@@ -247,10 +247,10 @@ class HttpsWebhook:
         except InvalidUrl:
             raise self._error("the URL cannot be used") from None
         except (ResponseTooLarge, ssl.SSLError) as error:
-            # Neither a certificate nor a response becomes another one by another try.
+            # Another try would get the same certificate or response.
             raise self._error(str(error)) from None
         except (OSError, ResponseError) as error:
-            # Connection errors name the address: they have no credentials in them.
+            # Connection errors name the address, and contain no credentials.
             raise _Retriable(self._error(_shown(error))) from None
 
     def _headers(self) -> dict[str, str]:
@@ -280,7 +280,7 @@ class HttpsWebhook:
 
 
 def _asked_delay(response: Response) -> float | None:
-    """After how many seconds a response asks for another try; None if it does not."""
+    """The seconds in Retry-After; None without it."""
     retry_after = response.fields.get(b"retry-after", b"")
     if (response.status == 429 or response.status >= 500) and retry_after.isdigit():
         return float(retry_after[:9])
@@ -288,7 +288,7 @@ def _asked_delay(response: Response) -> float | None:
 
 
 def _headers_for(target: Target, *, known: bool = True) -> dict[str, str]:
-    """Those of every call, without a token that is in a file. Another host than the target's is not `known`."""
+    """The headers of every call, except a token from a file. Only a `known` host, the target's, gets credentials."""
     headers = {"content-type": "application/json", **_ACCEPTED}
     if target.host and known:
         headers["host"] = target.host
@@ -298,7 +298,7 @@ def _headers_for(target: Target, *, known: bool = True) -> dict[str, str]:
 
 
 def _authorization(user: User) -> str:
-    """The value of the Authorization header; "" if the user has neither token nor password in the file."""
+    """The Authorization header; "" if the kubeconfig user has neither token nor password."""
     if user.token:
         return f"Bearer {user.token}"
     if user.username:

@@ -1,4 +1,4 @@
-"""Which requests another server serves, and their turns of flow control."""
+"""Requests that an aggregated API server serves: finds their APIService, and limits them by priority and fairness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Remote = Mapping[tuple[str, str], ApiService]
 
 
 def find_aggregated(remote: Remote, route: Route) -> ApiService | None:
-    """The APIService that leads a request to another server."""
+    """The APIService whose server serves a request; None if this server does."""
     key = group_version_of(route)
     return None if key is None else remote.get(key)
 
@@ -28,12 +28,12 @@ def aggregated_at(remote: Remote, raw_path: str) -> ApiService | None:
 
 
 def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
-    """Whether a request to another server is a watch: a get of one object is none there, whatever its parameters."""
+    """Whether a request to an aggregated API server is a watch: a path with a name is always a get there."""
     return parameters.boolean("watch") and not find_route("GET", raw_path).name
 
 
-def respond_in_turn(context: RequestContext, response: Response, limits: Limits) -> Response:
-    """Limit a forwarded request like those that wait for somebody outside, unless it lasts. It has begun in turn."""
+def limit_forwarding(context: RequestContext, response: Response, limits: Limits) -> Response:
+    """Limit a forwarded request like one that waits for a webhook, except watches and upgrades, which last."""
     forwarding, flow = response.forwarding, context.flow
     lasts = context.route.verb == "watch" or asks_upgrade(context.request)
     if forwarding is not None and flow is not None and flow.limited and not lasts:
@@ -42,7 +42,7 @@ def respond_in_turn(context: RequestContext, response: Response, limits: Limits)
 
 
 class LimitedForwarding:
-    """Has no seat of flow control, except for the moment in which its response begins."""
+    """A forwarded request: it has a seat only at the moment at which its response starts."""
 
     def __init__(self, forwarding: Forwarding, limits: Limits, flow: Flow, user: str) -> None:
         self._forwarding = forwarding
@@ -74,12 +74,12 @@ class LimitedForwarding:
             self._limits.release_place(self._flow, self._user)
 
     async def _turn(self) -> None:
-        """No longer: from its head on, the speed of a response is that of the other server and of the client."""
+        """Take a seat and return it at once: how fast the body passes depends on the other server and on the client."""
         self._limits.end(self._flow.level, 1, await self._limits.start_again(self._flow, 1))
 
 
 class ClientInTurn:
-    """A client to whom a response begins in turn: many servers that were awaited may respond at the same moment."""
+    """Delays the start of a response until it gets a seat: many awaited servers may respond at the same moment."""
 
     def __init__(self, client: ForwardingClient, turn: Callable[[], Awaitable[None]]) -> None:
         self._turn = turn

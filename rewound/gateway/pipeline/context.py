@@ -1,7 +1,7 @@
-"""What the pipeline knows of one request: route, parameters, user, representation, and warnings to send.
+"""`RequestContext`: route, parameters, user, representation and warnings of one request.
 
-`HeaderBlock` has what depends on the headers alone; requests of a connection that repeat their headers share it.
-`Rewind` is what dispatch needs of the handlers of history, which are above it.
+`HeaderBlock` has what depends on the headers alone; consecutive requests with equal headers share it. `Rewind` is the
+interface of the handlers of history, which are in a higher layer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rewound.gateway.wire.negotiate import JSON, Media, Representation
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 NO_ROUTE: Final = Route("", "", is_resource=False)
-IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
+IMPERSONATION: Final = b"impersonate-"  # prefix of header names
 
 
 class Running(Protocol):
-    """How many requests run that read, or that write; of `gateway.ops`."""
+    """The number of running requests that read, or that write (`gateway.ops`)."""
 
     now: int
     peak: int
@@ -45,15 +45,15 @@ class Running(Protocol):
 
 
 class HeaderBlock:
-    """What the pipeline has computed of a header block."""
+    """Values computed from a header block."""
 
     __slots__ = ("impersonates", "manager", "media", "pretty")
 
     def __init__(self, names: Iterable[bytes]) -> None:
-        self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
-        self.manager = ""  # the field manager of writes that name none
+        self.impersonates = IMPERSONATION in b" ".join(names)  # faster than a loop over the names
+        self.manager = ""  # the default field manager of writes
         self.media: Media | None = None  # of the body
-        self.pretty: bool | None = None  # whether a tool sends it whose output people read
+        self.pretty: bool | None = None  # whether the user agent is a tool whose output people read
 
 
 class RequestContext:
@@ -84,29 +84,29 @@ class RequestContext:
     request: Request
     exchange: Exchange | None  # set if the server has an observer
     block: HeaderBlock
-    began: float  # by the clock of durations
+    began: float  # perf_counter()
     # Set by `_find_route`.
     route: Route
     parameters: Parameters
-    deadline: float  # that the client has set with `timeout`, by the clock of trio
-    aggregated: ApiService | None  # set if it leads the request to another server
+    deadline: float  # from the parameter `timeout`, as trio.current_time()
+    aggregated: ApiService | None  # set if an aggregated API server serves the request
     forwarded: bool  # another server responds
     # Set by `_authenticate`; `_impersonate` sets those of another user.
     user: User
     attributes: Attributes
     # Set by `_control_flow`.
     running: Running | None
-    counted: bool  # in metrics by its resource
+    counted: bool  # in the metrics of its resource
     flow: Flow | None
-    seats: int  # that it has
-    waited: Waiting | None  # set if it had to wait for them
-    seated: Served | None  # set before it may wait for somebody outside, if its flow is limited
+    seats: int  # that it occupies
+    waited: Waiting | None  # set if the request had to wait for seats
+    seated: Served | None  # set if its flow is limited
     # Set by `_negotiate`.
     representation: Representation
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
     pretty: bool
     warnings: list[str]  # to send
-    webhook_seconds: dict[str, float] | None  # what admission webhooks took of a write
+    webhook_seconds: dict[str, float] | None  # time spent in admission webhooks, by webhook
 
     def __init__(self, request: Request, began: float = 0.0) -> None:
         self.request = request
@@ -138,7 +138,7 @@ class RequestContext:
         return block.manager
 
     def warn_of_deprecation(self, warning: str, names: Names) -> None:
-        """Warn the client, and have the audit log show that it uses what will go."""
+        """Warn the client of a deprecated API, and annotate the audit event like Kubernetes."""
         self.warnings.append(warning)
         exchange = self.exchange
         if exchange is not None:
@@ -158,13 +158,13 @@ _REMOVED_IN = re.compile(r"unavailable in v([0-9.]+)\+")
 
 
 def removed_release(warning: str) -> str:
-    """In which release what the warning is about goes; empty if it does not say so."""
+    """The release that removes the deprecated API, from the text of its warning; empty if that does not say."""
     found = _REMOVED_IN.search(warning)
     return found[1] if found is not None else ""
 
 
 def _manager_of(agent: bytes) -> str:
-    """A user agent as a field manager. The client did not choose it as one, so it is shortened, not refused."""
+    """The field manager made from a user agent: shortened instead of refused, because the client did not choose it."""
     program = agent.partition(b"/")[0].decode(errors="replace")
     if not program.isprintable():
         program = "".join(letter for letter in program if letter.isprintable())
@@ -179,7 +179,7 @@ class Rewind(Protocol):
         """Raise if such a path or its method is not served."""
 
     def read_at(self, context: RequestContext, definition: Definition) -> Awaitable[Response]:
-        """Serve a get or list of objects as they were."""
+        """Serve a get or list of objects as they were at a version or time."""
 
 
 _SHOWN = ("fieldManager", "fieldValidation")

@@ -1,4 +1,4 @@
-"""What a request's headers say about its user besides Authorization: a token of a WebSocket, and Impersonate-*.
+"""Headers about the user besides Authorization: the token of a WebSocket, and Impersonate-*.
 
 A browser cannot set an Authorization header on a WebSocket, but it can offer subprotocols. So one of them may carry
 the token; the server never selects that one:
@@ -7,9 +7,9 @@ the token; the server never selects that one:
 
 A client has to offer another one too, because a browser accepts no connection for which the server selects none.
 
-A request with a group, uid or extra value to impersonate and without a user is refused: to serve it as the caller
-itself would give it rights that it did not ask for. So is one with an Impersonate-* header that is not known here.
-As in Kubernetes, an empty user or uid counts as none: a request with no more than that is served as the caller's.
+A request that impersonates a group, uid or extra value without a user is refused: serving it as the caller would use
+rights that the client did not ask for. An unknown Impersonate-* header is refused, too. As in Kubernetes, an empty user
+or uid counts as absent: without any other value the request is served as the caller.
 
 Both are removed from the headers, so that nothing after these stages sees them.
 """
@@ -50,7 +50,7 @@ def take_bearer(fields: HeaderFields, prefix: bytes) -> bytes | None:
         return None
     others = [one for one in offered if not one.startswith(prefix)]
     fields.headers[WEBSOCKET_PROTOCOLS] = b", ".join(others)
-    if fields.repeated:  # requests with the same head share it
+    if fields.repeated:  # shared by requests with the same head
         fields.repeated = {
             name: values for name, values in fields.repeated.items() if name != WEBSOCKET_PROTOCOLS
         }
@@ -62,7 +62,7 @@ def take_bearer(fields: HeaderFields, prefix: bytes) -> bytes | None:
     except (binascii.Error, UnicodeDecodeError):
         raise Unauthorized from None
     if token.split() != [token]:
-        raise Unauthorized  # in a header, the space would end the token or make it none
+        raise Unauthorized  # in an Authorization header, a space would end the token
     return b"Bearer " + token
 
 
@@ -106,5 +106,5 @@ def _values(request: Request, name: bytes) -> list[str]:
     try:
         return [one.decode() for one in repeated or [request.headers[name]]]
     except UnicodeDecodeError:
-        # Two such values could be shown, and authorized, as the same.
+        # Two different invalid values could be displayed and authorized as the same one.
         raise BadRequest(f"the header {name.decode('latin-1')} is not UTF-8: send it as UTF-8") from None

@@ -18,7 +18,7 @@ from rewound.gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMe
 from rewound.gateway.wire.protobuf.objects import NoProtobufType
 from rewound.journal.errors import CannotRead, Damaged
 
-# Of the whole document. Clients show it to people, and a body that is refused must not cost as much as one that is not.
+# Limit of the whole document: it is read by people, and refusing a body must cost less than accepting it.
 MAX_BYTES: Final = 64 * 1024
 # An escaped character takes up to six bytes.
 _MESSAGE: Final = 6_000
@@ -55,7 +55,7 @@ def _cut_causes(causes: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning and the end of a text: what is wrong with a long value comes after it."""
+    """The beginning and the end of a text: messages quote a long value before they say what is wrong with it."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -68,7 +68,7 @@ class MethodNotAllowed(RequestError):
     def __init__(self, allowed: Iterable[str], message: str = "", resource: Resource | None = None) -> None:
         self.allowed = ", ".join(allowed).encode()  # the value of the Allow header
         self.message = message or self.message
-        self.resource = resource  # that details name: only those of custom kinds do
+        self.resource = resource  # for details; set for custom kinds only
 
 
 class UnsupportedPatch(RequestError):
@@ -84,7 +84,7 @@ class BackendUnavailable(RequestError):
 
 
 class BackendFailed(RequestError):
-    """The connection to the server behind a proxied request failed, or what that server sent cannot be used."""
+    """The connection to the target of a proxied request failed, or its response is invalid."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -138,7 +138,7 @@ class Failure:
 RETRY_SOON = [(b"retry-after", b"1")]
 RETRY_LATER = [(b"retry-after", b"10")]
 
-# Reasons for failures that have no error class, such as those of a connection before its request is parsed.
+# Reasons of failures without an error class, such as those before a request is parsed.
 _REASONS = {
     400: "BadRequest",
     408: "Timeout",
@@ -272,7 +272,7 @@ def _eviction_refused(error: cause.EvictionRefused) -> Failure:
 
 
 def _retry_after(details: dict[str, Any] | None) -> list[tuple[bytes, bytes]]:
-    """The header that repeats what details from elsewhere say of a retry."""
+    """The Retry-After header, if the details of another server's Status have retryAfterSeconds."""
     seconds = details.get("retryAfterSeconds") if details else None
     return [(b"retry-after", b"%d" % seconds)] if isinstance(seconds, int) and seconds > 0 else []
 

@@ -1,10 +1,9 @@
-"""The seats of a request: how many it takes, and that it has none while it waits for somebody outside.
+"""The seats of a request: how many it takes, and how it returns them while it waits for another server.
 
-Of several processes, a write keeps its seats: those of a worker wait for webhooks in the writer process, so that the
-worker does not know when they do. If those of the writer process gave theirs back, there would be more writes at once,
-in all, than the level has seats.
+With several worker processes a write keeps its seats: it waits for webhooks in the writer process, so a worker does not
+know when. If only writes of the writer process returned theirs, more writes would run than the level has seats.
 
-And the header fields that name its FlowSchema and priority level.
+`flow_fields` makes the response headers that name FlowSchema and priority level.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _READS: Final = frozenset({"get", "list", "watch"})
 
 
 def flow_fields(names: Names) -> Callable[[str, str], SharedFields | None]:
-    """Returns a function of the uids of a FlowSchema and a priority level; empty ones are not stored yet."""
+    """Return a function of the uids of a FlowSchema and a priority level; a uid is empty until the object is stored."""
     prefix = f"{names.extension_prefix}pf-".encode()
 
     def fields(schema: str, level: str) -> SharedFields | None:
@@ -45,7 +44,7 @@ def flow_fields(names: Names) -> Callable[[str, str], SharedFields | None]:
 
 
 def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
-    """How many seats a request takes: never more than its level has; one each without priority and fairness."""
+    """How many seats a request takes: at most those of its level; 1 without priority and fairness."""
     route = context.route
     is_list = route.verb == "list"
     if isinstance(limits, InFlightLimits) or (not is_list and len(context.request.body) <= BYTES_PER_SEAT):
@@ -58,7 +57,7 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
 
 
 class SeatedRequest:
-    """A request of a limited flow, as `actors.runtime.outside` needs it."""
+    """A request of a limited flow, in the interface of `actors.runtime.outside`."""
 
     __slots__ = ("_context", "_keeps", "_limits", "_needed", "_waits", "task")
 
@@ -66,12 +65,12 @@ class SeatedRequest:
         self.task = trio.lowlevel.current_task()
         self._context = context
         self._limits = limits
-        self._waits = 0  # one within the other
-        self._needed = 0  # seats that it had
-        self._keeps = False  # it waits with its seats
+        self._waits = 0  # nested
+        self._needed = 0  # seats to take again
+        self._keeps = False  # it keeps its seats while it waits
 
     def leave(self) -> None:
-        """NoSeat."""
+        """Return the seats. Raises NoSeat if too many requests wait for other servers."""
         context = self._context
         assert context.flow is not None
         if not self._waits:
@@ -107,7 +106,7 @@ def _list_seats(context: RequestContext, stored: int) -> int:
     try:
         limit = parameters.integer("limit") or 0
     except BadRequest:
-        return 1  # dispatch refuses the request
+        return 1  # the handler refuses the request
     fields = parameters.first("fieldSelector")
     if fields and "metadata.name=" in fields:
         return 1

@@ -30,7 +30,7 @@ from rewound.actors.messages import DeleteOptions
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 
-MANAGER_BYTES = 128  # of the name of a field manager
+MANAGER_BYTES = 128  # limit of the name of a field manager
 
 _NOT_OLDER_THAN = "NotOlderThan"
 _MATCHES = ("Exact", _NOT_OLDER_THAN, "")
@@ -80,7 +80,7 @@ def list_options(
     """Raise if resourceVersion, resourceVersionMatch, sendInitialEvents and continue token do not fit together.
 
     A limit fits every combination. A watch has no pages: it ignores limit and token. Without the feature WatchList
-    nobody knows sendInitialEvents.
+    sendInitialEvents is ignored.
     """
     if watch and watch_list and (match or initial_events is not None):
         errors = collect(_validate_initial_events, match, token, initial_events)
@@ -210,13 +210,13 @@ def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> Non
 
 
 def orphan_dependents(body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]) -> bool | None:
-    """The deprecated option of that name, from the body or the query like `delete_options`; None if not sent."""
+    """The deprecated option orphanDependents of the body or query, as in `delete_options`; None if absent."""
     return _parameters_in_query(query).orphan if body is None else _parameters_in_body(body).orphan
 
 
 @dataclass(frozen=True, slots=True)
 class _DeleteParameters:
-    """The options of a delete as sent; None for each that was not."""
+    """The options of a delete as the client sent them; None for absent ones."""
 
     grace: int | None
     policy: str | None
@@ -234,10 +234,10 @@ def delete_options(
     many: bool = False,
     rules: Rules = DOCUMENTED,
 ) -> DeleteOptions:
-    """Options come from the body or, without one, from the query; `dryRun` counts in either, unless a rule says else.
+    """Options come from the body or, without one, from the query; `dryRun` counts in both, unless a rule differs.
 
-    As in Kubernetes, a body hides the query. But ignoring `?dryRun=All` because of a body would really delete what the
-    client wanted to try. For deletecollection (`many`), a resourceVersion in the query belongs to the list.
+    As in Kubernetes, a body hides the query. But ignoring `?dryRun=All` because of a body would delete what the client
+    only wanted to test. For deletecollection (`many`), a resourceVersion in the query belongs to the list.
     """
     if body is None:
         sent = _parameters_in_query(query)

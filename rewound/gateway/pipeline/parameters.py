@@ -22,7 +22,7 @@ from rewound.actors.kinds.values.times import duration_error, duration_seconds
 from rewound.actors.selectors import FieldSelector
 from rewound.gateway.pipeline.options import boolean, integer
 
-# Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
+# Characters; parsing a longer selector (200 requirements) takes longer than starting a thread.
 LARGE_SELECTOR = 2048
 INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
@@ -47,7 +47,7 @@ class Parameters:
         return self._values
 
     def integer(self, name: str) -> int | None:
-        """A 64-bit integer; an empty value is refused like any other that is not a number."""
+        """A 64-bit integer; raises BadRequest for other values, also the empty one."""
         text = self.first(name)
         return None if text is None else integer(name, text)
 
@@ -62,7 +62,7 @@ class Parameters:
         return None if text is None else boolean(text)
 
     def timeout(self) -> float:
-        """The seconds that a client allows; infinite if it does not say, or if they are not positive."""
+        """The parameter `timeout` in seconds; infinite if it is absent or not positive."""
         text = self.first("timeout")
         if not text:
             return inf
@@ -72,14 +72,14 @@ class Parameters:
         return seconds if seconds > 0 else inf
 
     def selected_name(self) -> str:
-        """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
+        """The name that the field selector of a list or watch selects: rules with resourceNames may allow that one."""
         text = self.first("fieldSelector")
-        if not text or len(text) > LARGE_SELECTOR:  # a handler parses a long one in a thread
+        if not text or len(text) > LARGE_SELECTOR:  # the handler parses it in a thread
             return ""
         try:
             name = FieldSelector.parse(text).exact("metadata.name") or ""
         except BadRequest:
-            return ""  # a handler refuses the selector, once the request is authorized
+            return ""  # the handler refuses the selector, after authorization
         return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
@@ -99,10 +99,10 @@ def parse(query: str) -> Parameters:
 
 
 def parse_leniently(query: str) -> Parameters:
-    """The same for a query that another server reads, without the pairs that are malformed.
+    """The same for a query that another server reads: malformed pairs are dropped.
 
-    The other parameters count: if `watch=1&x=%` had none, the request would be authorized as a list, and the other
-    server would watch.
+    The others must count: if `watch=1&x=%` had no parameters, the request would be authorized as a list, and the other
+    server would serve a watch.
     """
     values: dict[str, list[str]] = {}
     for pair in query.split("&"):
@@ -126,7 +126,7 @@ def _unescaped(text: str) -> str:
     # Escapes are those of quoted-printable with another sign. Its decoder is C: a query may have 300,000 of them.
     decoded = a2b_qp(raw.replace(b"=", b"=3D").replace(b"%", b"="))
     each_became_a_byte = len(decoded) == len(raw) - 2 * raw.count(b"%")
-    if not each_became_a_byte or "\n" in text or "\r" in text:  # it leaves out ends of lines
+    if not each_became_a_byte or "\n" in text or "\r" in text:  # a2b_qp drops ends of lines
         invalid = INVALID_ESCAPE.search(text)
         if invalid:
             raise BadRequest(f"the query of the request has an invalid URL escape {quoted(invalid[0])}")

@@ -1,13 +1,12 @@
 """What happens to a request, from top to bottom: `Pipeline.handle` awaits one stage after the other.
 
 A connection calls `handle` for each request and sends the response that it returns. Each stage reads the request's
-context and sets what it found out there (`RequestContext` lists which stage sets what). A stage that raises ends the
+context and stores its results there (`RequestContext` lists which stage sets what). A stage that raises ends the
 request before any later one begins, so a refused request changes nothing. `_failure` is the only place that turns
-errors into responses; BodyNotRead alone is raised to the connection, which responds to it.
+errors into responses, except BodyNotRead, which the connection handles.
 
-`_dispatch`, the last stage, calls the handler of the resource or path, which makes the response. Rejected: to reuse
-what the stages decided about the request before, where a client repeats it
-(docs/decisions/0031-pipeline.md).
+`_dispatch`, the last stage, calls the handler of the resource or path. Rejected: reusing the decisions about the
+previous request when a client repeats it (docs/decisions/0031-pipeline.md).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from rewound.gateway.pipeline.aggregated import (
     aggregated_at,
     find_aggregated,
     is_aggregated_watch,
-    respond_in_turn,
+    limit_forwarding,
 )
 from rewound.gateway.pipeline.context import NO_ROUTE, RequestContext
 from rewound.gateway.pipeline.credentials import take_impersonated, take_websocket_token
@@ -60,9 +59,9 @@ from rewound.journal.errors import JournalError
 logger = logging.getLogger(__name__)
 
 INTERNAL_ERROR = "internal error; see the server's log"
-# No handler gets these requests in Kubernetes, which therefore does not count them.
+# Kubernetes refuses these before a handler gets them, and so does not count them.
 _NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
-# On public paths, also where anonymous requests are not allowed.
+# The user of public paths that need no credentials, also where anonymous requests are not allowed.
 _UNKNOWN: Final = Authenticated(ANONYMOUS_USER)
 _PUBLIC: Final = Decision(Verdict.ALLOW, "the path is public")
 _READING: Final = frozenset({"get", "list", "watch"})
@@ -113,7 +112,7 @@ class Pipeline:
         return response
 
     def _find_route(self, context: RequestContext) -> None:
-        """Find out what the request is about, and whether another server serves it."""
+        """Parse method, path and query; find out whether another server serves the request."""
         request, remote = context.request, self.services.api_services.remote
         watch = bool(request.query) and self._read_query(context)
         context.route = route = find_route(request.method, request.path, watch)
@@ -121,13 +120,13 @@ class Pipeline:
         context.forwarded = route.forwarded or context.aggregated is not None
 
     def _read_query(self, context: RequestContext) -> bool:
-        """Parse the query; whether it asks for a watch."""
+        """Parse the query; return whether it asks for a watch."""
         request, remote = context.request, self.services.api_services.remote
         if remote and aggregated_at(remote, request.path) is not None:
-            context.parameters = parse_leniently(request.query)  # it is for another server
+            context.parameters = parse_leniently(request.query)  # the query is for another server
             return is_aggregated_watch(request.path, context.parameters)
         if "/proxy" in request.path and is_forwarded_path(request.path):
-            context.parameters = parse_leniently(request.query)  # it is for another server
+            context.parameters = parse_leniently(request.query)  # the query is for another server
             return False
         context.parameters = parse(request.query)
         if context.parameters.boolean("watch"):
@@ -137,7 +136,7 @@ class Pipeline:
         return False
 
     async def _catch_up(self, context: RequestContext, catch_up: CatchUp) -> None:
-        """Wait until this process knows all that other processes or nodes have shown to clients."""
+        """Wait until this process has everything that clients may have seen from other processes or nodes."""
         if (pending := catch_up(context)) is not None:
             await pending
             self._find_route(context)  # APIServices may have changed meanwhile
@@ -181,20 +180,20 @@ class Pipeline:
         context.attributes = _attributes_of(context)
 
     def _count_unauthenticated(self, request: Request) -> None:
-        """Without credentials it is a failure, with others an error, as in Kubernetes."""
+        """As in Kubernetes, a request without credentials is a failure, and one with wrong credentials an error."""
         if b"authorization" in request.headers or request.peer.certificate is not None:
             self.services.metrics.authentications.refused += 1
         else:
             self.services.metrics.authentications.failures += 1
 
     async def _audit(self, context: RequestContext, exchange: Exchange) -> None:
-        """Report who wants what; in a blocking mode of the audit log, wait until it has stored that."""
+        """Report user and attributes to the observer, and wait until a blocking audit log has stored them."""
         exchange.attributes(context.attributes)
         if exchange.stored is not None:
             await exchange.stored()
 
     async def _impersonate(self, context: RequestContext) -> None:
-        """Go on as the user that the Impersonate-* headers name, if the caller may impersonate it."""
+        """Replace the user by the one that the Impersonate-* headers name, if the caller may impersonate it."""
         services, wanted = self.services, take_impersonated(context.request)
         if wanted is not None:
             context.user = await impersonate(
@@ -207,7 +206,7 @@ class Pipeline:
     async def _control_flow(self, context: RequestContext) -> None:
         """Count the request as running, and wait for seats of its priority level.
 
-        A request whose body has yet to arrive takes its seats in `_read_body`: a client that sends slowly has none.
+        A request whose body has not arrived takes its seats in `_read_body`, so that slow senders do not occupy seats.
         """
         context.counted = context.route.is_resource and context.aggregated is None  # unless it is refused
         metrics, began = self.services.metrics, context.began
@@ -227,7 +226,7 @@ class Pipeline:
             await self._take_seats(context, flow)
 
     def _seat(self, context: RequestContext) -> None:
-        """From now on the request has no seats while it waits for somebody outside (`actors.runtime.outside`)."""
+        """From now on, return the seats of the request while it waits for another server (`actors.runtime.outside`)."""
         if context.seated is None:
             context.seated = SeatedRequest(context, self.services.limits)
             serve(context.seated)
@@ -295,14 +294,14 @@ class Pipeline:
         context.pretty = chosen.pretty or block.pretty
 
     def _check_memory(self, context: RequestContext) -> None:
-        """Refuse requests while the process is above its limit, except what operators need to see or end that."""
+        """Refuse requests while the process is above its memory limit, except those that operators need to fix it."""
         process = self.services.memory.process
         if process.is_full() and context.route.is_resource and MASTERS not in context.user.groups:
             process.refused += 1
             raise TooManyRequests(NO_MEMORY)
 
     async def _read_body(self, context: RequestContext, arriving: Callable[[], Awaitable[bytes]]) -> None:
-        """Read the rest of the body: not before, so that the server holds no body that it will not use."""
+        """Read the rest of the body; only now, so that bodies of refused requests are never held."""
         services, route = self.services, context.route
         if route.is_resource:
             services.resources.check(context)
@@ -315,12 +314,12 @@ class Pipeline:
             await self._take_seats(context, flow)
 
     async def _dispatch(self, context: RequestContext) -> Response:
-        """Have the handler of the resource or path respond, or another server, or inject a fault."""
+        """Call the handler of the resource or path, forward to another server, or inject a fault."""
         services, route = self.services, context.route
         if context.aggregated is not None:
             # The client's connection forwards the request to that server, without the seats.
             response = await services.serve_api_service(context, context.aggregated)
-            return respond_in_turn(context, response, services.limits)
+            return limit_forwarding(context, response, services.limits)
         if not route.is_resource:
             context.counted = context.counted or route.path in HEALTH_PATHS
             return await services.paths(context)
@@ -332,12 +331,12 @@ class Pipeline:
         return await services.resources(context)
 
     def _give_back(self, context: RequestContext) -> None:
-        """End what the request has taken: its place among the running ones, and its seats."""
+        """Return the seats of the request, and count it as running no longer."""
         if context.running is not None:
             context.running.now -= 1
         if context.seated is not None:
             serve(None)
-            # Each refers to the other: a request of megabytes would stay until the next full collection.
+            # Break the reference cycle: it would keep a request of megabytes until the next full collection.
             context.seated = None
         if context.seats and context.flow is not None:
             self.services.limits.end(context.flow.level, context.seats, context.waited)
@@ -358,7 +357,7 @@ class Pipeline:
         return await self._status(context, error)
 
     async def _status(self, context: RequestContext, error: Exception) -> Response:
-        """A Status about the error; the log has what the client does not get."""
+        """Respond with a Status; log internal errors, whose text is not for the client."""
         request, exchange, failure = context.request, context.exchange, failure_of(error)
         if isinstance(error, RequestError) and error.warnings:
             context.warnings.extend(error.warnings)
@@ -379,7 +378,7 @@ class Pipeline:
         return await render.failure(context, failure)
 
     def _count(self, context: RequestContext, response: Response) -> None:
-        """Add the request to the metrics; one that another server serves when that responds."""
+        """Add the request to the metrics; a forwarded one is added when the other server responds."""
         services, requests = self.services, self.services.metrics.requests
         if context.flow is not None:
             response.shared = context.flow.mark
@@ -403,7 +402,7 @@ class Pipeline:
             services.slow_requests.completed(context.request, seconds)
 
     def _count_forwarded(self, context: RequestContext, status: int) -> None:
-        """Count a response of another server, which has started. That of an aggregated API counts it itself."""
+        """Count a forwarded request, whose response has started. Aggregated API servers count their own requests."""
         requests = self.services.metrics.requests
         if context.counted:
             series = requests.find(context.request, context.route, status)
@@ -412,7 +411,7 @@ class Pipeline:
             requests.count_other(status)
 
     async def _audit_response(self, exchange: Exchange, response: Response) -> None:
-        """In a blocking mode of the audit log: wait until it has stored what becomes of the request."""
+        """In a blocking mode of the audit log, wait until it has stored the event of the response."""
         if exchange.responding is not None and response.forwarding is None:
             exchange.responding(response)
         if exchange.stored is not None:
@@ -420,9 +419,9 @@ class Pipeline:
 
 
 def needs_newest(context: RequestContext) -> bool:
-    """Whether a request depends on all that was acknowledged before it, rights included.
+    """Whether a request has to see all writes that were acknowledged before it, also those to access rules.
 
-    Reads and watches that name a version do not, nor what is no resource.
+    Reads and watches that name a version do not, nor do non-resource paths.
     """
     parameters = context.parameters
     if not context.route.is_resource:
@@ -433,7 +432,7 @@ def needs_newest(context: RequestContext) -> bool:
 
 
 def _attributes_of(context: RequestContext) -> Attributes:
-    """What authorizers decide on: the route, the user, and the name that a field selector selects."""
+    """The attributes that authorizers decide on: route, user, and the name that a field selector selects."""
     route, user = context.route, context.user
     if not route.is_resource:
         return Attributes(user, route.verb, path=route.path, is_resource=False)
@@ -446,10 +445,10 @@ def _attributes_of(context: RequestContext) -> Attributes:
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Empty the frames that a handled error has passed.
+    """Clear the frames in the traceback of a handled error.
 
-    An error that one of them refers to is a cycle. It would hold the request and its objects, which may be megabytes,
-    until the next full collection.
+    A frame that refers to its own error is a reference cycle. It would keep the request and its objects, which may be
+    megabytes, until the next full collection.
     """
     while error is not None:
         trace = error.__traceback__

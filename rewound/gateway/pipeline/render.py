@@ -29,7 +29,7 @@ from rewound.gateway.wire.worker_threads import encode_in_thread
 MAX_WARNING_BYTES = 4096
 SHORTENED_WARNING = 256  # characters of each warning if all together are too long
 _LARGE = 64 * 1024  # bytes; larger documents are indented in a worker thread
-MAX_WARNINGS = 60  # Python's http.client accepts 100 header lines of all kinds
+MAX_WARNINGS = 60  # Python's http.client accepts 100 header lines in all
 
 
 class Encoder(Protocol):
@@ -53,7 +53,7 @@ class Encoder(Protocol):
 
 
 async def encode_document(encoder: Encoder, body: bytes) -> bytes:
-    """An object as a whole response; in a worker thread if it is or becomes large, and has to be parsed."""
+    """An object as a whole response; encoded in a worker thread if it is large and has to be parsed."""
     if len(body) <= encoder.in_thread or encoder.element is None:
         return encoder.document(body)
     return await encode_in_thread(encoder.document, body)
@@ -81,7 +81,7 @@ class Encoders:
         return self.maker(context, at)(definition)
 
     def maker(self, context: RequestContext, at: int | None = None) -> Callable[[Definition], Encoder]:
-        """Makes the encoders of other definitions for this request, and keeps nothing else of it."""
+        """Return a function that makes encoders for any definition, without holding the request."""
         names, chosen = self._names, context.representation
         now = self._now if at is None else lambda: at
         include = context.parameters.first("includeObject") or ""
@@ -101,10 +101,8 @@ async def respond(context: RequestContext, body: bytes, status: int = 200) -> Re
     response = Response(status, body)
     is_unchanged = context.representation.media == "json" and not context.pretty
     if context.exchange is not None and not (is_unchanged and len(body) <= compression.THRESHOLD):
-        context.exchange.response_json = body  # the body that is sent may become another one
-    if is_unchanged:
-        pass
-    elif context.protobuf is not None:
+        context.exchange.response_json = body  # for the audit log: the body that is sent may differ
+    if context.protobuf is not None:
         encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
             response.body, response.content_type = encoded, context.representation.content_type
@@ -155,9 +153,9 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
 
 
 def warning_headers(messages: list[str]) -> Iterator[bytes]:
-    """Each warning once, shortened or left out where all together exceed the limits: clients refuse large heads.
+    """One header for each distinct warning; shortened or left out above the limits, because clients refuse large heads.
 
-    Empty ones are left out. The last header reports how many were left out.
+    Empty ones are dropped. The last header says how many were left out.
     """
     texts = [text for text in dict.fromkeys(messages) if text]
     headers = [warning_header(text) for text in texts]
@@ -181,7 +179,7 @@ def warning_header(message: str) -> bytes:
 
 
 def deleted_status(definition: Definition, outcome: Deleted) -> dict[str, Any]:
-    """The Status that responds to a delete."""
+    """The Status that a delete returns."""
     details: dict[str, Any] = {"name": outcome.name}
     if definition.group:
         details["group"] = definition.group

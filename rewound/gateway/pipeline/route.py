@@ -31,22 +31,22 @@ ITEM_VERBS = {
 }
 COLLECTION_VERBS = {**ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
 
-# The web page about the journal, and what it reads.
+# The web page about the journal, and the timeline that it reads.
 PAGE_PATH = "/debug/journal/"
 TIMELINE = "timeline"
 TIMELINE_PATH = f"/apis/{REWIND_GROUP}/v1/{TIMELINE}"
 
-# What standbys and backups follow.
+# The stream that standbys and backups follow.
 FEED_PATH = "/journal/feed"
 
 HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
-# Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
+# Clients repeat their paths. Long ones are not cached, so that the cache stays below a megabyte.
 _CACHED_ROUTES = 1024
 _CACHED_LENGTH = 256
 
 
-# What the pod, the service or the kubelet of a node serves; such requests may take as long as they like.
+# Subresources that a pod, a service or a kubelet serves; such requests have no time limit.
 _FORWARDED = {
     "pods": frozenset({"attach", "exec", "log", "portforward", "proxy"}),
     "services": frozenset({"proxy"}),
@@ -55,7 +55,7 @@ _FORWARDED = {
 
 
 class Route:
-    """No tuple: each request reads some twenty attributes, and those of a tuple take three times as long."""
+    """Not a NamedTuple: a request reads some twenty attributes, and those of a tuple take three times as long."""
 
     __slots__ = (
         "forwarded",
@@ -101,10 +101,10 @@ class Route:
         self.rewinds = (
             rewinds  # about the history of the object: its path begins with the group rewound.cluster.io
         )
-        # The method and what a resource's path consists of, without the names; empty for other paths, and about the
-        # past.
+        # Method, verb, resource and which names the path has, without the names themselves; empty for non-resource
+        # paths and paths about history.
         self.shape = shape
-        # Whether a pod, a service or a kubelet responds.
+        # whether a pod, a service or a kubelet responds
         self.forwarded = (
             bool(subresource) and subresource in _FORWARDED.get(resource, ()) and not group and not rewinds
         )

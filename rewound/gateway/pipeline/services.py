@@ -1,6 +1,6 @@
-"""What the pipeline calls: one value, which the composition fills, and what it expects of the parts above it.
+"""`PipelineServices`: everything that the pipeline calls, as one value that `server` builds.
 
-The pipeline is below handlers, metrics and aggregation, so it knows these by the Protocols here.
+Handlers, metrics and aggregation are in higher layers than the pipeline, which therefore has Protocols for them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
-# What a routed request waits for, so that it is served with all that other processes or nodes have shown to clients:
-# objects, rights, kinds. None: nothing.
+# Returns what a request has to wait for, so that it sees the objects, access rules and kinds that clients may have seen
+# from other processes or nodes; None if nothing.
 CatchUp = Callable[[RequestContext], Awaitable[None] | None]
 
 
@@ -37,7 +37,7 @@ class Resources(Protocol):
     def __call__(self, context: RequestContext) -> Awaitable[Response]: ...
 
     def check(self, context: RequestContext) -> None:
-        """Raise if resource or method are not served."""
+        """Raise if the resource or the method is not served."""
 
     def creates_review(self, route: Route) -> bool: ...
 
@@ -45,7 +45,7 @@ class Resources(Protocol):
 
 
 class Paths(Protocol):
-    """Serves paths that are no resources."""
+    """Serves non-resource paths."""
 
     def __call__(self, context: RequestContext) -> Awaitable[Response]: ...
 
@@ -60,7 +60,7 @@ class Paths(Protocol):
 
 class Authentications(Protocol):
     failures: int  # requests without credentials
-    refused: int  # with others than accepted ones
+    refused: int  # with credentials that were not accepted
 
     def succeed(self, user: str) -> None: ...
 
@@ -75,13 +75,13 @@ class RequestCounts(Protocol):
     def find(self, request: Request, route: Route, status: int) -> Series: ...
 
     def while_forwarded(self, request: Request, route: Route, forwarding: Forwarding) -> Forwarding:
-        """The forwarding of a request, which counts while it runs."""
+        """Wrap the forwarding of a request, so that the request counts as long as it runs."""
 
     def count_other(self, status: int) -> None:
-        """Count a request that is in no series."""
+        """Count a request that has no series."""
 
     def measure(self, context: RequestContext, response: Response, series: Any, seconds: float) -> None:
-        """Add what is known only when the response has ended, or what webhooks took of the time."""
+        """Arrange for what is known at the end of the response, and subtract the time of webhooks."""
 
 
 class Metrics(Protocol):
@@ -98,13 +98,13 @@ class Metrics(Protocol):
 class SlowRequests(Protocol):
     @property
     def logged(self) -> float:
-        """Seconds; longer requests are reported."""
+        """Requests that take more seconds are logged."""
 
     def completed(self, request: Request, seconds: float) -> None: ...
 
 
 class InjectedRequest(Protocol):
-    """A request with faults, of `testing.faults`."""
+    """A request with the faults that rules inject (`testing.faults`)."""
 
     delay_seconds: float
 
@@ -136,7 +136,7 @@ class PipelineServices:
     protobuf: ProtobufEncoder
     memory: MemoryBudget
     rules: Rules = DOCUMENTED
-    catch_up: CatchUp | None = None  # None where no other process can know more than this one
+    catch_up: CatchUp | None = None  # None if this process alone serves the journal
     faults: FaultHook = field(default_factory=FaultHook)
     bearer_prefix: bytes = field(init=False)
     watches_items: bool = field(init=False)  # whether a GET of one object may be a watch
