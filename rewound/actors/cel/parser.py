@@ -310,12 +310,11 @@ class _Parser:
     def _map(self) -> Node:
         offset = self._next().offset
         entries: list[tuple[Node, Node]] = []
-        ids: list[int] = []
         height = 0
         while self.kind != "}" and not (self.kind == "," and not entries):
             key = self._inner()
             height = max(height, self.height + 1)
-            ids.append(self.build.id_at(self._expect(":").offset))
+            self._expect(":")
             entries.append((key, self._inner()))
             height = max(height, self.height + 1)
             if self.kind != ",":
@@ -326,7 +325,7 @@ class _Parser:
                 self._next()
         self._expect("}")
         self.height = height
-        return MapLiteral(self.build.id_at(offset), tuple(entries), tuple(ids))
+        return MapLiteral(self.build.id_at(offset), tuple(entries))
 
     def _literal(self) -> Constant:
         sign, token = "", self._next()

@@ -139,7 +139,6 @@ class ListLiteral(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class MapLiteral(Node):
     entries: tuple[tuple[Node, Node], ...]
-    entry_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

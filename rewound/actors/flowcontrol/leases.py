@@ -282,11 +282,6 @@ class Allocator:
         return [(number, worker.order()) for number, worker in self._workers.items() if worker.changes]
 
     @property
-    def unheard(self) -> frozenset[int]:
-        """The workers that have to report before anything is granted."""
-        return frozenset(self._unheard)
-
-    @property
     def short(self) -> bool:
         """Whether a worker wants units that another has."""
         return not self._unheard and any(map(self._is_short, self._limits))

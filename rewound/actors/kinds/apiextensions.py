@@ -79,7 +79,6 @@ from rewound.actors.runtime.time_limit import need_thread
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"
 TERMINATING: Final = "Terminating"
-NON_STRUCTURAL: Final = "NonStructuralSchema"
 
 
 def find_condition(definition: Object, type_: str) -> Object | None:

@@ -140,10 +140,6 @@ class ObjectTurns:
         self._waiting = 0
         self._tickets = 0
 
-    @property
-    def is_idle(self) -> bool:
-        return not (self._lines or self._closed or self._waiting)
-
     def must_wait(self, write: Write) -> bool:
         """Whether a write has to wait for its turn before it is decided at all."""
         if not self._closed or write.command.context.caller is None:

@@ -35,7 +35,6 @@ class VolumeKeys:
         self.provisioner = names.key("storage-provisioner", "volume")
         self.beta_provisioner = names.key("storage-provisioner", "volume.beta")
         self.beta_class = names.key("storage-class", "volume.beta")
-        self.no_provisioner = names.key("no-provisioner")  # of a class whose volumes are created manually
 
 
 def annotations_of(stored: Object) -> dict[str, str]:

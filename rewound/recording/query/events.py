@@ -77,11 +77,6 @@ class Selection:
         """The namespace of all selected objects, if it is given without wildcards."""
         return None if self.namespace is None or _WILD & {*self.namespace} else self.namespace
 
-    @property
-    def selects_names(self) -> bool:
-        """Whether namespace or name is given."""
-        return self.namespace is not None or self.name is not None
-
     def matches_names(self, namespace: str, name: str) -> bool:
         """Whether namespace and name match."""
         return (self.namespace is None or fnmatchcase(namespace, self.namespace)) and (

@@ -139,7 +139,9 @@ class Interrupted:
 
     def check(self) -> None:
         actor, store = self.actor, self.store
-        assert not actor._waiting and not actor._pending and actor._waiting.turns.is_idle
+        turns = actor._waiting.turns
+        assert not actor._waiting and not actor._pending
+        assert not turns._lines and not turns._closed and not turns._waiting
         assert store.calls.statistics().running == 0
         assert store.directory.large_work.statistics().waiting == 0
         assert not store.directory.large_work._running and not store.directory.large_work._commands

@@ -398,4 +398,5 @@ async def test_nothing_remains_of_writers_that_end_in_any_way(seed: int, autojum
         written = set(await data(store))
         assert succeeded and succeeded <= written
         assert refused and not refused & written
-        assert not actor._waiting and actor._waiting.turns.is_idle
+        turns = actor._waiting.turns
+        assert not actor._waiting and not turns._lines and not turns._waiting

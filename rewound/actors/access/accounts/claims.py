@@ -214,8 +214,3 @@ class AccountOptions:
 
 def default_issuer(names: Names) -> str:
     return f"https://{names.api_service}.default.svc.{names.service_domain}"
-
-
-def default_options(names: Names) -> AccountOptions:
-    issuer = default_issuer(names)
-    return AccountOptions((issuer,), (issuer,))

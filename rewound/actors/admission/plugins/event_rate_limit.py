@@ -22,7 +22,8 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
 EVENTS: Final = Resource("", "events")
-SERVER, NAMESPACE, USER, SOURCE_AND_OBJECT = TYPES = ("Server", "Namespace", "User", "SourceAndObject")
+SERVER = "Server"
+TYPES = (SERVER, "Namespace", "User", "SourceAndObject")
 CACHE_SIZE: Final = 4096
 _SOURCE: Final = ("component", "host")
 _OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion")

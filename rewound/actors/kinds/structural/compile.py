@@ -13,9 +13,7 @@ something is wrong. A floating-point number without a fraction is stored without
 that was created with 1.0 has 1 when it is read.
 
 An object is pruned and defaulted when it is written, so that it needs neither when it is read, unless the schema has
-changed since. Only a Definition whose objects may have been stored under another schema has a `Conversion`
-(`Compiled.conversion`), which calls `prune_and_default`, so that reads of all others cost nothing. `is_canonical`
-says whether a stored object needs the conversion.
+changed since: `prune_and_default` is for those.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ import orjson
 from rewound.actors.errors import Cause, DefaultsTooLarge, Invalid
 from rewound.actors.golang.json import DEEPEST, unescaped
 from rewound.actors.golang.quoting import cut, quoted, quoted_start
-from rewound.actors.kinds.declaration.definition import Conversion, CustomKind
+from rewound.actors.kinds.declaration.definition import CustomKind
 from rewound.actors.kinds.declaration.lazy_property import lazy_property
 from rewound.actors.kinds.declaration.meta import METADATA, OBJECT_META
 from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
@@ -464,15 +462,6 @@ class Compiled:
         status = self.root.properties.get("status")
         return None if status is None else create_default(status)
 
-    @lazy_property
-    def conversion(self) -> Conversion:
-        """For a Definition whose objects were stored under another schema, or in another version of it."""
-        return Conversion(to_storage=_unchanged, from_storage=self.prune_and_default)
-
-    def is_canonical(self, stored: Object) -> bool:
-        """Whether a stored object is the same under this schema."""
-        return self.prune_and_default(stored) == stored
-
     def canonicalize(self, new: Object) -> None:
         """Bring a valid object into its stored form: 1.0 becomes 1, as Go writes it."""
         if self._numbers is not None:
@@ -525,7 +514,3 @@ class Compiled:
 
 def compile_schema(openapi_v3_schema: Object, *, api_version: str, kind: str, names: Names) -> Compiled:
     return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names)
-
-
-def _unchanged(stored: Object) -> Object:
-    return stored

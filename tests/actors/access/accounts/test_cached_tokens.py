@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from rewound.actors.access.accounts import tokens as authenticate
-from rewound.actors.access.accounts.claims import Reference, default_options
+from rewound.actors.access.accounts.claims import AccountOptions, Reference, default_issuer
 from rewound.actors.access.accounts.keys import AccountKeys, KeyFiles
 from rewound.actors.access.accounts.tokens import AccountTokens, References, TokenIssuer
 from rewound.actors.access.authentication import authenticate as authentication
@@ -28,7 +28,8 @@ class Issuing:
         self.cluster = cluster
         self.keys = AccountKeys(KeyFiles(folder / "sa.key"))
         self.keys.load()
-        options = default_options(CLUSTER)
+        issuer = default_issuer(CLUSTER)
+        options = AccountOptions((issuer,), (issuer,))
         self.tokens = AccountTokens(
             CLUSTER, cluster.journal, cluster.feed, cluster.clock, self.keys, options, max_cached
         )

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.actors.access.accounts.claims import Reference, default_options
+from rewound.actors.access.accounts.claims import AccountOptions, Reference, default_issuer
 from rewound.actors.access.accounts.tokens import AccountTokens, TokenIssuer
 from rewound.actors.access.authentication import authenticate as authentication
 from rewound.actors.access.authentication.authenticate import Authenticated
@@ -25,7 +25,8 @@ class History:
         self.accounts, self.cluster = accounts, accounts.cluster
         self.random = random.Random(seed)
         self.headers: list[bytes] = []  # as connections keep them
-        self.issuer = TokenIssuer(CLUSTER, accounts.keys, default_options(CLUSTER))
+        issuer = default_issuer(CLUSTER)
+        self.issuer = TokenIssuer(CLUSTER, accounts.keys, AccountOptions((issuer,), (issuer,)))
         self.outcomes: list[bool] = []
 
     async def step(self) -> None:
