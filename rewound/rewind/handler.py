@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, NoSuchResource, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Create, Object, Replace, Written
@@ -366,7 +365,7 @@ class PastWrites:
         assert isinstance(outcome, Written)
         context.warnings.extend(outcome.warnings)
         body = outcome.body
-        if converts(definition):
+        if definition.converts_by_webhook:
             body = await self._encoders.converted.one(definition, body)
         document = await encode_document(encoder, body)
         return await render.respond(context, document, 201 if outcome.created else 200)
@@ -375,7 +374,7 @@ class PastWrites:
         """Convert a stored object of a custom kind to the version of the request: it may be stored in any version."""
         if definition.storage.versions is None:
             return body
-        if converts(definition):
+        if definition.converts_by_webhook:
             return await self._encoders.converted.one(definition, body)
         return object_encoder(definition).converted(body)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve
@@ -74,7 +73,7 @@ class PastReads:
             if subresource is None or subresource.not_found_resource is None:
                 raise
             raise NotFound(subresource.not_found_resource, route.name) from None
-        if converts(definition):
+        if definition.converts_by_webhook:
             body = await self._encoders.converted.one(definition, body)
         encoder = self._encoders.of(context, definition.definition_at(route.subresource), at)
         if len(body) > encoder.in_thread:

@@ -19,7 +19,10 @@ BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 QUICK: Final = BOUNDS[0]
 MAX_SERIES: Final = 1000
 OTHER: Final = "other"
+HIGHEST_CODE: Final = 600  # in metrics; higher ones count as this one
 ADMIT, VALIDATE = "admit", "validate"
+# Why a write was refused because of a webhook.
+CALLING, INTERNAL, NO_ERROR = "calling_webhook_error", "apiserver_internal_error", "no_error"
 
 Labels = tuple[str, ...]
 
@@ -124,9 +127,10 @@ class Timings:
 
 
 class WebhookTimings:
-    """Calls of webhooks, of both kinds of configurations."""
+    """Calls of webhooks, and writes that they refused, of both kinds of configurations."""
 
     def __init__(self) -> None:
+        self._rejections: dict[Labels, float] = {}
         self._durations: dict[Labels, Histogram] = {}
         self._requests: dict[Labels, float] = {}
         self._ignored: dict[Labels, float] = {}
@@ -147,6 +151,17 @@ class WebhookTimings:
     def ignored(self, type_: str, name: str) -> None:
         """A webhook failed, and the write continued."""
         _count(self._ignored, (name, type_), (OTHER, type_))
+
+    def refused(self, type_: str, name: str, operation: str, error_type: str, code: int) -> None:
+        """A write is refused because of a webhook."""
+        labels: Labels = (error_type, name, operation, str(min(code, HIGHEST_CODE)), type_)
+        if labels not in self._rejections and len(self._rejections) >= MAX_SERIES:
+            labels = error_type, OTHER, operation, "0", type_
+        self._rejections[labels] = self._rejections.get(labels, 0) + 1
+
+    def rejections(self) -> Mapping[Labels, float]:
+        """Refused writes by error type, name, operation, code and type."""
+        return dict(self._rejections)
 
     def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
         return {labels: (one.seconds, one.counts()) for labels, one in self._durations.items()}

@@ -21,12 +21,6 @@ from rewound.actors.store.document import api_version_of, decode, version_of, wi
 CACHED_BYTES: Final = 8 << 20
 
 
-def converts(definition: Definition) -> bool:
-    """Whether a webhook may have to convert objects before clients can read them."""
-    versions = definition.storage.versions
-    return versions is not None and versions.webhook is not None
-
-
 class ConvertedObjects:
     def __init__(self, converter: Converter) -> None:
         self._converter = converter

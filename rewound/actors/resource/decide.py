@@ -314,8 +314,7 @@ class Attempt:
         decision = decide_create(definition, current, prepared)
         # The name must stay free, should the attempt wait again.
         self._key = command.namespace, prepared["metadata"]["name"]
-        warnings = (*self._warnings, *definition.strategy.warnings(prepared, None))
-        return Decided(decision, None, verb, True, warnings)
+        return Decided(decision, None, verb, True, self._warned_of(definition, prepared, None))
 
     async def _replace(self, command: Replace) -> Decided:
         definition, sent = self._definition, command.object["metadata"]
@@ -409,8 +408,7 @@ class Attempt:
         reviewed = await self._prepare_and_validate(new, prepare)
         assert self._to_store is not None
         decision = decide_replace(definition, current, self._to_store)
-        warnings = (*self._warnings, *viewed.strategy.warnings(reviewed, current.object))
-        return Decided(decision, current, verb, False, warnings)
+        return Decided(decision, current, verb, False, self._warned_of(viewed, reviewed, current.object))
 
     async def _submit(self, command: Submit) -> Decided:
         """Admission has reviewed the sent object before."""
@@ -459,6 +457,11 @@ class Attempt:
             metadata["managedFields"] = entries
         elif "managedFields" in metadata:
             del metadata["managedFields"]
+
+    def _warned_of(self, definition: Definition, new: Object, old: Object | None) -> tuple[str, ...]:
+        """The warnings so far, and those of the kind."""
+        warnings = definition.strategy.warnings
+        return self._warnings if warnings is None else (*self._warnings, *warnings(new, old))
 
     async def _mutate(
         self, operation: str, subresource: str, name: str, new: Object, old: Object | None
@@ -646,7 +649,8 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.context.uid
     metadata["creationTimestamp"] = seconds_text(command.context.time)
-    definition.strategy.prepare_for_create(new)
+    if definition.strategy.prepare_for_create is not None:
+        definition.strategy.prepare_for_create(new)
     if errors := _validate_new(definition, new):
         raise _invalid(definition, metadata.get("name", ""), errors)
     return new
@@ -684,7 +688,8 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
         raise AlreadyExists(
             definition.resource, metadata["name"], generated=generated, terminating=terminating
         )
-    definition.strategy.canonicalize(prepared)
+    if definition.strategy.canonicalize is not None:
+        definition.strategy.canonicalize(prepared)
     return Store(prepared)
 
 
@@ -796,11 +801,13 @@ def _prepare_and_validate_update(
     errors: FieldErrors, definition: Definition, new: Object, old: Object, subresource: Subresource | None
 ) -> None:
     if subresource is not None:
-        subresource.prepare(new, old)
+        if subresource.prepare is not None:
+            subresource.prepare(new, old)
         validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
         subresource.validate(errors, new, old)
     else:
-        definition.strategy.prepare_for_update(new, old)
+        if definition.strategy.prepare_for_update is not None:
+            definition.strategy.prepare_for_update(new, old)
         validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
         definition.strategy.validate_update(errors, new, old)
 
@@ -830,7 +837,8 @@ def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: 
 
 def decide_replace(definition: Definition, current: Current, prepared: Object) -> Decision:
     old = current.object
-    definition.strategy.canonicalize(prepared)
+    if definition.strategy.canonicalize is not None:
+        definition.strategy.canonicalize(prepared)
     terminating = "deletionTimestamp" in old["metadata"]
     if terminating and not definition.has_finalizers(prepared) and not grace_seconds(old["metadata"]):
         return Remove(returned=prepared)

@@ -103,7 +103,8 @@ def _with_deletion_timestamp(
         metadata["finalizers"] = finalizers
     if metadata.get("generation"):
         metadata["generation"] += 1
-    definition.deletion.mark_deleted(deleted)
+    if definition.deletion.mark_deleted is not None:
+        definition.deletion.mark_deleted(deleted)
     return deleted
 
 

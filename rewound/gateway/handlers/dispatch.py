@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 from rewound.actors.access.reviews import Reviews
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
@@ -163,7 +162,7 @@ class Dispatch:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
-        if converts(definition):
+        if definition.converts_by_webhook:
             body = await self._encoders.converted.one(definition, body)
         if view is not definition:
             body = checked_view(definition, route.subresource, body)
@@ -269,7 +268,7 @@ class Dispatch:
         if outcome.warnings:
             context.warnings.extend(outcome.warnings)
         body, status = outcome.body, 201 if outcome.created else 200
-        if converts(definition):
+        if definition.converts_by_webhook:
             body = await self._encoders.converted.one(definition, body)
         return await render.respond(context, await encode_document(encoder, body), status)
 

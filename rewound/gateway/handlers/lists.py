@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import trio
 
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, TimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
@@ -113,7 +112,7 @@ class ListHandler:
             self._reads.check_reached(options)
             raise
         encoder = self.encoders.of(context, definition, at)
-        if converts(definition):
+        if definition.converts_by_webhook:
             return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):
             return await self._respond_counted(context, encoder, found)
@@ -183,7 +182,7 @@ class ListHandler:
     ) -> Response:
         """The response with a list that has been read. Raises TooManyRequests."""
         encoder = self.encoders.of(context, definition)
-        if converts(definition):
+        if definition.converts_by_webhook:
             listing = replace(listing, bodies=await self._show(context, definition, listing.bodies))
         return await self._respond_counted(context, encoder, listing)
 

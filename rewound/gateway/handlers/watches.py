@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from rewound.actors.conversion.reads import ConvertedObjects, RecentConversions, converts
+from rewound.actors.conversion.reads import ConvertedObjects, RecentConversions
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.catalog import Catalog
@@ -212,13 +212,17 @@ class WatchConversion:
     @property
     def needed(self) -> bool:
         definition = self._encoder.definition
-        return converts(definition) or not definition.is_loaded
+        return definition.converts_by_webhook or not definition.is_loaded
 
     async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
         definition = self._encoder.definition
         if not definition.is_loaded:
             await trio.to_thread.run_sync(definition.load)
-        return await self._conversions.all(definition, bodies) if converts(definition) else list(bodies)
+        return (
+            await self._conversions.all(definition, bodies)
+            if definition.converts_by_webhook
+            else list(bodies)
+        )
 
 
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:

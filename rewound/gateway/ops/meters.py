@@ -83,7 +83,7 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
         if isinstance(plugin, PodSecurity):
             meter_pod_security(metrics, plugin.evaluations)
         elif isinstance(plugin, ValidatingAdmissionWebhook):  # it counts both kinds
-            meter_webhooks(metrics, plugin.rejections.counts, plugin.timings)
+            meter_webhooks(metrics, plugin.timings)
 
 
 def meter_workers(metrics: Metrics, members: Members) -> None:
@@ -524,13 +524,11 @@ def meter_conversions(metrics: Metrics, timings: ConversionTimings) -> None:
     )
 
 
-def meter_webhooks(
-    metrics: Metrics, read: Callable[[], Mapping[tuple[str, ...], float]], timings: WebhookTimings
-) -> None:
+def meter_webhooks(metrics: Metrics, timings: WebhookTimings) -> None:
     metrics.counter(
         "apiserver_admission_webhook_rejection_count",
         "Writes that admission webhooks refused, or refused because a webhook failed.",
-        read,
+        timings.rejections,
         *("error_type", "name", "operation", "rejection_code", "type"),
     )
     metrics.counter(

@@ -220,7 +220,8 @@ def _by_strategy(
             request.subresource,
         )
         prepared = prepare_replace(definition, _current(before), command, prepared, unversioned=True)
-    definition.strategy.canonicalize(prepared)
+    if definition.strategy.canonicalize is not None:
+        definition.strategy.canonicalize(prepared)
     return prepared
 
 

@@ -66,7 +66,8 @@ def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
     created: list[Object] = []
     yield "create", _cost(lambda: created.append(create(definition, sent)[0]))
     (stored,) = created
-    yield "warnings", _cost(lambda: definition.strategy.warnings(stored, None))
+    if (warnings := definition.strategy.warnings) is not None:
+        yield "warnings", _cost(lambda: warnings(stored, None))
     yield "row", _cost(lambda: [column.cell(stored, 10**15) for column in definition.table.columns])
     again = counted(sent)
     yield "update", _cost(lambda: replace(definition, again, stored))

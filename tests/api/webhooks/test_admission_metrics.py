@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.admission.timings import BOUNDS, MAX_SERIES, Histogram, Timings, WebhookTimings
-from rewound.actors.admission.webhooks.rejections import NO_ERROR, Rejections
+from rewound.actors.admission.timings import BOUNDS, MAX_SERIES, NO_ERROR, Histogram, Timings, WebhookTimings
 from tests.api.webhooks.hooking import DENY, hooking
 from tests.gateway.api import Api
 from tests.gateway.outgoing.https_peer import Reply
@@ -129,14 +128,14 @@ def test_timings_of_a_thread_are_read_with_the_others() -> None:
 
 
 def test_number_of_series_is_bounded() -> None:
-    timings, rejections = WebhookTimings(), Rejections()
+    timings = WebhookTimings()
     for number in range(2 * MAX_SERIES):
         timings.called("admit", f"h{number}", "CREATE", 200, rejected=False, seconds=0.0)
         timings.ignored("admit", f"h{number}")
-        rejections.count("admit", f"h{number}", "CREATE", NO_ERROR, 1000)
-    for counts in (timings.requests(), timings.failed_open(), rejections.counts()):
+        timings.refused("admit", f"h{number}", "CREATE", NO_ERROR, 1000)
+    for counts in (timings.requests(), timings.failed_open(), timings.rejections()):
         assert len(counts) == MAX_SERIES + 1 and sum(counts.values()) == 2 * MAX_SERIES
     durations = timings.durations()
     assert len(durations) == MAX_SERIES + 1
     assert durations["other", "admit", "CREATE", "false"][1][0] == MAX_SERIES
-    assert {code for _, _, _, code, _ in rejections.counts()} == {"600", "0"}
+    assert {code for _, _, _, code, _ in timings.rejections()} == {"600", "0"}

@@ -15,10 +15,10 @@ from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import stored_policy
 from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.admission.timings import CALLING, INTERNAL
 from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.hook import hooks_of
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
-from rewound.actors.admission.webhooks.rejections import CALLING, INTERNAL
 from rewound.actors.errors import BadRequest, WebhookFailed
 from rewound.actors.names import CLUSTER
 from rewound.gateway.settings.settings import AuditSettings
@@ -421,7 +421,7 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
         wrong = replace(hook, review_version="v1", url="https://127.0.0.1:70000/")
         with pytest.raises(WebhookFailed, match="the URL cannot be used"):
             await mutating._caller.ask(match._replace(hook=wrong), request, 0)
-        counts = mutating.rejections.counts()
+        counts = mutating.timings.rejections()
         assert counts[INTERNAL, "a.example.com", CREATE, "0", "admit"] == 1
         assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 2
 

@@ -11,15 +11,13 @@ import trio
 
 from rewound.actors.access.remote.calls import WebhookError
 from rewound.actors.admission.request import AdmissionRequest
-from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.timings import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, WebhookTimings
 from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.documents import in_version, new_document, old_document
 from rewound.actors.admission.webhooks.hook import Hook
-from rewound.actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from rewound.actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
 from rewound.actors.conversion.converter import Converter
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from rewound.actors.kinds.validation import qualified_name
 from rewound.actors.messages import Object
@@ -73,7 +71,6 @@ class WebhookCaller:
         self,
         names: Names,
         clients: WebhookClients,
-        rejections: Rejections,
         timings: WebhookTimings,
         type_: str,
         converter: Converter,
@@ -81,7 +78,6 @@ class WebhookCaller:
         self._converter = converter
         self._reviews = Reviews(names)
         self._clients = clients
-        self._rejections = rejections
         self._timings = timings
         self._type = type_  # in metrics: admit or validating
         self._mutating = type_ == "admit"
@@ -133,7 +129,7 @@ class WebhookCaller:
         self, hook: Hook, request: AdmissionRequest, error_type: str, code: int, began: float
     ) -> None:
         """Record that a write is refused because of a webhook."""
-        self._rejections.count(self._type, hook.name, request.operation, error_type, code)
+        self._timings.refused(self._type, hook.name, request.operation, error_type, code)
         self._record(hook, request, code, began, rejected=True)
 
     def _record(
@@ -160,7 +156,7 @@ class WebhookCaller:
             raise CallFailed(hook, "could not create admission objects: no known review version", BAD_REQUEST)
         version = await _version(request.written) if request.written else ""
         shown = request
-        if converts(match.definition):
+        if match.definition.converts_by_webhook:
             # Before the call: the time of conversions is not that of the webhook.
             try:
                 shown = await in_version(request, match.definition, self._converter.convert_one)

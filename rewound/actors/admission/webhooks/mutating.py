@@ -17,16 +17,14 @@ import trio
 
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
-from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.timings import INTERNAL, WebhookTimings
 from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match, selects_object
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
 from rewound.actors.admission.webhooks.matching import Configurations
-from rewound.actors.admission.webhooks.rejections import INTERNAL, Rejections
 from rewound.actors.admission.webhooks.review import JSON_PATCH
 from rewound.actors.conversion.converter import Converter
-from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import ConversionFailed, RequestError, WebhookFailed
 from rewound.actors.golang.json import dumps
 from rewound.actors.messages import Object
@@ -50,7 +48,6 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         names: Names,
         configurations: Configurations,
         clients: WebhookClients,
-        rejections: Rejections,
         timings: WebhookTimings,
         converter: Converter,
     ) -> None:
@@ -60,8 +57,8 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         self._clients = clients
         # One: more threads would only take turns with the interpreter lock.
         self._thread = trio.CapacityLimiter(1)
-        self.rejections = rejections
-        self._caller = WebhookCaller(names, clients, rejections, timings, "admit", converter)
+        self.timings = timings
+        self._caller = WebhookCaller(names, clients, timings, "admit", converter)
         self._mutation_key = f"{names.group('mutation.webhook.admission')}/round_%d_index_%d"
         self._patch_key = f"{names.group('patch.webhook.admission')}/round_%d_index_%d"
 
@@ -164,7 +161,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         else:
             patched = apply()
         versions = match.definition.storage.versions
-        if versions is None or not converts(match.definition):
+        if versions is None or not match.definition.converts_by_webhook:
             return patched
         if request.viewed_in(match.definition) is not match.definition:
             return patched

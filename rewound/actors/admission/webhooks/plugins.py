@@ -10,7 +10,6 @@ from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
 from rewound.actors.admission.webhooks.matching import Configurations
 from rewound.actors.admission.webhooks.mutating import MutatingAdmissionWebhook
-from rewound.actors.admission.webhooks.rejections import Rejections
 from rewound.actors.admission.webhooks.services import Services
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import Converter
@@ -21,7 +20,7 @@ def webhook_plugins(
     context: PluginContext,
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     names, registry, calls = context.names, context.registry, context.calls
-    services, rejections, timings = Services(context.journal), Rejections(), WebhookTimings()
+    services, timings = Services(context.journal), WebhookTimings()
     converter = context.converter or Converter(names, WebhookClients(services, WebhookCredentials(), calls))
 
     def equivalents(definition: Definition) -> Sequence[Definition]:
@@ -37,9 +36,9 @@ def webhook_plugins(
 
     return (
         MutatingAdmissionWebhook(
-            names, *configured(MutatingAdmissionWebhook.name, "mutating"), rejections, timings, converter
+            names, *configured(MutatingAdmissionWebhook.name, "mutating"), timings, converter
         ),
         ValidatingAdmissionWebhook(
-            names, *configured(ValidatingAdmissionWebhook.name, "validating"), rejections, timings, converter
+            names, *configured(ValidatingAdmissionWebhook.name, "validating"), timings, converter
         ),
     )

@@ -14,7 +14,6 @@ from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.matching import Configurations
-from rewound.actors.admission.webhooks.rejections import Rejections
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import RequestError
 from rewound.actors.names import Names
@@ -33,16 +32,14 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         names: Names,
         configurations: Configurations,
         clients: WebhookClients,
-        rejections: Rejections,
         timings: WebhookTimings,
         converter: Converter,
     ) -> None:
         self._configurations = configurations
         configurations.set_plugin(self)
         self._clients = clients
-        self.rejections = rejections
         self.timings = timings
-        self._caller = WebhookCaller(names, clients, rejections, timings, "validating", converter)
+        self._caller = WebhookCaller(names, clients, timings, "validating", converter)
 
     async def run(self) -> None:
         await self._clients.run()

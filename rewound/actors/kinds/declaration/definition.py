@@ -42,16 +42,8 @@ PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
 ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)
 
 
-def no_preparation(_: Object, *__: Object) -> None:
-    """Change nothing: for kinds that need no preparation."""
-
-
 def no_validation(_: FieldErrors, *__: Object) -> None:
     """Add no errors: for kinds without rules of their own."""
-
-
-def no_warnings(_: Object, __: Object | None) -> list[str]:
-    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +53,13 @@ class Strategy:
     validates_metadata: bool = False  # validate_create checks metadata too, in its own order
     # Paths that a write resets, so that no manager owns them. None: the status, if it is a subresource.
     reset_fields: tuple[str, ...] | None = None
-    prepare_for_create: Callable[[Object], None] = no_preparation
-    prepare_for_update: PrepareForUpdate = no_preparation
+    # None: the kind has no such step.
+    prepare_for_create: Callable[[Object], None] | None = None
+    prepare_for_update: PrepareForUpdate | None = None
     validate_create: Callable[[FieldErrors, Object], None] = no_validation
     validate_update: ValidateUpdate = no_validation  # includes the metadata checks that the kind itself makes
-    canonicalize: Callable[[Object], None] = no_preparation  # brings a valid object into its stored form
-    warnings: Callable[[Object, Object | None], list[str]] = no_warnings  # (new, old); no old on create
+    canonicalize: Callable[[Object], None] | None = None  # brings a valid object into its stored form
+    warnings: Callable[[Object, Object | None], list[str]] | None = None  # (new, old); no old on create
 
 
 Upgrade = Callable[[Object], Object]
@@ -179,7 +172,7 @@ class Subresource:
     kind: str = ""
     group: str = ""
     version: str = ""
-    prepare: PrepareForUpdate = no_preparation
+    prepare: PrepareForUpdate | None = None
     validate: ValidateUpdate = no_validation
     view: Definition | None = None
     check_read: Callable[[Object], None] | None = None  # raises the error of a get if there is no view
@@ -242,7 +235,7 @@ class Deletion:
     only_known_finalizers: bool = True  # unqualified finalizer names must be ones that the API knows
     # (object, requested seconds) -> seconds until a deleted object is removed; None: it is removed at once.
     grace_period: Callable[[Object, int | None], int] | None = None
-    mark_deleted: Callable[[Object], None] = no_preparation  # further changes to an object marked as deleted
+    mark_deleted: Callable[[Object], None] | None = None  # further changes to an object marked as deleted
     only_marked_first: bool = False  # the first delete removes nothing, even without finalizers
     has_own_finalizers: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
 
@@ -353,6 +346,12 @@ class Definition:
     @cached_property
     def list_kind(self) -> str:
         return self.names.list_kind or f"{self.kind}List"
+
+    @cached_property
+    def converts_by_webhook(self) -> bool:
+        """Whether a webhook may have to convert objects before clients can read them."""
+        versions = self.storage.versions
+        return versions is not None and versions.webhook is not None
 
     @cached_property
     def is_view(self) -> bool:
