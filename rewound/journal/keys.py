@@ -3,13 +3,13 @@
     events     offset:8                              2024        -> 00000000000007e8
     state      type:2 namespace 00 name              1, "a", "x" -> 0001 61 00 78
     by_type    type:2 offset:8
-    by_object  type:2 namespace 00 name 00 offset:8  (names hold no zero byte: the last 9 bytes are always the
+    by_object  type:2 namespace 00 name 00 offset:8  (names contain no zero byte: the last 9 bytes are always the
                                                       separator and the offset)
     counts     type:2                                all live objects of a type
                type:2 namespace 00                   those of one namespace ("" = cluster-scoped)
 
 The separator sorts before every letter a name may have, so a scan of a type runs in byte order of namespace,
-then name: the order of lists. Escaping was rejected: the API accepts no name that needs it.
+then name: the order of lists. Rejected: escaping, because the API accepts no name that needs it.
 """
 
 from __future__ import annotations

@@ -221,10 +221,8 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     found: list[Event] = []
     add, crc, to_offset = found.append, crc32, int.from_bytes
     unpack, unpack_lead, last_byte, escape = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE, escaped
-    higher, check_of_higher = (
-        -1,
-        0,
-    )  # all bytes of the offset but the last, and the checksum of a key that starts with them
+    # All bytes of the offset but the last, and the checksum of a key that starts with them.
+    higher, check_of_higher = -1, 0
     for key, value in pairs:
         offset = to_offset(key, "big")
         if offset > end:

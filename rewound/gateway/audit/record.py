@@ -116,9 +116,8 @@ class AuditRecord(Exchange):
     attributes_: Attributes
     decided: Decision | None
     treatment: RequestPolicy
-    first_annotations: OptionalAttribute[dict[str, str] | None] = OptionalAttribute(
-        None
-    )  # annotations of authentication
+    # Annotations of authentication.
+    first_annotations: OptionalAttribute[dict[str, str] | None] = OptionalAttribute(None)
     message = OptionalAttribute("")  # message of the responseStatus, if the response has none
     is_long = OptionalAttribute(False)  # from its last event on, it has bodies that take long to format
     request_body: OptionalAttribute[bytes | None] = OptionalAttribute(None)

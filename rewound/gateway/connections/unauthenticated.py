@@ -253,9 +253,7 @@ class UnauthenticatedWork:
             elif account is not None:
                 self._give_turns(account, now)
                 await checkpoint()
-                await (
-                    checkpoint()
-                )  # tasks that run after one checkpoint have no order: now it has had its turn
+                await checkpoint()  # two checkpoints, because tasks woken by one run in any order
             else:
                 with trio.move_on_at(self._indebted[0][0] if self._indebted else float("inf")):
                     await self._changed.wait()

@@ -16,7 +16,7 @@ from rewound.gateway.watch.frames import Frame
 from rewound.gateway.watch.framing import Encode
 from rewound.journal.records import Event
 
-# Encoded between two looks at the clock: bytes of objects, and the extra cost of each event in bytes.
+# Encoded between two reads of the clock: bytes of objects, and the extra cost of each event in bytes.
 CLOCK_BYTES, EVENT_BYTES = 8 << 10, 1 << 10
 
 Match = Callable[[bytes], bool]
@@ -86,7 +86,7 @@ class Selection:
 def _all_framed(
     events: Sequence[Event], frame: Encode, first: Encode | None, turn: Turn | None
 ) -> tuple[list[Frame], int | None]:
-    """Like `Selection.framed` if every event is selected: looks at the clock less often."""
+    """Like `Selection.framed` if every event is selected: reads the clock less often."""
     frames: list[Frame] = []
     encode = first or frame
     left = CLOCK_BYTES

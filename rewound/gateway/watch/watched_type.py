@@ -73,7 +73,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Scope = tuple[str | None, str | None]  # namespace and name; None: any
 
-# Selectors tried between two looks at the clock.
+# Selectors tried between two reads of the clock.
 TRIES = 64
 
 
@@ -151,9 +151,8 @@ class WatchedType(Generic[T]):
             before = self.changes.facts_before(event)
         except Exception:
             logger.exception("the event before %d could not be read", event.offset)
-            affected.update(
-                dict.fromkeys(selecting)
-            )  # each sweep fails in the same way, and ends its own watches
+            # Each sweep fails in the same way, and ends its own watches.
+            affected.update(dict.fromkeys(selecting))
             return
         for found in selecting.find(facts, before):
             self.counters.tried += len(found)

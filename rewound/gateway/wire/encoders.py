@@ -55,9 +55,8 @@ class ObjectEncoder:
         self.list_type = ListType(
             definition.list_kind, definition.api_version, shows_continue=definition.is_custom
         )
-        self._is_custom = (
-            definition.is_custom
-        )  # then stored objects have an apiVersion, and so do items of lists
+        # Stored objects of custom kinds have an apiVersion, and so do items of their lists.
+        self._is_custom = definition.is_custom
         prefix = type_prefix(definition.kind, definition.api_version)
         self._prefix = kind_prefix(definition.kind) if self._is_custom else prefix
         self._list_head = type_prefix(definition.list_kind, definition.api_version)

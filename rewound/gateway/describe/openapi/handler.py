@@ -164,9 +164,8 @@ class OpenApi:
         async with self._lock:
             state, sections = self._sections()
             if self._index is None or self._index[0] != state:
-                make = cache(
-                    partial(self._make_documents, state[0])
-                )  # types that documents share are encoded once
+                # Types that documents share are encoded once.
+                make = cache(partial(self._make_documents, state[0]))
                 made = {one.name: await self._document(make, one) for one in sections.values()}
                 self._documents.drop_others(sections.values())
                 made |= self._remote.documents

@@ -4,9 +4,10 @@
       restartPolicy: Whether a container that ended is started again.
     RBDVolumeSource, RBDPersistentVolumeSource: An image in Ceph.
 
-Entries of `*Condition` describe fields of all types whose names end so, entries of `*` fields of any type. Texts of the
-type's group take precedence over those of `meta`, which apply to all groups. Defaults and allowed values come from the
-declarations, and are not repeated in the texts. Files are read on first use, because few servers need them in memory.
+Entries of `*Condition` describe fields of all types whose names end like that, entries of `*` fields of any type.
+Texts of the type's group take precedence over those of `meta`, which apply to all groups. Defaults and allowed values
+come from the declarations, and are not repeated in the texts. Files are read on first use, because few servers need
+them in memory.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from rewound.gateway.wire.protobuf.wire_format import MalformedMessage, NotProto
 from rewound.gateway.wire.protobuf.writer import MessageWriter, message_writer
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
-# About a millisecond of conversion, which other requests may wait for.
+# About a millisecond of conversion, which other requests can wait for.
 _THREAD_THRESHOLD = 32 * 1024
 
 CheckType = Callable[[Object], None]

@@ -39,7 +39,7 @@ _SEQUENCE: Final = SequenceStartEvent(None, None, True, flow_style=False)
 _SEQUENCE_END: Final = SequenceEndEvent()
 _PLAIN: Final = (True, True)
 
-# About two milliseconds of writing, which other requests may wait for.
+# About two milliseconds of writing, which other requests can wait for.
 _THREAD_THRESHOLD: Final = 16 * 1024
 
 # Readers turn each of these into a newline, so they must be escaped.
