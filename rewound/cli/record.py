@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.access.flags import Options, Parser, add_connection, duration
+from rewound.cli.access.flags import Options, Parser, add_connection
 from rewound.cli.command import cancel_on_signal, only_error
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.journal.errors import JournalError
 from rewound.recording.progress import Progress as ListingProgress
+from rewound.server.flags.values import duration
 
 if TYPE_CHECKING:
     from rewound.recording.record.authors import Statistics

@@ -11,7 +11,6 @@ pki of the old data folder, too: tokens, certificates and kubeconfig files stay 
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 from collections.abc import Sequence
@@ -19,10 +18,11 @@ from pathlib import Path
 
 from rewound.cli.access.flags import Options, Parser
 from rewound.cli.command import exit_on_sigterm, run_command
+from rewound.cli.journal.flags import moment
 from rewound.client.errors import UsageError
 from rewound.journal.errors import JournalError
 from rewound.recording.progress import Progress
-from rewound.recording.query.moments import Moment, exact, parse_moment, rfc3339
+from rewound.recording.query.moments import Moment, exact, rfc3339
 
 
 def restore(arguments: Sequence[str]) -> int:
@@ -33,7 +33,7 @@ def restore(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--at",
-        type=_moment,
+        type=moment,
         default=Moment(),
         metavar="MOMENT",
         help="an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m); default the newest",
@@ -43,13 +43,6 @@ def restore(arguments: Sequence[str]) -> int:
         lambda: _restore(parser.parse_args(arguments)),
         [(UsageError, 2), ((JournalError, OSError), 1)],
     )
-
-
-def _moment(text: str) -> Moment:
-    try:
-        return parse_moment(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _restore(options: Options) -> int:

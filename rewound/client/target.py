@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from rewound.actors.certificates.names import address_of
 from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
 from rewound.client.credentials import Credential, CredentialSource, KeyPair, basic
 from rewound.client.errors import ConfigError, CredentialError, UsageError
@@ -89,7 +90,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def is_local(server: str) -> bool:
     host = urlsplit(server).hostname or ""
-    address = _address(host)
+    address = address_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
@@ -123,19 +124,19 @@ def _matches(item: str, host: str, port: int) -> bool:
     item = item.strip().lower()
     if item == "*":
         return True
-    address = _address(host)
+    address = address_of(host)
     if "/" in item:
         return address is not None and _is_in(address, item)
     item, wanted = _split_port(item)
     if not item or wanted not in (None, port):
         return False
     if address is not None:
-        return _address(item) == address
+        return address_of(item) == address
     return host == item or host.endswith("." + item.removeprefix("*").removeprefix("."))
 
 
 def _split_port(item: str) -> tuple[str, int | None]:
-    if _address(item) is not None:
+    if address_of(item) is not None:
         return item, None
     host, colon, port = item.rpartition(":")
     if not colon or not port.isdecimal():
@@ -148,13 +149,6 @@ def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str)
         return address in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False  # neither does Go report it
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 def client_context(

@@ -37,7 +37,7 @@ from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid,
 from rewound.actors.runtime.value_count import is_large
 from rewound.actors.store.addressing import invalid_name
 from rewound.actors.store.document import decode
-from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.memory.budget import SMALL, MemoryBudget
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, new_write_context
@@ -88,7 +88,7 @@ class RewindHandler:
         self._rights = HistoryRights(store.access.authorizer)
         self.read_at = reads
         self._writes = PastWrites(store, encoders)
-        self._memory = store.memory
+        self._respond = partial(respond_document, store.memory)
         self._serve: dict[str, Callable[[RequestContext, Target], Awaitable[Response]]] = {
             "history": self._history,
             "blame": self._blame,
@@ -252,13 +252,16 @@ class RewindHandler:
             raise NotFound(target.definition.resource, target.address.name)
         return await self._writes.undelete(context, target.definition, deleted)
 
-    async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
-        """Respond with a document. `size` is that of the contents from which it was made."""
-        body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
-        response = await render.respond(context, body)
-        if len(response.body) > SMALL:
-            self._memory.take(context.request, len(response.body))
-        return response
+
+async def respond_document(
+    memory: MemoryBudget, context: RequestContext, document: Document, size: int
+) -> Response:
+    """Respond with a document. `size` is about that of the document, or of the contents from which it was made."""
+    body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
+    response = await render.respond(context, body)
+    if len(response.body) > SMALL:
+        memory.take(context.request, len(response.body))
+    return response
 
 
 _RIGHTS: Final[dict[str, tuple[str, ...]]] = {

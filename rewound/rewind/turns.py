@@ -7,7 +7,6 @@ loop keeps half of the CPUs; the others wait, and users take turns.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -16,7 +15,7 @@ import trio
 
 from rewound.actors.rewind.long_work import LongWork
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.turns import Turn, next_turn, user_at_work
+from rewound.actors.runtime.turns import Turn, WaitingUsers, next_turn, user_at_work
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
 T = TypeVar("T")
@@ -38,7 +37,7 @@ class ThreadTurns:
 
     def __init__(self, threads: int) -> None:
         self._free = threads
-        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()
+        self._waiting = WaitingUsers()
         self._limiter = trio.CapacityLimiter(threads)
 
     async def run(self, work: Callable[[], Any]) -> Any:
@@ -50,33 +49,17 @@ class ThreadTurns:
         if self._free:
             self._free -= 1
         else:
-            await self._wait(user)
+            await self._waiting.wait(user)
         try:
             yield
         finally:
             self._pass_on()
 
-    async def _wait(self, user: str) -> None:
-        task = trio.lowlevel.current_task()
-        self._waiting.setdefault(user, deque()).append(task)
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            self._waiting[user].remove(task)
-            if not self._waiting[user]:
-                del self._waiting[user]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-
     def _pass_on(self) -> None:
-        """After a piece has ended, start the oldest waiting piece of the next user."""
-        if not self._waiting:
+        if self._waiting:
+            self._waiting.resume_next()
+        else:
             self._free += 1
-            return
-        user, tasks = self._waiting.popitem(last=False)
-        trio.lowlevel.reschedule(tasks.popleft())
-        if tasks:
-            self._waiting[user] = tasks  # behind the other users
 
 
 _thread_turns: Final[trio.lowlevel.RunVar[ThreadTurns]] = trio.lowlevel.RunVar("thread_turns")

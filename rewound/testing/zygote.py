@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -129,6 +130,23 @@ def receive(connection: socket.socket, count: int) -> tuple[bytes, list[int]]:
         for descriptor in descriptors:
             os.close(descriptor)
         raise
+
+
+def watch_line(line: socket.socket, asked: Callable[[], None], closed: Callable[[], NoReturn]) -> None:
+    """Call `asked` for each byte that arrives over a child's line, and `closed` when its other end is closed.
+
+    This runs in a thread, so that it also ends a server whose event loop hangs.
+    """
+
+    def watch() -> None:
+        try:
+            while line.recv(1):
+                asked()
+        except OSError:
+            pass
+        closed()
+
+    threading.Thread(target=watch, daemon=True, name="lifeline").start()
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

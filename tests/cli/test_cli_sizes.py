@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewound.server.flags.adding import parse_size
+from rewound.server.flags.values import parse_size
 from tests.cases import cases
 
 

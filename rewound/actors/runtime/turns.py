@@ -108,19 +108,18 @@ async def in_turns(steps: Steps[T]) -> T:
             turn = Turn()
 
 
-class _LongTurns:
-    """The tasks that wait for a turn, by user. A system task resumes one of them in each pass of the event loop."""
+class WaitingUsers:
+    """Tasks that wait, by user: each resume takes the oldest task of the next user."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()
-        self._runs = False
 
-    async def next(self, user: str) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    async def wait(self, user: str) -> None:
         task = trio.lowlevel.current_task()
         self._waiting.setdefault(user, deque()).append(task)
-        if not self._runs:
-            self._runs = True
-            trio.lowlevel.spawn_system_task(self._run, name="turns of long work")
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._waiting[user].remove(task)
@@ -130,13 +129,30 @@ class _LongTurns:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
+    def resume_next(self) -> None:
+        user, tasks = self._waiting.popitem(last=False)
+        trio.lowlevel.reschedule(tasks.popleft())
+        if tasks:
+            self._waiting[user] = tasks  # behind the other users
+
+
+class _LongTurns:
+    """The tasks that wait for a turn. A system task resumes one of them in each pass of the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting = WaitingUsers()
+        self._runs = False
+
+    async def next(self, user: str) -> None:
+        if not self._runs:
+            self._runs = True
+            trio.lowlevel.spawn_system_task(self._run, name="turns of long work")
+        await self._waiting.wait(user)
+
     async def _run(self) -> None:
         try:
             while self._waiting:
-                user, tasks = self._waiting.popitem(last=False)
-                trio.lowlevel.reschedule(tasks.popleft())
-                if tasks:
-                    self._waiting[user] = tasks  # behind the other users
+                self._waiting.resume_next()
                 await trio.lowlevel.checkpoint()
         finally:
             self._runs = False

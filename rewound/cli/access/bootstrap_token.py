@@ -16,8 +16,9 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rewound.cli.access.flags import Options, Parser, add_connection, duration, open_session
+from rewound.cli.access.flags import Options, Parser, add_connection, open_session
 from rewound.client.errors import UsageError
+from rewound.server.flags.values import duration
 
 if TYPE_CHECKING:
     from rewound.actors.names import Names

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rewound.client.errors import UsageError
-from rewound.server.flags.durations import duration as parse_duration
 
 if TYPE_CHECKING:
     from rewound.client.session import Session
@@ -103,13 +102,6 @@ def open_session(options: Options) -> Session:
             )
         )
     )
-
-
-def duration(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def account(text: str, namespace: str) -> tuple[str, str]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rewound.cli.access.flags import Options, Parser, account, add_connection, duration, open_session
+from rewound.cli.access.flags import Options, Parser, account, add_connection, open_session
 from rewound.client.errors import UsageError
 from rewound.client.target import segment
+from rewound.server.flags.values import duration
 
 if TYPE_CHECKING:
     from rewound.client.session import Session

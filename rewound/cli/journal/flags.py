@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rewound.cli.access.flags import Options as Options
 from rewound.cli.access.flags import Parser as Parser
 from rewound.cli.access.flags import add_connection
 from rewound.client.errors import UsageError
 from rewound.recording.query.moments import Moment, parse_moment
-
-T = TypeVar("T")
+from rewound.server.flags.values import argument_type
 
 DATA_DIR = Path("rewound-data")
 KIND = "ConfigMap, configmaps, cm or configmaps.<group>"
@@ -113,8 +111,7 @@ def add_show_secrets(parser: Parser) -> None:
     )
 
 
-def moment(text: str) -> Moment:
-    return _checked(parse_moment, text)
+moment = argument_type(parse_moment)
 
 
 def ends(text: str) -> tuple[Moment, Moment]:
@@ -137,10 +134,3 @@ def offset(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20) or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a version; `rewound log` shows them")
     return int(text)
-
-
-def _checked(parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from wrong

@@ -19,7 +19,6 @@ A MOMENT is a version (1042), a time (2026-11-15T04:07:33Z), a time of day (12:0
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 import tempfile
@@ -33,15 +32,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.access.flags import Options, Parser, add_connection, duration, open_session
+from rewound.cli.access.flags import Options, Parser, add_connection, open_session
 from rewound.cli.command import Failures, exit_on_sigterm, run_command
+from rewound.cli.journal.flags import moment
 from rewound.cli.open.browser import missing_screen, start_browser, tunnel
 from rewound.client.errors import ClientError, Failure, StatusError, UsageError
 from rewound.client.kubeconfig import DATA_FOLDER_FILE
 from rewound.client.target import Target
 from rewound.journal.errors import JournalError
-from rewound.recording.query.moments import Moment, parse_moment
-from rewound.server.flags.adding import port
+from rewound.server.flags.values import duration, port
 
 if TYPE_CHECKING:
     from rewound.cli.open.view import View
@@ -64,7 +63,7 @@ def _add_flags(parser: Parser) -> None:
         "kind", metavar="KIND", nargs="?", default="", help="Pod, pods, po or deployments.apps"
     )
     parser.add_argument("name", metavar="NAME", nargs="?", default="", help="of one object")
-    parser.add_argument("--at", type=_moment, metavar="MOMENT", help="begin at this moment")
+    parser.add_argument("--at", type=moment, metavar="MOMENT", help="begin at this moment")
     parser.add_argument(
         "--data-dir", type=Path, metavar="FOLDER", help="show this data folder, without a server"
     )
@@ -81,13 +80,6 @@ def _add_flags(parser: Parser) -> None:
         help="end after so long (default: at Ctrl-C)",
     )
     add_connection(parser)
-
-
-def _moment(text: str) -> Moment:
-    try:
-        return parse_moment(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
 def _checked(options: Options) -> Options:

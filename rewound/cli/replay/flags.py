@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from rewound.cli.access.flags import Options, Parser, duration
+from rewound.cli.access.flags import Options, Parser
+from rewound.cli.journal.flags import moment
 from rewound.client.errors import UsageError
-from rewound.recording.query.moments import Moment as Given
-from rewound.recording.query.moments import parse_moment
-from rewound.server.flags.adding import port
+from rewound.server.flags.values import duration, port
 
 SECURE_PORT = 6444
 DIFFERENT = 3  # the exit code of --exit-code
@@ -132,13 +130,6 @@ def add_flags(parser: Parser) -> None:
         metavar="FILE",
         help="write the credentials of the administrator to this new file",
     )
-
-
-def moment(text: str) -> Given:
-    try:
-        return parse_moment(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
 def check_kubeconfig(file: Path | None) -> None:

@@ -20,7 +20,7 @@ from rewound.client.errors import Failure, UsageError
 from rewound.journal import history
 from rewound.journal.keys import MAX_OFFSET
 from rewound.journal.view import View
-from rewound.server.flags.durations import duration
+from rewound.server.flags.values import parse_duration
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ].*)?", re.ASCII)
@@ -83,7 +83,7 @@ def _time(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text.upper())
         # Without a zone it is local time, with the UTC offset of that day.
         return moment if moment.tzinfo else moment.astimezone()
-    return now - timedelta(seconds=duration(text))
+    return now - timedelta(seconds=parse_duration(text))
 
 
 def _last_showing(clock: time, now: datetime) -> datetime:

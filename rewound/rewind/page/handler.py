@@ -42,17 +42,15 @@ from rewound.actors.rewind.timeline import (
     sum_of,
     total,
 )
-from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from rewound.gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
 from rewound.gateway.store import Store
-from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.worker_threads import encode_in_thread
 from rewound.journal.records import Event
-from rewound.rewind.handler import API_VERSION
+from rewound.rewind.handler import API_VERSION, respond_document
 from rewound.rewind.page import parameters
 from rewound.rewind.page.about import About
 from rewound.rewind.page.comparison import ComparisonReader
@@ -61,7 +59,7 @@ from rewound.rewind.page.index import PageIndex, Start
 from rewound.rewind.page.objects import ObjectReader
 from rewound.rewind.page.refused import visible_refused
 from rewound.rewind.page.visibility import Visibility, VisibleTypes
-from rewound.rewind.turns import LARGE, run_in_turns
+from rewound.rewind.turns import run_in_turns
 
 # Cells of one timeline: each takes some ten bytes, and a page should stay far below two megabytes.
 MAX_CELLS: Final = 60_000
@@ -84,7 +82,7 @@ class JournalPage:
         self._journal = journal
         self._now = store.write_contexts.now
         self._visibility = Visibility(journal, store.access.authorizer)
-        self._memory = store.memory
+        self._respond = partial(respond_document, store.memory)
         self._indexes = PageIndex(journal, store.registry, start, stop)
         self._index, self._update = self._indexes.timeline, self._indexes.update
         self._events = EventReader(journal, self._indexes, store.feed, stop)
@@ -300,14 +298,6 @@ class JournalPage:
             ends["oldest"] = {"version": str(index.start + 1), "time": times.oldest}
             ends["newest"] = {"version": str(index.upto), "time": times.newest}
         return ends
-
-    async def _respond(self, context: RequestContext, document: Document, size: int) -> Response:
-        """Respond with a document of about `size` bytes."""
-        body = dump_line(document) if size <= LARGE else await encode_in_thread(dump_line, document)
-        response = await render.respond(context, body)
-        if len(response.body) > SMALL:
-            self._memory.take(context.request, len(response.body))
-        return response
 
 
 _Rows = dict[

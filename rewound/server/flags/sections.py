@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rewound.gateway.settings.access import SIGNERS
-from rewound.server.flags.adding import (
-    add,
-    add_list,
-    add_switch,
-    duration,
-    folder,
-    number,
-    port,
-    rate,
-    size,
-)
+from rewound.server.flags.adding import add, add_list, add_switch
+from rewound.server.flags.values import duration, folder, number, port, rate, size
 
 
 def add_serving(group: Any) -> None:

@@ -37,6 +37,7 @@ from rewound.server.process import run_configured, serve_until
 from rewound.testing.controlled import WITH_CONTROLS
 from rewound.testing.envtest.flags import FlagError, Given, parse, translate
 from rewound.testing.envtest.programs import DESCRIPTION, LENGTH, TEMPLATE, decoded
+from rewound.testing.zygote import watch_line
 
 logger = logging.getLogger(__name__)
 
@@ -230,13 +231,12 @@ def _described(server: str) -> Place | None:
 
 
 class _Lifeline:
-    """Reads the line in a thread, so that closing it ends even a server whose event loop hangs."""
+    """Stops the server when the line asks for it, and ends the process when the line is closed."""
 
     def __init__(self, line: socket.socket) -> None:
-        self._line = line
         self._asked = threading.Event()
         self._stop: Callable[[], None] | None = None
-        threading.Thread(target=self._read, daemon=True, name="lifeline").start()
+        watch_line(line, self._ask, lambda: os._exit(1))
 
     async def wait(self, stop: trio.Event) -> None:
         """Set `stop` when the line asks for it; it may have asked before."""
@@ -246,13 +246,8 @@ class _Lifeline:
             stop.set()
         await trio.sleep_forever()
 
-    def _read(self) -> None:
-        try:
-            while self._line.recv(1):
-                self._asked.set()
-                if self._stop is not None:
-                    with suppress(trio.RunFinishedError):
-                        self._stop()
-        except OSError:
-            pass
-        os._exit(1)
+    def _ask(self) -> None:
+        self._asked.set()
+        if self._stop is not None:
+            with suppress(trio.RunFinishedError):
+                self._stop()

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from rewound.actors.kinds.features import ALPHA, BETA, LATER, LOCKED, ON_BY_DEFAULT
-from rewound.server.flags.durations import duration
+from rewound.server.flags.values import parse_duration
 
 
 class Use(Enum):
@@ -335,7 +335,7 @@ def _check(kind: str, value: str) -> object:
     if kind == "float":
         return float(value)
     if kind == "duration":
-        return duration(value)
+        return parse_duration(value)
     return value
 
 
@@ -398,7 +398,7 @@ def _history(intervals: Sequence[str]) -> list[str]:
     """The watch history for a compaction interval: v1.25 compacts etcd so often, and older versions get 410."""
     if not intervals:
         return []
-    seconds = duration(intervals[-1])
+    seconds = parse_duration(intervals[-1])
     return [f"--watch-history={intervals[-1] if seconds else '24h'}"]
 
 

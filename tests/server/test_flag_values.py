@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewound.server.flags.durations import duration
+from rewound.server.flags.values import parse_duration
 from tests.cases import cases
 
 
@@ -23,15 +23,15 @@ from tests.cases import cases
     ],
 )
 def test_durations_are_parsed(text: str, seconds: float) -> None:
-    assert duration(text) == pytest.approx(seconds)
+    assert parse_duration(text) == pytest.approx(seconds)
 
 
 @cases("text", ["", "5", "m", "-5m", "5 m", "5m ", "5x", "1h30", "1e3s", "infs", "٥m"])
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write it like"):
-        duration(text)
+        parse_duration(text)
 
 
 def test_durations_over_a_century_are_refused() -> None:
     with pytest.raises(ValueError, match="more than a century"):
-        duration("9" * 400 + "h")
+        parse_duration("9" * 400 + "h")
