@@ -26,7 +26,7 @@ from rewound.testing.controlled import WITH_CONTROLS
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "REWOUND_"
-# Of other parts of this package: a client's, a test's.
+# Variables of clients and tests.
 _OTHERS: Final = frozenset(("REWOUND_URL", "REWOUND_EXEC_PLUGINS", "REWOUND_FAILPOINT", "REWOUND_SEED"))
 
 
@@ -35,7 +35,7 @@ def create_application(settings: Settings) -> Application:
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """SettingsError, which names the variable."""
+    """The settings of the environment. Raises SettingsError that names the variable."""
     arguments = [
         f"{_flag(variable)}={value}"
         for variable, values in environment.items()
@@ -58,7 +58,7 @@ def _flag(variable: str) -> str:
 
 
 def _explained(error: BaseException, settings: Settings | None) -> str:
-    """What an operator can fix in one sentence; other errors by their class."""
+    """An error that the operator can fix, in one sentence; others with their class."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, SettingsError):

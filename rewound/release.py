@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 RELEASE = "0.10.0"
-# As /version and descriptions of the API name what is served: the interface, and the program behind it.
+# The version in /version and OpenAPI: that of the interface, and of the program behind it.
 SERVED_VERSION = f"v1.25.16+rewound.{RELEASE}"
 
 # Go's names, which clients expect, for machines that Python names differently.
@@ -15,7 +15,7 @@ PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
 
 def version_document() -> dict[str, str]:
-    """What /version responds."""
+    """The document at /version."""
     major, minor = "1", "25"
     return {
         "major": major,

@@ -194,7 +194,7 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
         waiting.join()
     finally:
         signal.set_wakeup_fd(before)
-        if not waiting.is_alive():  # else it still writes
+        if not waiting.is_alive():  # otherwise it may still write
             os.close(reading)
             os.close(writing)
     return child.returncode

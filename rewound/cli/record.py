@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rewound.recording.record.writer import RecordingWriter
 
 FILES = (".journal", ".journal.gz")
-UNFINISHED = ".recording"  # what the folder of a file is called while it is recorded
+UNFINISHED = ".recording"  # suffix of the folder from which a file is made at the end
 
 
 def record(arguments: Sequence[str]) -> int:

@@ -22,8 +22,8 @@ from rewound.client.target import Target, client_context, environment_proxy, is_
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0
 # Bytes: a server that sends for ever must not fill the memory.
-MAX_LINE = 32 << 20  # of one watch event
-MAX_DOCUMENT = 1 << 30  # of one response; a page of a list may have 500 objects of more than a megabyte
+MAX_LINE = 32 << 20  # one watch event
+MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
 MAX_REFUSAL = 1 << 20
 
 

@@ -161,7 +161,7 @@ class WebSocketSession(StreamingSession):
             await stream.send_all(("\r\n".join(lines) + "\r\n\r\n").encode())
             head = b""
             while b"\r\n\r\n" not in head and len(head) < _PROXY_HEAD:
-                data = await stream.receive_some(1)  # what follows the head is the server's
+                data = await stream.receive_some(1)  # bytes after the head come from the server
                 if not data:
                     break
                 head += data
@@ -186,7 +186,7 @@ class _WatchedStream(trio.abc.Stream):
         self._stream = stream
         self._seconds = seconds
         self._received = b""  # the first bytes of the response: HTTP/1.1 101
-        self._size = 0  # of what arrived before the handshake was complete
+        self._size = 0  # bytes received before the handshake was complete
         self.is_open = False
         self.failure: ClientError | None = None
 

@@ -167,7 +167,7 @@ class RewindHandler:
             changes=context.parameters.boolean("changes"),
         )
         items, following, size = await run_in_turns(steps)
-        if not items and not token:  # it never existed, or not yet
+        if not items and not token:  # the object never existed, or not yet
             raise NotFound(target.definition.resource, target.address.name)
         metadata = {"continue": parameters.token_of(following)} if following else {}
         document = target.document("History", metadata=metadata, items=items)
@@ -384,7 +384,7 @@ class PastWrites:
     def _stored_version(self, definition: Definition) -> str:
         """The API version in which the object is stored, if it is served: that form is restored."""
         if definition.storage.versions is not None:
-            return definition.api_version  # what `_to_write` returns
+            return definition.api_version  # the form that `_to_write` returns
         catalog = self._registry.current
         storage = catalog.storage(definition.type_name)
         return storage.api_version if catalog.holds(storage) else definition.api_version

@@ -72,8 +72,8 @@ class Shared:
 
     offer: Callable[[Offered], None]
     collect: Collect  # the metrics of all processes
-    ask_condition: AskCondition | None  # of the process that writes; None: this one does
-    collect_levels: CollectLevels  # those of all processes
+    ask_condition: AskCondition | None  # of the writer process; None if that is this one
+    collect_levels: CollectLevels  # the levels of all processes
     audit: AuditCalls
 
 
@@ -95,13 +95,15 @@ class Extensions:
     install_controls: InstallControls | None = None  # for --enable-test-controls and --faults
     make_server: MakeServer | None = None  # in place of those that listen
     shared: Shared | None = None  # None if this process is the whole server
-    leader: str = ""  # of a standby: where writes go, which this server refuses
+    leader: str = ""  # of a standby: the server that takes writes
     binds: Binds | None = None  # open sockets, in place of the addresses in the settings
     accept_share: AcceptShare | None = None
     catch_up: CatchUp | None = None  # of the journal, with what other processes of the server have committed
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
     holder: Holder | None = None  # the share of this process in the limits of all workers
-    random: Random | None = None  # of uids and names; with it, how long work takes changes nothing either
+    random: Random | None = (
+        None  # source of uids and names; the server then does not depend on how long work takes either
+    )
     catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
     replayed: Path | None = None  # the folder or file of which this server is a replay
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording

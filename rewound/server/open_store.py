@@ -124,7 +124,7 @@ async def _journal_store(
             store = _build_store(
                 settings, journal, clock, memory_budget(settings), nursery, extensions, member=member
             )
-            closing.callback(store.aggregated.close)  # when no task is left that could keep a connection
+            closing.callback(store.aggregated.close)  # when no task uses a connection any more
             if store.node is not None:
                 await store.node.join()
             try:
@@ -149,7 +149,7 @@ def _open_journal(
         created.remove()
         raise
     if journal.head:
-        created.keep()  # it was written to: this start did not create it
+        created.keep()  # another process wrote to it, so this start did not create it
     try:
         with journal.read() as view:
             view.check_type_names()

@@ -72,7 +72,7 @@ def prepare_tls(settings: Settings, names: Names, config: ServerConfig) -> Tls |
     pools = None
     if proxy_authority is not None:
         config.client_authorities = [*client_authorities, proxy_authority]
-        config.tickets = False  # with one, a session would not say which CA had issued the certificate
+        config.tickets = False  # a resumed session would not say which CA issued the certificate
         pools = TrustPools(client_authorities, proxy_authority)
     if pools is not None and pools.overlap and not settings.request_headers.requestheader_allowed_names:
         logger.warning(SHARED_CA)

@@ -45,7 +45,7 @@ async def run_standby(
 ) -> None:
     """Serve until `stop` is set. Raises CannotFollow if it can no longer follow its leader."""
     created = CreatedPaths(settings)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each connection, as the follower does
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx would log each connection too
     target = leader_target(settings.standby)
     session, copy = StreamingSession(target), StandbySink(settings.journal, target.server)
     follower = Follower(session, copy)
@@ -101,7 +101,7 @@ async def _serve(
         store = read_only_store(
             settings, copy.journal, clock, memory_budget(settings), nursery, extensions, calls_out=True
         )
-        copy.publish = store.feed.publish  # in the same step: no commit is missing in between
+        copy.publish = store.feed.publish  # without a checkpoint, so that no commit is missed
         housekeeping = Housekeeping(
             store.journal, store.committer, clock, None, lambda: follower.standing.leader_floor
         )

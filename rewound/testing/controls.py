@@ -78,7 +78,7 @@ def _seconds_in(body: object, advanced: float) -> float:
 
 _MOST: Final = 10_000  # snapshots of one server
 LARGE: Final = 100  # objects: a few milliseconds; restores of more are written in a worker thread
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")  # what a path has without escapes
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")  # needs no escapes in a path
 
 
 class Snapshots:

@@ -78,7 +78,7 @@ class Channel:
         self._replied = trio.lowlevel.ParkingLot()
         self._number = 0
         self._replies: dict[int, Reply[bytes]] = {}
-        self._handling: dict[int, Callable[[], None]] = {}  # what cancels each call of the other end
+        self._handling: dict[int, Callable[[], None]] = {}  # cancels a call of the other end
         self.begins: dict[str, BeginCall] = {}  # calls that need no task
         self.closed = False
 

@@ -38,7 +38,7 @@ from rewound.workers.shared_page import WRITER_INDEX, SharedPage
 logger = logging.getLogger(__name__)
 
 Announce = Callable[[Addresses], None]
-Command = Callable[[Role], list[str]]  # what starts a child
+Command = Callable[[Role], list[str]]  # the command line of a child
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 # After a process has run this long, pauses start with the shortest again.
@@ -54,7 +54,7 @@ class Child:
         self._link = link
         self.planned = False  # the parent asked it to stop
         self.is_ready = False
-        self.started = trio.Event()  # it is ready, or has ended before
+        self.started = trio.Event()  # ready, or ended before that
         self.ended = trio.Event()
 
     async def follow(self) -> None:

@@ -41,7 +41,9 @@ logger = logging.getLogger(__name__)
 REPORT: Final = "quota report"
 ORDER: Final = "quota order"
 PROCESSES: Final = "processes"
-_REPLY, _NEWS, _JOIN = range(3)  # why a worker reports: an order, on its own, or as the first over a channel
+_REPLY, _NEWS, _JOIN = range(
+    3
+)  # why a worker reports: to reply to an order, with news, or first over a channel
 
 # Often enough that quota which others no longer use arrives soon, and seldom enough to cost little CPU: a round is a
 # message to each worker and one from it, 0.1 ms for each in all.

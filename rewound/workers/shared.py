@@ -66,7 +66,7 @@ class SharedOfWriter:
         self._audit = build_audit_writer(settings)
         self._channels: list[Channel] = []
         self._members = Members(self._numbers)
-        self._own: Offered  # from the start of the server on, before there is a channel
+        self._own: Offered  # set at the start of the server, before there is a channel
         self.shared = Shared(
             self._offer,
             self._collect,

@@ -195,7 +195,7 @@ class _Deliveries:
         def committed() -> None:
             try:
                 record()
-            finally:  # what was recorded before an error is delivered
+            finally:  # also after an error, deliver what was published before it
                 self._noticed.unpark_all()
 
         return committed

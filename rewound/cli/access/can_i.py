@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _OBJECT_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 _VERBS = _OBJECT_VERBS | {"use", "bind", "escalate", "impersonate", "approve", "sign", "rewind", "*"}
 _PATH_VERBS = {"get", "put", "post", "head", "options", "delete", "patch", "*"}
-_WITHOUT_DISCOVERY = ("users", "groups")  # what the verb impersonate is for; no server serves them
+_WITHOUT_DISCOVERY = ("users", "groups")  # for the verb impersonate; no server serves them
 
 
 def add_flags(parser: Parser) -> None:

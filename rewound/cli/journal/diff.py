@@ -43,7 +43,7 @@ from rewound.recording.query.moments import Moment, exact, local, parse_moment, 
 from rewound.recording.query.source import Difference, Source, Version, Wanted
 
 _WORDS = {"+": "created", "-": "deleted", "~": "changed"}
-_WORDS_BACK = {"-": "created", "+": "deleted", "~": "changed"}  # what happened, by sign, when B is before A
+_WORDS_BACK = {"-": "created", "+": "deleted", "~": "changed"}  # by sign, when B is before A
 
 
 def add_flags(parser: Parser) -> None:

@@ -32,7 +32,7 @@ from rewound.recording.progress import Progress
 from rewound.recording.query.folder import Folder, open_file, open_folder
 from rewound.server.memory_faults import explain_memory_faults
 
-LEVEL = 6  # of compression: higher ones take twice the time for a hundredth of the size
+LEVEL = 6  # of compression: higher levels take twice as long and save a hundredth
 
 
 def add_flags(parser: Parser) -> None:

@@ -51,11 +51,11 @@ class Found:
     pages: int = 0
     damage: list[Damage] = field(default_factory=list)
     report: Report | None = None
-    died: str = ""  # why the child ended before it was done
-    recoverable: str = ""  # what `recover` would save of a damaged file
+    died: str = ""  # why the child ended early
+    recoverable: str = ""  # what `recover` would save from a damaged file
     quarantined: list[dict[str, Any]] = field(
         default_factory=list
-    )  # of etcd, if the folder is that of a node
+    )  # in etcd, if the folder is that of a node
 
     @property
     def wrong(self) -> int:

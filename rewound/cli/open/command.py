@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rewound.client.streaming import StreamingSession
     from rewound.journal.recording import Recording
 
-_USER = "reader"  # of a recording, which has no users
+_USER = "reader"  # who reads a recording, which has no users
 _OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "token", "as_user", "as_group")
 
 

@@ -63,7 +63,7 @@ class Gate:
         self._hosts = (f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode())
         # Browsers send the cookies of all ports of a host: each listener has a name of its own.
         self._cookie = f"rewound-open-{port}".encode()
-        self._link: _Link | None = None  # that can be used
+        self._link: _Link | None = None  # the unused one
         self._used: list[_Link] = []
 
     def new_link(self) -> str:

@@ -65,7 +65,7 @@ class PageListener:
         self._connections = Connections(max_idle=_MAX_IDLE, proxy_url=proxy)
         self._session, self._page, self._report = session, page, report
         self._stopping = trio.Event()
-        self._trouble = ""  # what was reported last, and has not ended
+        self._trouble = ""  # the problem that was reported last, until it is over
         self._gate: Gate | None = None
         self.port = 0
 

@@ -23,7 +23,7 @@ Document = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class View:
     user: str
-    path: str  # of the page, with the fragment that says what it shows
+    path: str  # the page's, with a fragment that selects what it shows
 
 
 def find_view(session: Session, kind: str, name: str, namespace: str, at: Moment | None) -> View:

@@ -101,7 +101,7 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
     )
-    parser.set_defaults(command=())  # what stands after --
+    parser.set_defaults(command=())  # the arguments after --
     rules = parser.add_argument_group("rules")
     rules.add_argument(
         "--profile", metavar="NAME", help="documents or v1.25 (default: that of the journal's dialect)"

@@ -180,7 +180,7 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
         raise SettingsError("--keep", f"{data_dir} already has a journal; name a new folder")
     plan = _plan_copy(options, recording)
     if options.command:
-        plan = replace(plan, paused=True)  # until it watches
+        plan = replace(plan, paused=True)  # until the command watches
     settings = fork_settings(recording, data_dir, Settings, **_given(options))
     with Progress("copy", plan.at.version) as bar:
         make_copy(recording, plan, data_dir, bar)
@@ -254,7 +254,7 @@ class Beside:
             how = killed_by(-code) if code < 0 else f"ended with exit code {code}"
             await self._fail(f"{self._command[0]} {'was ' if code < 0 else ''}{how}")
         elif not self._state.plan.play:
-            await self._state.finish(self._stop)  # it has done all that it does
+            await self._state.finish(self._stop)  # the command is done
         else:
             self._state.begun.set()
 

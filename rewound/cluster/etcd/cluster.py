@@ -65,7 +65,7 @@ class Cluster:
         self._user, self._password, self._token = user, password, ""
         self._authenticating = trio.Lock()
         self._slots = Slots(MAX_CALLS, Deadlines())
-        self._term = 0  # of raft, the newest that a reply named
+        self._term = 0  # newest raft term in a reply
         self._calls = self._failovers = 0
 
     def statistics(self) -> EtcdStatistics:

@@ -42,8 +42,8 @@ _LAST_STREAM: Final = (1 << 31) - 1
 STREAM_WINDOW: Final = 4 << 20  # bytes of a watch that may wait to be read, plus one message
 _CONNECTION_WINDOW: Final = 1 << 30
 _MAX_HEAD: Final = 64 << 10
-PING_SECONDS: Final = 0.5  # until pings get their replies; etcd gives a connection up after 20 s without
-_MOST_PINGS: Final = 16  # that wait; etcd has two under way at most
+PING_SECONDS: Final = 0.5  # before pings are answered; etcd gives a connection up after 20 s
+_MOST_PINGS: Final = 16  # unanswered; etcd has at most two
 # A range is read whole: pages of thousands of keys are far below.
 MAX_MESSAGE: Final = 128 << 20
 
@@ -74,7 +74,7 @@ class Exchange:
         self.ends = ends  # the request has one message
         self._connection = connection
         self.sent = False  # at least the head
-        self.rest = b""  # of the request, for which there is no window yet
+        self.rest = b""  # of the request, waiting for the window
         self.window = window  # for what we send
         self._arrived = bytearray()
         self._unread = 0  # bytes for which the peer has not got a window again
@@ -175,7 +175,7 @@ class Connection:
         self._exchanges: dict[int, Exchange] = {}
         self._next = 1
         self._usable = True
-        self.heard = -inf  # when something arrived last
+        self.heard = -inf  # when data arrived last
         self._out: list[bytes] = []
         self._has_out = trio.Event()
         settings = struct.pack(">HIHI", _INITIAL_WINDOW, STREAM_WINDOW, _MAX_LIST, _MAX_HEAD)
@@ -402,7 +402,7 @@ class Connection:
         exchange = self._exchanges.pop(number, None)
         if exchange is not None:
             exchange.finish(why)
-            if exchange.rest:  # it was refused before all of it had arrived
+            if exchange.rest:  # refused before the whole request was sent
                 self._reset(exchange)
 
     def _window_update(self, number: int, size: int) -> None:

@@ -122,7 +122,7 @@ class Header(NamedTuple):
     cluster_id: int = 0
     member_id: int = 0
     revision: int = 0
-    raft_term: int = 0  # it grows with each election
+    raft_term: int = 0  # grows with each election
 
 
 def header_of(raw: bytes) -> Header:

@@ -20,7 +20,7 @@ from rewound.cluster.etcd.replies import Lost, NotDone
 from rewound.gateway.outgoing.connections import Connections, Endpoint, parse_url
 from rewound.gateway.outgoing.response import ResponseError
 
-CONNECT_SECONDS: Final = 2.0  # for TCP and TLS: members are near
+CONNECT_SECONDS: Final = 2.0  # for TCP and TLS; members are nearby
 
 Spawn = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 
@@ -29,7 +29,7 @@ class MemberClient:
     def __init__(self, url: str, tls: ssl.SSLContext | None, connections: Connections, spawn: Spawn) -> None:
         """`url`: https://host:port, or http://host:port without `tls`. `spawn` runs a task until the client ends."""
         self.url = url
-        self.trouble = ""  # why the last call failed; empty after one that did not
+        self.trouble = ""  # why the last call failed; empty if it did not
         # Open calls and watches, with the raft term in which each began if that matters.
         self.busy: dict[Exchange, int | None] = {}
         address = parse_url(url)

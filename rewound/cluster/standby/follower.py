@@ -90,7 +90,7 @@ class Standing:
     connected: bool = False
     leader_head: int = 0  # as far as it is known
     leader_floor: int = 0
-    caught_up: float = -inf  # when it had everything
+    caught_up: float = -inf  # when it last had everything
     connections: int = 0
     damaged: int = 0  # connections that ended because of a checksum
     problem: str = "it has not reached the leader yet"
@@ -101,10 +101,10 @@ class Follower:
         self._session, self._sink = session, sink
         self.leader = session.target.server
         self.standing = Standing()
-        self.caught_up = trio.Event()  # it had everything once
+        self.caught_up = trio.Event()  # set when it first had everything
         self._pending: list[Stored] = []
         self._pending_bytes = 0
-        self._commit: Commit | None = None  # of the last of them that are whole
+        self._commit: Commit | None = None  # the end of the last whole commit among them
         self._whole = 0  # how many of them are
         self._useless = 0  # damaged connections in a row
         self._stored = 0  # events that were made durable
@@ -185,7 +185,7 @@ class Follower:
         try:
             await self._read(take)
         except Exception:
-            await self._store_commits()  # what came before is sound
+            await self._store_commits()  # everything before the damage is sound
             raise
         await self._store_commits()
 

@@ -30,7 +30,7 @@ class ReadOnlyResources:
         return await self._resources(context)
 
     def check(self, context: RequestContext) -> None:
-        self._resources.check(context)  # what does not exist is a 404 first
+        self._resources.check(context)  # 404 comes before 405
         if not self._reads(context.route):
             raise MethodNotAllowed(("GET", "HEAD"), self._message)
 

@@ -42,7 +42,7 @@ _GZIP = b"\x1f\x8b"
 class Folder:
     journal: Journal
     kinds: Kinds
-    path: Path  # of the folder or file, as it was given
+    path: Path  # as it was given
     temporary: bool = False  # the journal was imported from a file
 
 

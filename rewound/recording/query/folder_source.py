@@ -63,7 +63,7 @@ MINUTE, HOUR = 60, 3600
 
 logger = logging.getLogger(__name__)
 
-Compare = Callable[[bytes, bytes], list[Change]]  # of two stored contents
+Compare = Callable[[bytes, bytes], list[Change]]  # compares two stored contents
 
 
 class FolderSource(Source):

@@ -66,10 +66,10 @@ class ServerSource(Source):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._found: dict[str, ResourceType] = {}  # by type name
-        self._numbers: dict[str, int] = {}  # of types, by name: events have them in the place of type ids
+        self._numbers: dict[str, int] = {}  # our numbers of types, by name; in events they replace type ids
         self._kinds: list[Kind] = []  # by number
         self._types: dict[str, Kind] | None = None
-        self._scope: Query = {}  # of requests for events: a namespace, or nothing
+        self._scope: Query = {}  # parameters of requests for events: a namespace, or none
         self._dialect: Names | None = None
         self._has_journal = False  # known to be a Rewound server
         self.place = f"the journal of {session.target.server}"
@@ -141,7 +141,7 @@ class ServerSource(Source):
     def _number(self, type_name: str) -> int:
         if type_name not in self._numbers:
             if type_name not in self._visible():
-                self._types = None  # it may have come since
+                self._types = None  # a new kind may have been added
             kind = self._visible().get(type_name) or Kind(type_name, type_name, "", None)
             self._numbers[type_name] = len(self._kinds)
             self._kinds.append(kind)
@@ -152,7 +152,7 @@ class ServerSource(Source):
             self._session.get(f"/api/v1/namespaces/{segment(name)}")
         except StatusError as error:
             if error.code != 404:
-                return True  # it cannot be known
+                return True  # unknown
             if self._has_history(Wanted(self.kind("namespaces"), "", name)):
                 return True
             # A recording may have objects without their Namespace.
@@ -301,7 +301,9 @@ class ServerSource(Source):
             raise Failure(after_the_end(moment, newest))
         self._check_past(moment, page)
         while not page["items"] and (token := page["metadata"].get("continue", "")):
-            page = self._timeline("/events", {**query, "continue": token})  # it reads older events
+            page = self._timeline(
+                "/events", {**query, "continue": token}
+            )  # the server is still reading older events
         if not page["items"]:
             return Version(moment.offset or 0, 0)
         (item,) = page["items"]

@@ -96,13 +96,13 @@ class Stats:
     readers: int | None = None
 
 
-Progress = Callable[[int], object]  # with how much is done
+Progress = Callable[[int], object]  # called with the amount done
 
 
 class Source(ABC):
     place: str  # for errors: "the journal in rewound-data", "the server https://..."
     is_server = False
-    namespace = "default"  # of objects, unless one is given
+    namespace = "default"  # default for objects
 
     @abstractmethod
     def names(self) -> Names:

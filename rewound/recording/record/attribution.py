@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 Document = dict[str, Any]
 
-UNKNOWN: Final = "unknown"  # as a field manager: nothing shows which one
+UNKNOWN: Final = "unknown"  # as a field manager
 _LONGEST: Final = 128  # letters of a manager
 _SAME_SECOND: Final = 3_000_000  # microseconds from the second of a write to its arrival, at most
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -110,7 +110,7 @@ class AuditImport:
         self._gone: dict[str, None] = {}  # uids, oldest first
         self._definition_type = definition_type(names)
         self._defined: set[str] = set()  # custom types whose definitions the log has
-        self._first_received = 0  # of all requests, in microseconds since 1970
+        self._first_received = 0  # when the first request arrived, in microseconds since 1970
         self.summary = Summary()
 
     def take(self, request: Request) -> None:
@@ -183,7 +183,7 @@ class AuditImport:
             return
         effect = Effect(kind, namespace, name, request, uid)
         if request.subresource == "scale":
-            effect.number = number_of(request.returned_version)  # that of the object
+            effect.number = number_of(request.returned_version)  # the object's version
         if document is not None and metadata.get("resourceVersion"):
             yield from self._returned(effect, document)
             return
@@ -357,7 +357,7 @@ class AuditImport:
         written = self._writer.written(effect.key)
         if self._lives.is_removed_by_another(effect) and self._was_created_during(effect):
             self.summary.missing[CREATED_MEANWHILE] += (
-                1  # it deletes by name, and may have met the next object
+                1  # it deletes by name, and may have deleted the next object
             )
         if not (effect.deletes and self._lives.bound(effect, written)):
             effect.after = min(effect.after, effect.before - 1)
@@ -442,7 +442,7 @@ class AuditImport:
             alive = exists.get(key, self._writer.written(key) is not None)
             if effect.request.creates and alive and (cause := _cause(causes, effect, order)) is not None:
                 if cause.name:
-                    cause.shown.add(key)  # else it may also have deleted the object that was created here
+                    cause.shown.add(key)  # otherwise it could also delete the object that was created here
                 yield Effect(*effect.place, cause.request, removed=True, after=cause.after, guessed=True)
             exists[key] = not effect.deletes
             yield effect

@@ -41,7 +41,7 @@ class _PendingRequest:
     request: Request
     keys: tuple[Key, ...]
     arrived: float
-    versions: frozenset[str] = frozenset()  # that it may have written
+    versions: frozenset[str] = frozenset()  # versions that it may have written
     uids: frozenset[str] = frozenset()
     uses: int = 0  # changes that it made
     marked: bool = False  # one of them was a mark; the removal may follow
@@ -80,9 +80,7 @@ class Authors:
     _by_key: dict[Key, list[_PendingRequest]] = field(default_factory=dict)
     _order: deque[_PendingRequest] = field(default_factory=deque)
     _position: int = 0  # the newest time in the log, by the clock of the server
-    _lag: int = (
-        1 << 62
-    )  # from a time in the log to its arrival, at the least: how far the clocks differ, and delay
+    _lag: int = 1 << 62  # least difference between a time in the log and its arrival: clock skew and delay
     _written: dict[str, None] = field(default_factory=dict)  # versions of changes that have an author
     _users: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # users and verbs by manager
 
@@ -289,7 +287,7 @@ def _pending(request: Request, type_name: str, arrived: float) -> _PendingReques
     namespace = "" if type_name == "namespaces" else request.namespace
     keys = tuple((type_name, namespace, name) for name in sorted(names))
     if request.verb == "deletecollection":
-        versions = set()  # that of a list
+        versions = set()  # the version of a list
     return _PendingRequest(request, keys, arrived, frozenset(versions - {""}), frozenset(uids - {""}))
 
 

@@ -59,7 +59,9 @@ class Change:
     uid: str
     version: str  # of the recorded server; empty if it is not known
     removed: bool
-    body: bytes  # with an empty resourceVersion; empty for what a list no longer has: the last content counts
+    body: (
+        bytes  # with an empty resourceVersion; empty if a list no longer has the object: use its last content
+    )
     facts: bytes
     arrived: int  # microseconds since 1970
     reason: str = ""
@@ -69,7 +71,7 @@ class Change:
         0  # microseconds before the author's time in which it was made; 0 if that is known well enough
     )
     alone: bool = False  # a removal of an object that has no event before it
-    place: int = 0  # of a change without a version: the offset that it should have, if that is free
+    place: int = 0  # preferred offset of a change without a version
 
     @property
     def number(self) -> int | None:

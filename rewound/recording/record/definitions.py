@@ -86,7 +86,7 @@ class Definitions:
             document["status"] = _established(spec["names"], stored, rfc3339(time)[:19] + "Z")
             change = stored_change(self._kind, document, time, removed=False, with_secrets=False)
         except (KeyError, TypeError, AttributeError, ValueError):
-            return False  # it is not complete
+            return False  # incomplete
         change.version, change.reason = "", f"{ADDED}: the status that a server writes itself"
         self._writer.add(change)
         return True

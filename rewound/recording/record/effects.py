@@ -84,8 +84,10 @@ class Lives:
 
     def __init__(self, effects: Iterable[Effect]) -> None:
         self._versions: dict[Key, list[tuple[int, str, bool]]] = {}  # number, uid, marked as deleted
-        self._unmarked: dict[tuple[Key, str], int] = {}  # when the last request arrived that shows no mark
-        self._removed: set[tuple[Key, str]] = set()  # by a request of the object's own
+        self._unmarked: dict[
+            tuple[Key, str], int
+        ] = {}  # arrival of the last request that shows the object unmarked
+        self._removed: set[tuple[Key, str]] = set()  # removed by a request for the object itself
         for one in effects:
             if one.number is not None and one.uid:
                 marked = one.change is not None and _MARK in one.change.body
@@ -247,7 +249,7 @@ def with_revealed(effects: list[Effect]) -> Iterator[Effect]:
     A request that returns a version from before its arrival changed nothing: the version is that of the effect before.
     """
     unknown: dict[Key, Effect] = {}
-    returned: set[tuple[Key, int]] = set()  # what others have written, or was revealed before
+    returned: set[tuple[Key, int]] = set()  # written by others, or revealed before
     revealed: dict[int, Effect] = {}
     more: dict[int, list[Effect]] = {}
     for effect in effects:
@@ -268,7 +270,7 @@ def with_revealed(effects: list[Effect]) -> Iterator[Effect]:
             or before.uid not in ("", effect.uid)
             or before.after >= effect.number
         ):
-            effect.observed |= effect.number <= effect.known_well  # what made it is not in the window
+            effect.observed |= effect.number <= effect.known_well  # its writer is not in the window
             continue
         before.shown.add(effect.key)
         shown = Effect(*effect.place, before.request, effect.uid, effect.change, number=effect.number)
@@ -292,7 +294,7 @@ class _Waiting:
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.turn = 0  # of the first of them: its count among all turns; earlier ones do not count any more
+        self.turn = 0  # count of the turn of the first of them; earlier turns are obsolete
         self.effects: list[tuple[int, int, int, Effect]] = []  # a heap: upper bound, order, count
 
 

@@ -27,7 +27,7 @@ MAX_KINDS = 10_000  # each has a watch; also the most group versions
 # What a server may name groups, versions and kinds; the journal has them in its keys.
 _GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-_UNREADABLE = (AttributeError, KeyError, TypeError)  # of documents that are not as they should be
+_UNREADABLE = (AttributeError, KeyError, TypeError)  # errors of malformed documents
 
 
 @dataclass(frozen=True, slots=True)

@@ -416,7 +416,7 @@ def _later(one: str, other: str) -> str:
 
 
 HOLD_SECONDS = 1.0  # watches of one server are rarely apart by more
-LOG_SECONDS: Final = 5.0  # for which a change waits for its request in the audit log
+LOG_SECONDS: Final = 5.0  # that a change waits for its request in the audit log
 EARLIER: Final = 5_000_000  # microseconds: clocks differ, and a request is older than its change
 
 

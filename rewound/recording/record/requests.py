@@ -25,7 +25,7 @@ LONGEST_LINE: Final = (
 GROUPS: Final = {"audit.k8s.io/v1": "kubernetes", "audit.cluster.io/v1": "cluster"}  # the dialect of each
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _LAST_STAGES: Final = frozenset({"ResponseComplete", "Panic"})
-_NOT_FOUND: Final = (404, 410)  # of reads: a client that looks whether something exists was not refused
+_NOT_FOUND: Final = (404, 410)  # for reads, these are no refusals: a client looks whether something exists
 _LONGEST_NAME: Final = 256  # letters of a user or a manager; a longer one is cut
 _LONGEST_AGENT: Final = 100
 _LONGEST_MESSAGE: Final = 1000
@@ -51,7 +51,7 @@ class Request:
     uid: str  # of the object, where the log has it
     sent_version: str  # the resourceVersion that the client sent: the precondition of an update
     code: int
-    reason: str  # of an error, in one word
+    reason: str  # reason of an error status
     message: str
     received: int  # microseconds since 1970, as `time`
     time: int  # when the response was complete

@@ -35,7 +35,7 @@ ASSUMED_STRATEGIC: Final = "content by its patch, assumed to be strategic"
 DELETED: Final = "content by its delete"
 _DIRECTIVES: Final = ("$patch", "$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 _TYPE: Final = ("kind", "apiVersion")
-_NO_UID: Final = "00000000-0000-0000-0000-000000000000"  # of an object whose uid is not in the log
+_NO_UID: Final = "00000000-0000-0000-0000-000000000000"  # in place of a uid that is not in the log
 # Further errors that documents of a log may raise, because they are not validated.
 _NO_OBJECT: Final = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
@@ -319,4 +319,4 @@ def _has_list(patch: Any) -> bool:
     return isinstance(patch, list)
 
 
-UNDECLARED: Final = Struct("")  # of a custom kind: patches merge maps and replace lists
+UNDECLARED: Final = Struct("")  # for custom kinds: patches merge maps and replace lists

@@ -106,7 +106,7 @@ class Comparison:
     end: int  # of the recording, as far as it was compared
     objects: tuple[ObjectComparison, ...]
     skipped: tuple[Skipped, ...] = ()
-    unfinished: tuple[str, ...] = ()  # why it ended before what it was to do, sentence by sentence
+    unfinished: tuple[str, ...] = ()  # sentences that say why it ended early
 
     @property
     def same(self) -> bool:

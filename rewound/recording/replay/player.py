@@ -48,7 +48,7 @@ class PlayerState:
     end: Moment
     playing: bool
     speed: float
-    stopped: str  # why it does not play any more; empty if it was never played
+    stopped: str  # why it stopped playing; empty if it never played
     held: bool | None = None  # whether the expression at which it stops has held; None without one
 
 

@@ -74,7 +74,7 @@ class Applied:
     offsets: set[int] = field(default_factory=set)  # of the events in the copy
     skipped: list[Skipped] = field(default_factory=list)
     reached: int = 0  # the recorded version up to which events were applied or left out
-    complete: bool = False  # none is left
+    complete: bool = False  # all were handled
 
 
 class RecordedWrites:

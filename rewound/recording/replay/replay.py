@@ -36,7 +36,7 @@ class Plan:
     to: int | None = None  # a version; None: the end
     speed: float = 1.0
     until: str = ""  # an expression
-    play: bool = False  # from the beginning on
+    play: bool = False  # from the start
 
 
 def replay_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:

@@ -47,7 +47,7 @@ class WritablePlan:
     until: str = ""
     without: tuple[str, ...] = ()
     paused: bool = False  # begin to play when a client says so
-    ends: bool = False  # when the recorded writes are applied
+    ends: bool = False  # stop when the recorded writes are applied
     settle: float | None = None  # ends when no client has written for so many seconds
     timeout: float | None = None  # ends after so many seconds
     ignored: Ignored = NOTHING_IGNORED
@@ -83,7 +83,7 @@ class Progress:
         self.applied = Applied(reached=plan.at.version)
         self.begun, self.played = trio.Event(), trio.Event()
         self.watched = trio.Event()  # a client has begun to watch
-        self.failures: list[str] = []  # of what runs beside the server
+        self.failures: list[str] = []  # of the command beside the server
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         if plan.play and not plan.paused:
             self.begun.set()

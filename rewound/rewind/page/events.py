@@ -72,7 +72,7 @@ class Query:
     limit: int
     contents: bool = False
     summary: bool = False
-    before: bool = False  # with contents: also what each object was before
+    before: bool = False  # with contents: also the previous content of each object
 
     @property
     def bodies(self) -> bool:

@@ -349,7 +349,7 @@ def _objects(rows: _Rows, first: int, last: int) -> LongWork[dict[tuple[str, str
 
 class _Fitted(NamedTuple):
     rows: list[Document]
-    merged: int  # so many buckets have become one
+    merged: int  # how many buckets were merged into one
     left_out: int  # rows
 
 

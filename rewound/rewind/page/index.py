@@ -34,7 +34,7 @@ FIRST_LOOK: Final = 0.3  # seconds that the first requests wait for older events
 _STRETCH: Final = 0.05  # seconds of reading older events, then a request gets its turn
 _REST: Final = 5.0  # seconds: a page that follows polls often, and a small batch costs as much as a large one
 _PAUSE: Final = 60.0  # seconds until the next attempt, after an error of the disk
-_NEWEST_BATCHES: Final = 2  # that a search waits for
+_NEWEST_BATCHES: Final = 2  # batches that a search waits for
 _LOOKS, _MOMENT = (
     10,
     0.05,

@@ -49,7 +49,7 @@ from rewound.rewind.turns import run_in_turns
 
 DEFAULT_ROWS: Final = 200
 _MAX_HITS: Final = 20_000
-_BUCKETS: Final = 1000  # of marks that stand for several changes
+_BUCKETS: Final = 1000  # for marks that stand for several changes
 _REMEMBERED: Final = 4  # forests, of 20,000 lives at most
 _TOGETHER: Final = 100  # rows made in one step
 _LOOKED_AT: Final = 5000  # rows, in one step

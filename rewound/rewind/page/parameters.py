@@ -20,12 +20,12 @@ DEFAULT_BUCKETS: Final = 500
 MAX_BUCKETS: Final = 2000
 MAX_NAMESPACES: Final = 20
 MAX_TYPES: Final = 100
-MAX_PATTERNS: Final = 20  # of names, verbs, users and field managers each
+MAX_PATTERNS: Final = 20  # names, verbs, users and field managers, each
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1000
 MAX_WAIT: Final = 30
 _HOUR: Final = 3600 * SECOND
-_MAX_LENGTH: Final = 512  # of the text of a filter
+_MAX_LENGTH: Final = 512  # characters of a filter's text
 GROUPINGS: Final = ("type", "namespace", "both")
 _ORDERS: Final = ("descending", "ascending")
 

@@ -31,7 +31,7 @@ from rewound.gateway.describe.discovery import rewindable
 from rewound.gateway.wire.worker_threads import encode_in_thread
 from rewound.journal.log import Journal
 
-ALL: Final = None  # in the place of a namespace
+ALL: Final = None  # in place of a namespace
 NOTHING: Final = Patterns()
 
 

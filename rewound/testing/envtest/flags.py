@@ -26,7 +26,7 @@ class Use(Enum):
 
 class Flag(NamedTuple):
     name: str
-    kind: str  # as --help of v1.25 shows the type of the value; bool: the value may be left out
+    kind: str  # type of the value in v1.25's --help; for bool, the value may be left out
     use: Use
     text: str = ""  # in --help, and of a refused flag what to do instead
     accepted: tuple[str, ...] = ()  # values of a refused flag that are not refused
@@ -49,7 +49,7 @@ class Given(NamedTuple):
 
     serve: tuple[str, ...]  # flags for `rewound serve`
     etcd_servers: tuple[str, ...]
-    prefix: str  # of the keys in etcd: API servers with different ones have different states
+    prefix: str  # of keys in etcd: API servers with different prefixes have separate state
     certificates: str  # --cert-dir
     unused: tuple[str, ...]  # without effect here
 

@@ -37,11 +37,11 @@ LENGTH: Final = 4  # bytes before a request to the zygote
 # Sent with it: the server's end of the line, once for the zygote and once for the server; stdin, stdout and stderr.
 DESCRIPTORS: Final = 5
 DESCRIPTION: Final = "/rewound"  # path at which the API server asks for the folder
-TEMPLATE: Final = "template"  # of a data folder, in the folder of the programs
+TEMPLATE: Final = "template"  # data folder to copy, in the folder of the programs
 # The prefix of the folders that envtest creates, and removes unless it is killed.
 TEMPORARY: Final = "k8s_test_framework_"
 _HEADER_BYTES: Final = 1 << 16
-_CLIENT_SECONDS: Final = 5.0  # what a client may take to send its request
+_CLIENT_SECONDS: Final = 5.0  # for a client to send its request
 _REMOVALS: Final = 40  # attempts
 _LONGEST_SOCKET: Final = 100  # bytes that every system allows in the path of a socket
 
@@ -114,7 +114,7 @@ class EtcdFlags:
         self.folder = "default.etcd"
         self.listen = [("localhost", 2379)]
         self.unsafe_no_fsync = False
-        self.max_request_bytes = 0  # that of the API server
+        self.max_request_bytes = 0  # the API server's default
         self.unused: list[str] = []
         rest = list(arguments)
         while rest:
@@ -321,7 +321,7 @@ def _ask_zygote(request: bytes, theirs: socket.socket) -> bool:
             control.connect(path)
             socket.send_fds(control, [request[:LENGTH]], [theirs.fileno()] * 2 + [0, 1, 2])
             control.sendall(request[LENGTH:])
-            return control.recv(1) == b"f"  # it has forked
+            return control.recv(1) == b"f"  # forked
     except OSError:
         return False
 

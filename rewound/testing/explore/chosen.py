@@ -34,7 +34,9 @@ class Chosen:
         self._generated: dict[str, str] = {}
         self._uids: dict[str, Key] = {}
         self._addresses: dict[str, Key] = {}
-        self._values: dict[str, set[tuple[str, Key]]] = {}  # of numbers and nodes: what, and of which object
+        self._values: dict[
+            str, set[tuple[str, Key]]
+        ] = {}  # chosen numbers and nodes: the field, and its object
 
     def add(self, version: Version) -> None:
         key = (version.resource, version.namespace, version.name)

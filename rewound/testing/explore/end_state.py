@@ -19,7 +19,7 @@ from rewound.testing.explore.invariants import State
 _DROPPED: Final = frozenset(("uid", "resourceVersion", "generation", "managedFields", "selfLink"))
 _SETS: Final = ("finalizers", "ownerReferences", "conditions")
 _EVENTS: Final = ("events", "events.events.k8s.io")
-_CURRENT: Final = "current"  # of observedGeneration
+_CURRENT: Final = "current"  # in place of an observedGeneration that is current
 _SIGNED: Final = "signed by the server"
 
 Normalize = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -27,7 +27,7 @@ Normalize = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    objects: list[tuple[str, Any]]  # what each is called, and its content; None if it is gone
+    objects: list[tuple[str, Any]]  # names and contents; None for a deleted object
     chosen: Chosen
 
 
@@ -76,7 +76,7 @@ class _Stable:
         return members
 
     def _put(self, members: dict[str, Any], name: str, key: str, one: Any) -> None:
-        while name in members:  # of two generated names
+        while name in members:  # two generated names with the same prefix
             name += "'"
         if key == "observedGeneration" and one is not None and one == self._generation:
             members[name] = _CURRENT

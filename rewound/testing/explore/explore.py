@@ -79,7 +79,7 @@ class Explored:
     operations: int  # requests and events of all runs
     faults: int
     seconds: float
-    steps: list[str]  # of the newest run, in words
+    steps: list[str]  # of the newest run, as text
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class Explorer:
         self._async_library, self._template = async_library, template
         self._folder = scratch_folder()
         self._expected: End | None = None  # the end of the run without faults
-        self._failed: Outcome | None = None  # of the newest run that failed, whose folder is still there
+        self._failed: Outcome | None = None  # the newest run that failed; its folder still exists
         self.runs = self.operations = self.faults = 0
         self.newest_steps: list[str] = []
 

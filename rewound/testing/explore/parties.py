@@ -25,10 +25,10 @@ import trio
 from rewound.testing.explore.asyncio_loop import ExploredLoop
 from rewound.testing.explore.still_server import Exchange, user_headers
 
-_EXTENSION: Final = "rewound_watch"  # of an httpx.Response
+_EXTENSION: Final = "rewound_watch"  # name of an extension of httpx.Response
 _GONE: Final = 410
 URL: Final = "http://rewound"
-_SECONDS: Final = 60.0  # of real time that a controller may compute between two requests
+_SECONDS: Final = 60.0  # real time that a controller may compute between two requests
 _AFTER_A_TIMER: Final = (
     1e-6  # seconds: sums of floats may be a little too small, and a timer would not be due
 )
@@ -55,7 +55,7 @@ class Watch:
         self.let_through = 0  # events that arrive although it is held
         self.cut = False
         self.reported_end = False
-        self.lines: list[bytes] = []  # that the party has got
+        self.lines: list[bytes] = []  # received by the party
         self._position = 0
 
     def next_line(self) -> bytes | None:
@@ -139,9 +139,11 @@ class Party:
     ) -> None:
         """`library`: of an async function."""
         self.name, self.function, self.is_test, self.library = name, function, is_test, library
-        self.operations: list[Operation] = []  # that wait to be completed, the oldest first
+        self.operations: list[Operation] = []  # that are not completed yet, oldest first
         self.watches: list[Watch] = []  # that are open
-        self.repeated: dict[str, str] = {}  # by words of a watch: the version with which its next one begins
+        self.repeated: dict[
+            str, str
+        ] = {}  # the version with which the next watch begins, by the watch's description
         self.ended: outcome.Outcome[Any] | None = None  # how the function has ended
         self.crashed = False
         self.seconds: Callable[[], float] = float  # the time of the server
@@ -273,7 +275,7 @@ class _AsyncioThread:
 
     def __init__(self, party: Party, _: trio.Nursery) -> None:
         self._party = party
-        self._new: list[Operation] = []  # of the tasks, since the loop waited before
+        self._new: list[Operation] = []  # that tasks have added since the loop waited last
         self._timer: Sleep | None = None
         self._handed_over: SimpleQueue[list[Operation] | None] = SimpleQueue()
         self._results: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -377,7 +379,7 @@ def _resolve(found: asyncio.Future[Any], result: outcome.Outcome[Any]) -> None:
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
     """Cancel all tasks, as `asyncio.run` does. Raises Crashed if one waits for something even so."""
-    loop.set_exception_handler(lambda *_: None)  # of tasks that a crash has ended
+    loop.set_exception_handler(lambda *_: None)  # tasks end with errors after a crash
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

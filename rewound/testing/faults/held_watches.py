@@ -146,10 +146,10 @@ class HeldWatches:
         self._hub, self._journal, self._older, self._now = hub, journal, older, now
         self._open: dict[FollowedWatch, None] = {}
         self._ended: dict[tuple[Any, ...], Seen] = {}
-        self._listed: dict[tuple[Any, ...], Seen] = {}  # by clients that have not watched since
+        self._listed: dict[tuple[Any, ...], Seen] = {}  # lists of clients that have not watched since
         self._holds: dict[str, Hold] = {}
         self._names = 0
-        self._lags: list[EventLag | TimeLag] = []  # of rules, which watches have
+        self._lags: list[EventLag | TimeLag] = []  # the lags of rules that watches have
         self._commits = trio.Event()
         self._releasing = trio.Lock()
         self._runs = False
@@ -298,7 +298,7 @@ class HeldWatches:
                 events, after = changes.after(after, newest)
                 found += [one.offset for one in events if interest.selection.select(one, changes) is not None]
             except TooOld:
-                break  # when it is released, the watch finds that too
+                break  # the watch finds that out when it is released
             await trio.lowlevel.checkpoint()
         return found[:count]
 

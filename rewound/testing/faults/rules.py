@@ -89,7 +89,7 @@ class ErrorResponse:
 class LostReply:
     """The connection (over HTTP/2: the stream) ends without a response."""
 
-    after_write: bool = True  # else the request is not served
+    after_write: bool = True  # otherwise the request is not served
 
 
 Fault = (

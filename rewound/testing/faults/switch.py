@@ -42,8 +42,8 @@ from rewound.testing.faults.rules import FaultRequest, Faults
 PATH = "faults"
 HOLDS = "holds"
 MOST_HOLDS = 1000
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")  # what a path has without escapes
-MAX_BYTES = 64 << 10  # of rules: YAML is parsed in the event loop
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")  # needs no escapes in a path
+MAX_BYTES = 64 << 10  # of a document with rules: YAML is parsed in the event loop
 
 Install = Callable[[FaultInjection | None], None]
 AddControl = Callable[[str, str, Callable[..., Awaitable[Response]]], None]  # method, path, handler
