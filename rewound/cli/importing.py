@@ -88,7 +88,7 @@ def _run(what: str, arguments: Sequence[str]) -> int:
         with exit_on_sigterm():
             IMPORTS[what](options, folder)
     except BaseException:
-        # Half of a log would look like the whole.
+        # A part of a log would look like the whole.
         shutil.rmtree(folder)
         if existed:
             folder.mkdir(mode=0o700)
@@ -113,7 +113,7 @@ def _import_audit(options: Options, folder: Path) -> None:
         writer = RecordingWriter(journal)
         importing = AuditImport(writer, NAMES[journal.dialect], refused, with_secrets=options.with_secrets)
         progress = stack.enter_context(Progress("import", sum(log.size for log in logs)))
-        # Rotated files follow each other, those of several servers of a cluster do not.
+        # Rotated files are consecutive, those of several servers of a cluster are not.
         for request in merge(*(log.requests() for log in logs), key=lambda one: one.time):
             importing.take(request)
             progress(sum(log.position for log in logs))

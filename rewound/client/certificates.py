@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from rewound.client.credentials import KeyPair
 from rewound.client.errors import ClientError
 
-# A server whose clock is behind must not see a new certificate as not yet valid.
+# The clock of a server may be behind: a new certificate must be valid already.
 _CLOCK_SKEW = datetime.timedelta(minutes=5)
 
 

@@ -40,7 +40,7 @@ def fetch(server: str, authority: bytes | None) -> Mapping[str, Any]:
             try:
                 found = session.get(f"/api/v1/namespaces/{names.public_namespace}/configmaps/{NAME}")
             except StatusError as error:
-                # Of the namespace of the other dialect a server says 403: anything else is about the right one.
+                # For the namespace of the other dialect a server returns 403: any other error is about the right one.
                 if refusal is None or refusal.code == 403 != error.code:
                     refusal = error
             else:

@@ -135,7 +135,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except ValueError:
-        # Closed.
+        # It is closed.
         return False
 
 

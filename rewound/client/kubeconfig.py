@@ -196,7 +196,7 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
 
 def _credentials(path: Path, user: User, overrides: Overrides, info: ClusterInfo) -> CredentialSource:
     if overrides.token:
-        # Instead of everything else: a server takes a certificate before it looks at a token.
+        # Replaces all other credentials: servers prefer a certificate to a token.
         return FixedCredential(Credential(bearer(overrides.token)))
     return credentials_of(path, user, info)
 

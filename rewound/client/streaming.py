@@ -21,7 +21,7 @@ from rewound.client.target import Target, client_context, environment_proxy, is_
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0
-# Bytes: a server that sends for ever must not fill the memory.
+# Bytes: a server that never stops sending must not fill the memory.
 MAX_LINE = 32 << 20  # one watch event
 MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
 MAX_REFUSAL = 1 << 20
@@ -155,7 +155,7 @@ class StreamingSession(Session):
         if found is None:
             target = self.target
             local = is_local(target.server)
-            # Plain HTTP needs no context: reading the system's authorities takes long.
+            # Plain HTTP needs no context: loading the system's CAs is slow.
             context = self.context(credential.pair) if target.server.startswith("https:") else False
             try:
                 found = httpx.AsyncClient(

@@ -33,7 +33,7 @@ class Target:
 
 
 _USER_INFO = re.compile(r"(?<=//)[^/?#]*@")
-# In a text that is no URL the end of a password is unknown.
+# In a text that is not a URL, the end of a password is unknown.
 _ANY_USER_INFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL)
 
 

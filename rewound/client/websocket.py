@@ -69,7 +69,7 @@ class WebSocketSession(StreamingSession):
             ended = self._protocol_error(_first(failed), credential)
         finally:
             await trio.aclose_forcefully(socket)
-        # What happened to the stream is the reason of everything else.
+        # The error of the stream caused all others.
         ended = stream.failure or ended
         if ended is not None:
             raise ended

@@ -71,7 +71,7 @@ async def join(
 
 
 def _client(cluster: ClusterSettings) -> EtcdClient:
-    # Here, because a server that orders its journal itself does not need it.
+    # Imported here, because a server without etcd does not need it.
     from rewound.cluster.etcd.client import EtcdClient
 
     tls, scheme = None, "http"

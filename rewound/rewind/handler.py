@@ -57,7 +57,7 @@ from rewound.rewind.turns import LARGE, run_in_turns
 
 VERSION: Final = "v1"
 API_VERSION: Final = f"{REWIND_GROUP}/{VERSION}"
-# What each path below an object allows.
+# The methods of each path below an object.
 _FIELD_SIZE: Final = 200  # bytes that a field takes in a document of blame
 METHODS: Final = {"history": "GET", "blame": "GET", "rollback": "POST", "undelete": "POST"}
 

@@ -86,7 +86,7 @@ class PastReads:
         limit, token = self._lists.page(context)
         given = moment
         if token and moment.time is not None:
-            # The first page has resolved the time, and all pages are at that version.
+            # The first page has resolved the time; all pages are at that version.
             moment = Moment(version=max(parse_token(token).version, 0))
         version = self._resolve(moment)
         labels, fields = await parse_selectors(context, definition)

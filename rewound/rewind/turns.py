@@ -23,7 +23,7 @@ T = TypeVar("T")
 LARGE: Final = 64 * 1024  # bytes of objects: about a millisecond of parsing and comparing
 
 
-# Threads of all requests and of what indexes the journal, apart from those that encode large responses.
+# Threads for all requests and for indexing the journal, apart from those that encode large responses.
 MOST_THREADS: Final = 4
 
 

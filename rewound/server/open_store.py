@@ -284,7 +284,7 @@ def _build_store(
     horizon = Horizon(journal, clock, round(settings.history_seconds * 1_000_000))
     simulated_metrics = None
     if settings.controllers.simulates_nodes(rules):
-        # Here, because an API server alone need not load it.
+        # Imported here, because an API server without nodes does not need it.
         from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
         simulated_metrics = SimulatedMetrics(names, registry, journal, feed, clock)
@@ -345,7 +345,7 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
     store.loops.extend(loops)
     running: list[Task] = [(loop.name, loop.run) for loop in loops]
     if settings.controllers.runs_workloads(store.rules):
-        # Here, because an API server alone need not load them.
+        # Imported here, because an API server without workloads does not need them.
         from rewound.actors.workloads.built_in import Workloads
 
         workloads = Workloads(context, _added_controllers(settings))

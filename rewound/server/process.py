@@ -28,11 +28,11 @@ from rewound.server.run import Announce, run
 logger = logging.getLogger(__name__)
 
 
-# Seconds after which a thread that computes gives the interpreter lock to the event loop: a tenth of Python's default,
-# because every system call of the event loop releases the lock.
+# Seconds after which a busy thread gives the interpreter lock to the event loop: a tenth of Python's default, because
+# every system call of the event loop releases the lock.
 SWITCH_INTERVAL: Final = 0.0005
-# A large body has some hundred thousand containers without cycles: by Python's default, decoding one would begin full
-# collections in its middle, which hold the interpreter lock for 30 to 80 ms to find nothing.
+# A large body has some hundred thousand containers without cycles. With Python's default, decoding one would trigger
+# full collections, which hold the interpreter lock for 30 to 80 ms and find nothing.
 COLLECT_AFTER: Final = (20_000, 50, 50)
 
 

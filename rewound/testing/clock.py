@@ -17,8 +17,8 @@ from typing import Final
 import trio
 from trio.lowlevel import current_statistics
 
-# Deadlines that are closer together than this share of the whole way fire together, so that a task that wakes up
-# every millisecond does not stop an advance by a day a hundred million times.
+# Deadlines that are closer together than this fraction of an advance fire together: a task that wakes up every
+# millisecond must not interrupt an advance by a day a hundred million times.
 _STEPS: Final = 500
 _BUSY: Final = 0.1  # seconds to wait at each deadline for a server that is never idle
 

@@ -8,7 +8,7 @@ from rewound.server.extensions import Controlled, Extensions, InstalledControls
 
 
 def install_controls(server: Controlled) -> InstalledControls:
-    # Here, because most servers have none.
+    # Imported here, because most servers have no controls.
     from rewound.testing.controls import install
 
     return install(server)

@@ -42,7 +42,7 @@ _HEAD: Final = struct.Struct(">IBI")
 _KIND_AND_NUMBER: Final = 5  # bytes of a head that `length` counts
 CALL, REPLY, FAILED, CANCEL, NOTICE = range(5)
 _READ: Final = 1 << 18
-# A frame that is longer is no frame: the largest body of a request is far below.
+# A longer frame is invalid: the largest body of a request is far below.
 _LONGEST: Final = 1 << 30
 
 

@@ -48,18 +48,18 @@ _REPLY, _NEWS, _JOIN = range(
 # Often enough that quota which others no longer use arrives soon, and seldom enough to cost little CPU: a round is a
 # message to each worker and one from it, 0.1 ms for each in all.
 ROUND: Final = 0.02
-# While rounds move nothing, each takes twice as long as the one before, up to this, or until a worker has news.
+# Rounds that move nothing become longer, twice each time up to this, until a worker has news.
 _LONGEST_ROUND: Final = 0.32
-# How often a worker looks whether what was recalled is no longer in use; the least time between two reports.
+# How often a worker checks whether recalled quota is still in use; the least time between two reports.
 _PERIOD: Final = 0.005
-# How often the writer process looks whether a worker that has closed its channel still lives.
+# How often the writer process checks whether a worker that has closed its channel still runs.
 _LOOK: Final = 0.05
 _PATIENCE: Final = 10.0
 _UNHEARD: Final = (
     "the worker with process id %d lives, and has not connected for %d seconds: other workers get no more seats, "
     "connections and memory than they have; end it, if it does not respond"
 )
-# How long a worker that starts waits for its first order: longer only if another one does not respond.
+# How long a starting worker waits for its first order, which takes longer only if another one does not respond.
 _FIRST_ORDER: Final = 5.0
 
 

@@ -44,7 +44,7 @@ from rewound.workers.shared import SharedOfWriter
 from rewound.workers.shared_page import SharedPage
 
 COMMITTED, DAMAGED, LEAVING, HELLO, WRITE = "committed", "damaged", "leaving", "hello", "write"
-# How long workers may take to get their last replies when this process stops: as long as requests may take.
+# How long workers may wait for their last replies when this process stops: as long as requests may take.
 GRACE = 60.0
 
 
@@ -111,7 +111,7 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, parent: Paren
     listening = socket.socket(fileno=role.writer)
     opened = open_store(settings, WallClock(), created, NO_EXTENSIONS)
     async with opened as store, trio.open_nursery() as nursery:
-        # Before anything is committed: workers of the process before this one may serve.
+        # Before anything is committed: workers of the previous writer process may be serving.
         page.store_newest(store.feed.head)
         store.journal.before_commit = page.store_newest
         shared = SharedOfWriter(settings.audit, role.workers)

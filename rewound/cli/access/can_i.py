@@ -23,7 +23,7 @@ from rewound.client.errors import UsageError
 if TYPE_CHECKING:
     from rewound.client.session import Session
 
-# Those of Kubernetes, and `rewind` for the history of Secrets.
+# The verbs of Kubernetes, and `rewind` for the history of Secrets.
 _OBJECT_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 _VERBS = _OBJECT_VERBS | {"use", "bind", "escalate", "impersonate", "approve", "sign", "rewind", "*"}
 _PATH_VERBS = {"get", "put", "post", "head", "options", "delete", "patch", "*"}

@@ -89,7 +89,7 @@ def copy_refused(source: Path, target: Path) -> Path | None:
         return None
     if not (new.exists() and new.samefile(old)):
         new.unlink(missing_ok=True)
-        # They name users: only the owner may read them, as the journal.
+        # They name users: like the journal, only the owner may read them.
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as stream, old.open("rb") as lines:
             shutil.copyfileobj(lines, stream, 1 << 20)

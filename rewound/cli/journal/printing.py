@@ -198,7 +198,7 @@ _TITLES = ("VERSION", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT
 VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
 
 
-# Widths to begin with when later events are not known yet: names of most events fit.
+# Initial widths when later events are not known yet: most names fit.
 _RESERVED = {"VERSION": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
 _SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
 
@@ -368,7 +368,7 @@ def _is_hidden(pointer: str) -> bool:
 
 def masked_field(one: Document) -> Document:
     """Mask a field of a Secret in blame."""
-    # A path that is too long to be shown may be one of those.
+    # A path that is too long to be shown may lead to such a value.
     return {**one, "value": MASK} if "path" not in one or _is_hidden(one["path"]) else one
 
 

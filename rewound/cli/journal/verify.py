@@ -37,7 +37,7 @@ from rewound.journal.repair.verify import SHOWN, Report
 from rewound.recording.progress import Progress
 from rewound.recording.query.folder import JOURNAL, open_file
 
-# -P: the folder in which the command runs may have a folder `journal`, too.
+# -P: the current folder may have packages of the same names.
 CHILD = (sys.executable, "-P", "-m", "rewound.cli.journal.verify_child")
 QUARANTINE = "quarantine.json"
 _OF_SERVERS = ("--kubeconfig", "--context", "--server", "-s", "--token")

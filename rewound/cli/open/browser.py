@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import trio
 
-# In a process of its own: a browser in the foreground would hold this one, and write to its terminal.
+# In a separate process: a browser in the foreground would block this one, and write to its terminal.
 _OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
 

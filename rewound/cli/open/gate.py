@@ -32,7 +32,7 @@ MAX_BROWSERS: Final = 8
 MAX_BODY: Final = 16 * 1024  # a request to move a replay has some fifty bytes
 _READS: Final = ("GET", "HEAD")
 
-# Of responses that are not the page's own: as a document, whatever it is, it runs no script and loads nothing.
+# For responses that are not the page's own: opened as a document, they run no script and load nothing.
 PROTECTION: Final = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"x-content-type-options", b"nosniff"),

@@ -34,7 +34,7 @@ from rewound.gateway.wire.json import dump_line
 
 Report = Callable[[str], None]
 
-# A browser has six connections to a host; some of them, and those of curious programs, may be left over.
+# A browser has six connections to a host; old ones, and those of other programs, may still be open.
 _LIMITS: Final = Limits(body=MAX_BODY, target=32 * KIB, head=64 * KIB, headers=100, connections=64)
 _MAX_IDLE: Final = 8  # connections to the server, between requests
 # The request headers that choose a representation. All others concern this listener or its user.

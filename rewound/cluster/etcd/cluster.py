@@ -35,7 +35,7 @@ TRIES: Final = 3
 PAUSE: Final = 0.1  # seconds, when all members have failed
 STATUS_SECONDS: Final = 1.5  # a member that is well responds within milliseconds, also without a leader
 PROBE_SECONDS: Final = 0.5  # between two looks for silent members
-# etcd commits what arrives together in one write: more at once are no faster. Servers in Go accept 250 streams.
+# etcd commits concurrent requests in one write: more at once are no faster. Servers in Go accept 250 streams.
 MAX_CALLS: Final = 128
 
 _T = TypeVar("_T")

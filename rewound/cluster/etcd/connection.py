@@ -114,7 +114,7 @@ class Exchange:
         self.finish(Lost("it was closed"))
         self._connection.leave(self)
 
-    # For the connection.
+    # Called by the connection.
 
     def arrive(self, data: bytes) -> None:
         self._arrived += data

@@ -93,7 +93,7 @@ class Ends:
             self._order.clear()
             self._known.clear()
             self._since = self._journal.head
-            # A commit of thousands of events is published in turns, and may be on its way.
+            # A commit of thousands of events is published in turns, and may not be complete yet.
             self.newest = self._since if self._feed.head == self._since else 0
             self._feed.follow(self._committed)
 

@@ -34,7 +34,7 @@ DAMAGED: Final = 3  # connections in a row whose bytes are not what was sent, an
 # later, so that the requests of a standby do not wait.
 BATCH_BYTES = 1 << 20
 FIRST_EVENTS, LATER_EVENTS = 1000, 200
-# Of events whose commit has not ended, in memory: more are stored before its end. Commits of leaders have a few MB.
+# Bytes of events in memory whose commit has not ended: more are stored early. Commits of leaders have a few MB.
 LONGEST_COMMIT = 64 << 20
 EVENT_OVERHEAD = (
     600  # bytes of Python's objects for an event; its content is there twice, as it came and decoded
@@ -135,7 +135,7 @@ class Follower:
                 self._damaged(error)
             finally:
                 self.standing.connected = False
-            # One that lasted may have had nothing to bring.
+            # A connection that lasted may have had nothing to send.
             if self._stored > stored or trio.current_time() - began >= LONGEST_PAUSE:
                 pause = 0.0
             await trio.sleep(pause)

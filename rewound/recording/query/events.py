@@ -29,7 +29,7 @@ from rewound.journal.view import View
 from rewound.recording.query.folder import Document, Kind, Masking, masked, masked_pair
 
 _WILD = frozenset("*?[")
-# What the journal records as the verb of an event.
+# The verbs of events in the journal.
 VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection")
 
 

@@ -667,7 +667,7 @@ def _event_query(selection: Selection) -> Query:
         query["namespace"] = selection.one_namespace
     for name in ("name", "user", "verb"):
         text = getattr(selection, name)
-        # The server knows a star at the end as the only wildcard.
+        # The only wildcard of the server is a star at the end.
         if text and not set("*?[") & set(text.removesuffix("*")) and not text.startswith("!"):
             query[name] = text
     return query

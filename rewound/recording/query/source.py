@@ -88,7 +88,7 @@ class Stats:
     newest: int
     rates: dict[str, float]  # events a second
     types: list[TypeStats]
-    # Of a folder or a file:
+    # For a folder or a file only:
     snapshots: list[tuple[int, int]] | None = None  # offset and rows
     map_bytes: int | None = None
     used_bytes: int | None = None

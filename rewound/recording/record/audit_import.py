@@ -56,8 +56,8 @@ from rewound.recording.record.writer import RecordingWriter
 
 Document = dict[str, Any]
 
-# Microseconds of the log's time. A request lasts a minute at most, the default of --request-timeout; the line of one
-# that lasts long comes after those of requests that had later versions.
+# Microseconds of the log's time. A request lasts at most a minute, the default of --request-timeout; the line of a long
+# request comes after those of requests with later versions.
 HELD: Final = 60_000_000
 CLOCKS_DIFFER: Final = 1_000_000  # microseconds between servers of one cluster
 MOST_HELD: Final = 20_000  # effects
@@ -104,7 +104,7 @@ class AuditImport:
         # The known versions of released effects, and their order.
         self._numbers, self._lives, self._turns = Numbers(()), Lives(()), Turns(self._first_free)
         self._numbered: set[str] = set()  # types with versions
-        # When requests with new highest versions were complete, ascending, and these versions.
+        # Each new highest version, ascending, and when its request was complete.
         self._complete: deque[tuple[int, int]] = deque(maxlen=100_000)
         self._created: dict[Key, Effect] = {}  # the last create of each object of the window
         self._gone: dict[str, None] = {}  # uids, oldest first
@@ -127,11 +127,11 @@ class AuditImport:
             return
         if found:
             self._first_received = self._first_received or request.received
-            # Their contents are bytes by now; only what a response does not show is read when it is released.
+            # Free the decoded documents: contents are bytes now, and only unresolved effects need the request's body.
             if all(one.change is not None or one.removed for one in found):
                 request.sent = None
             request.returned = None if request.subresource != "scale" else request.returned
-            # The version that the client sent is that of the object until then.
+            # The object had the version that the client sent.
             sent = number_of(request.sent_version) or 0
             highest, known = map(self._highest_before, (request.received, request.received - CLOCKS_DIFFER))
             for effect in found:
@@ -156,7 +156,7 @@ class AuditImport:
         self._writer.flush()
         return self.summary
 
-    # What a request did.
+    # The effects of a request.
 
     def _effects(self, request: Request) -> Iterator[Effect]:
         """The effects of a request. Raises KeyError, TypeError, AttributeError or ValueError for malformed objects."""

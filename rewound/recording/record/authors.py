@@ -112,7 +112,7 @@ class Authors:
             return True
         if any(change.version in pending.versions for pending in self._candidates(change)):
             return True
-        # Before its first request the log is not past anything.
+        # Before its first request, the log has no position.
         return bool(self._position) and self._position + self._lag > change.arrived + 1_000_000
 
     def find(
@@ -249,7 +249,7 @@ class Authors:
         if namespace:
             yield from self._by_key.get((type_name, "", ""), ())
 
-    # How long requests wait for their change.
+    # Requests that wait for their change.
 
     def _remember(self, version: str) -> None:
         self._written[version] = None
@@ -268,7 +268,7 @@ class Authors:
                 found.remove(pending)
             if not found:
                 self._by_key.pop(key, None)
-        # One that returned the version of another changed nothing.
+        # A request that returned the version of another changed nothing.
         if pending.uses or not self._written.keys().isdisjoint(pending.versions):
             return
         if pending.request.verb != "deletecollection" and self.is_recorded(pending.keys[0][0]):

@@ -26,7 +26,7 @@ SECRETS: Final = "secrets"
 # Values of a Secret are base64: this is valid for clients that decode it.
 MASK: Final = base64.b64encode(b"***").decode()
 MASKED_MANIFEST: Final = "***"
-# How reasons begin of events that had no version on the recorded server.
+# Prefixes of the reasons of events that had no version on the recorded server.
 FOUND_DELETED: Final = "found to be deleted"
 ADDED: Final = "added by the recorder"
 _LARGEST: Final = (1 << 63) - 1  # resourceVersions are signed: a larger one would leave no room for others

@@ -54,7 +54,7 @@ class Effect:
     known: int = 0  # the highest version that was returned before the request arrived
     known_well: int = 0  # the same a second earlier: clocks of servers differ
     shown: set[Key] = field(default_factory=set)  # objects for which this request has separate effects
-    # Of a collection: objects that were created between its arrival and its response, with their uids.
+    # For a collection: objects created between its arrival and its response, with their uids.
     created_during: dict[Key, str] = field(default_factory=dict)
     observed: bool = False  # the request only shows `change`: another one made it, perhaps not in the log
     guessed: bool = False  # whether the request made it: another one may have
@@ -123,7 +123,7 @@ class Lives:
             (number for number, uid, _ in found if uid != effect.uid and number > last), default=MAX_OFFSET
         )
         if marks and not effect.removed:
-            # It marked the object, and others changed what was left.
+            # It marked the object, which others changed afterwards.
             effect.before = min(marks)
         lower = max((number for number, _ in own if number < effect.before), default=0)
         effect.after = min(max(effect.after, lower), effect.before - 1)
@@ -145,7 +145,7 @@ class Numbers:
 
     def __init__(self, effects: Iterable[Effect]) -> None:
         self._sorted = sorted({one.number for one in effects if one.number is not None})
-        # Of each taken number one after it, up to which all are taken: a search leaves it nearer to the first free one.
+        # For each taken version a later one, with none free in between; searches shorten the chains (union-find).
         self._next = {number: number + 1 for number in self._sorted}
 
     def first_free(self, after: int) -> int:
@@ -313,12 +313,12 @@ class Turns:
         self._first_free = first_free
         self._heap: list[tuple[int, int, int, int, Effect | Change | _Waiting]] = []
         self._count = 0
-        self.unresolved = 0  # effects without a number that are still to come
+        self.unresolved = 0  # effects without a version that are not resolved yet
         self._waiting: dict[int, _Waiting] = {}  # by position
-        # Where the effects that have no number are, and their uids, by object and order; and the last change of each.
+        # Positions and uids of effects without a version, by object and order; and the last change of each object.
         self._open: dict[Key, dict[int, tuple[int | _Waiting, str]]] = {}
-        # Effects in the order of the log: the first of them is in the heap until it is resolved, `_active` is its
-        # order. The next one comes after what it has changed.
+        # Effects in the order of the log. The first of them, whose order is `_active`, is in the heap until it is
+        # resolved; the next one follows its changes.
         self._queue: deque[tuple[int, Effect]] = deque()
         self._active = -1
         self._reached = 0

@@ -24,7 +24,7 @@ Document = dict[str, Any]
 _NEEDED = {"list", "watch"}
 AT_ONCE = 8  # discovery documents that are read at the same time
 MAX_KINDS = 10_000  # each has a watch; also the most group versions
-# What a server may name groups, versions and kinds; the journal has them in its keys.
+# Valid names of groups, versions and kinds; they are part of the journal's keys.
 _GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _UNREADABLE = (AttributeError, KeyError, TypeError)  # errors of malformed documents
@@ -40,8 +40,8 @@ class RecordedKind:
     namespaced: bool
     singular: str = ""
     short_names: tuple[str, ...] = ()
-    # Of this release, if it has the kind: of the version in which objects are stored, and of the recorded one. A server
-    # of another release may have versions that this one does not have.
+    # This release's definitions of the kind, if it has any: of the stored version, and of the recorded one. A server of
+    # another release may have versions that this one does not have.
     definition: Definition | None = field(default=None, compare=False)
     storage: Definition | None = field(default=None, compare=False)
 
@@ -122,7 +122,7 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
         for one in kinds_of_version:
             found.setdefault(one.type_name, []).append(one)
     kinds = [_choose(of_type) for of_type in found.values()]
-    # Definitions first: they are the kinds of what follows.
+    # Definitions first: later objects need them.
     kinds.sort(key=lambda one: (one.type_name != definition_type(names), one.type_name))
     return Discovered(tuple(kinds), tuple(problems))
 

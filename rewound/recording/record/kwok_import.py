@@ -199,7 +199,7 @@ class KwokImport:
     def _with_times(self, raw: bytes) -> bytes:
         """Replace the offsets in a document by times."""
         if not self._aligned and (found := _TIME.search(raw)):
-            # creationTimestamp and most others had whole seconds.
+            # creationTimestamp and most other times have whole seconds.
             self._aligned = True
             self._start -= (self._start + int(found[1])) % _SECOND
         return _TIME.sub(lambda found: self._time(int(found[1])), raw)

@@ -175,7 +175,7 @@ class Recorder:
         state = self._states.get(type_name)
         return state is not None and state.listed
 
-    # What to record.
+    # Choosing what to record.
 
     async def _load_positions(self) -> Positions:
         options, server = self._options, self._session.target.server
@@ -266,7 +266,7 @@ class Recorder:
                     logger.warning("a line or an event of the audit log is left out: %s", error)
                 authors.statistics.unreadable += error.events
 
-        # From a moment before the last recorded change on.
+        # Begin a moment before the last recorded change.
         since = since or self._now()
         self._audit_log = AuditLog(self._options.audit_log, since - EARLIER, take)
 
@@ -433,7 +433,7 @@ class Reordering:
         self._held: list[tuple[float, Change]] = []
         self.size = 0  # bytes of what is held
         self.open = False  # whether anything may be released
-        # Whether the audit log need not be waited for; None without one.
+        # Whether a change need not wait for the audit log; None without a log.
         self.is_ready: Callable[[Change], bool] | None = None
 
     def __len__(self) -> int:

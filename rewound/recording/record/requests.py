@@ -179,7 +179,7 @@ def _events(given: Any) -> list[Document]:
 def _request(event: Document) -> Request | None:
     """Parse an event; None if its stage or request does not count. Raises any error if it is malformed."""
     status = event.get("responseStatus") or {}
-    # A request that fails to authenticate has no later event than that of its response's start.
+    # The last event of a request that fails authentication is the start of its response.
     unknown = event["stage"] == "ResponseStarted" and status.get("code", 0) == 401
     if event["stage"] not in _LAST_STAGES and not unknown:
         return None

@@ -98,7 +98,7 @@ class RecordingWriter:
         known.sort(key=lambda one: one.number or 0)
         for one in known:
             assert one.number is not None
-            # What has no version goes into the gaps that others leave.
+            # Changes without a version go into gaps between versions.
             while unknown and self._head + 1 < one.number:
                 self.add(unknown.popleft())
             self.add(one)
@@ -122,7 +122,7 @@ class RecordingWriter:
         if same and known is not None and _is_recorded(change, known):
             return
         if known is not None and not same:
-            # It was deleted and created again, and nothing showed the deletion. Its version is free, or was passed.
+            # It was deleted and created again, and nothing showed the deletion, whose version is unknown.
             removal = _unseen_removal(change)
             if change.number is None or change.number > self._head + 1:
                 self._append(removal, known, removed=True)
@@ -237,7 +237,7 @@ class RecordingWriter:
         self.journal.append(batch)
 
 
-# managedFields has whole seconds: the arrival of a change is more precise if it comes soon after the write.
+# managedFields has whole seconds: the arrival is more precise if it is soon after the write.
 PRECISE: Final = 2_000_000  # microseconds
 
 

@@ -22,14 +22,14 @@ from rewound.journal.records import Event
 from rewound.recording.replay.replay_server import ReplayServer
 from rewound.recording.replay.until import Until
 
-# Published at once: a few milliseconds of work for the server and its watchers.
+# Events published at once: a few milliseconds of work for the server and its watchers.
 BATCH_EVENTS, BATCH_BYTES = 512, 256 << 10
 # While nothing happens, the clock of the replay moves this often, in seconds.
 TICK = 0.5
 # At full speed, how long the player waits for watchers that do not read.
 PATIENCE = 1.0
 FULL_SPEED = math.inf
-# Keys of events that going back reads between two looks at the clock: less than half a millisecond.
+# Keys of events that going back reads between two checks of the time: less than half a millisecond.
 STEP_KEYS = 1000
 
 

@@ -106,7 +106,7 @@ class ReplayServer:
 
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-# Created to get a response, and never stored; custom kinds may have the same names in other groups.
+# Resources whose creates only get a response; custom kinds may have the same names in other groups.
 _REVIEWS = {
     "tokenreviews": "authentication",
     "subjectaccessreviews": "authorization",

@@ -145,7 +145,7 @@ def _event(event: Event, names: TypeNames) -> dict[str, Any]:
 
 _ANYTHING: Final = object()  # a value of which no schema says what is in it
 
-# What a value may hold: a declared type, a JSON schema of a custom kind, _ANYTHING, or None, if there is no such value.
+# The shape of a value: a declared type, a JSON schema of a custom kind, _ANYTHING, or None if it does not exist.
 Shape = Any
 
 

@@ -12,9 +12,9 @@ import orjson
 
 from rewound.release import RELEASE
 
-# What `rewound record` writes beside the journal (`rewound/recording/record/recorder.py`).
+# The file of `rewound record` beside the journal (`rewound/recording/record/recorder.py`).
 _RECORDING: Final = "recording.json"
-# Names that say nothing: the folder around has a better one.
+# Generic names: that of the parent folder is better.
 _COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
 # Temporary names that our own commands choose with `tempfile`.
 _TEMPORARY: Final = re.compile(r"rewound-([a-z]+-)?[a-z0-9_]{8}")

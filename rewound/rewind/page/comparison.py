@@ -70,7 +70,7 @@ class ComparisonReader:
         if given is None:
             raise BadRequest("from: Required value: the version or the time to compare with")
         if not visible.types:
-            # Nor does it say which versions there are.
+            # A user who may see nothing gets no versions either.
             return {"metadata": {}, "counts": dict.fromkeys(COMPARISONS, 0), "items": []}
         first, last = self._resolved(given, until)
         if position is None:

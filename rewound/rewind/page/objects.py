@@ -193,7 +193,7 @@ class ObjectReader:
         buckets: list[int] = []
         edges: list[int] = []
         changes = [one.life.changes for one in shown]
-        # Where not every change can be a mark of its own. Phases and marks may read an event each.
+        # If there are too many changes for a mark each: phases and marks may read an event each.
         if max(changes, default=0) > SAMPLES or 2 * sum(changes) + len(shown) > MAX_READS:
             width = bucket_width(times.end - times.start, _BUCKETS)
             buckets = list(range(times.start - times.start % width, times.end + width, width))

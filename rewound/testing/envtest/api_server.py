@@ -42,7 +42,7 @@ from rewound.testing.zygote import watch_line
 logger = logging.getLogger(__name__)
 
 ALWAYS: Final = ("--dialect=kubernetes",)
-# v1.25's API server runs none of these; the flag chooses them.
+# v1.25's API server runs no controllers; the flag chooses some.
 _NO_CONTROLLERS: Final = "--controllers="
 # Flags that change the initial objects, and their values in the template, which are those of envtest.
 _SHAPING: Final = {

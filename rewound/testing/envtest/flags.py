@@ -232,8 +232,8 @@ FLAGS: Final = {
 }
 _SHORT: Final = {"h": "help", "v": "v"}
 
-# Gates of v1.25 that this server's own list does not have. Nodes, proxies, the scheduler and controllers read the
-# first ones; an API server without these is the same with and without them.
+# Gates of v1.25 that this server does not have. The first ones concern nodes, proxies, the scheduler and controllers;
+# they make no difference to an API server.
 _GATES_OF_OTHERS: Final = _words(
     """
     APIResponseCompression APIServerTracing AppArmor CPUManager CPUManagerPolicyAlphaOptions
@@ -256,7 +256,7 @@ _GATES_OF_OTHERS: Final = _words(
     VolumeCapacityPriority WinDSR WinOverlay
     """
 )
-# On and off in this server, as they are in v1.25 by default.
+# Always on, and always off, in this server: the defaults of v1.25.
 _GATES_ON: Final = _words(
     """
     APIPriorityAndFairness AdvancedAuditing CSRDuration CustomResourceValidationExpressions DaemonSetUpdateSurge

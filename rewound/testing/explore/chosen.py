@@ -73,7 +73,7 @@ class Chosen:
         if status.get("hostIP"):
             self._values.setdefault(status["hostIP"], set()).add(("node", key))
 
-    # When the run has ended.
+    # Queries, when the run has ended.
 
     def name(self, key: Key) -> str:
         """The name of an object, with `*` for a generated part: `pods default/web-*`."""

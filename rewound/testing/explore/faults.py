@@ -20,7 +20,7 @@ TURN, CRASH, LOST, LAG, RECONNECT, STALE, TIME = (
     "stale",
     "time",
 )
-# In the order in which Hypothesis prefers them: what is easiest to understand comes first.
+# Hypothesis prefers earlier ones: what is easiest to understand comes first.
 KINDS: Final = {
     TURN: "another controller goes first",
     CRASH: "a controller crashes before or after a request, and starts again",

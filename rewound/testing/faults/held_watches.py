@@ -32,7 +32,7 @@ from rewound.journal.records import Event
 from rewound.testing.faults.older_versions import OlderVersions
 from rewound.testing.faults.rules import FaultRequest, Faults, LagWatch, Match
 
-# Watches that have ended, and lists, whose versions a hold remembers: clients choose their names.
+# Ended watches and lists whose versions a hold remembers: bounded, because clients choose their names.
 MAX_ENDED: Final = 1000
 MOST_PENDING: Final = 1000  # events that are counted for a report
 _TOGETHER: Final = 1000  # microseconds: clocks of deadlines and of events differ by less
@@ -155,7 +155,7 @@ class HeldWatches:
         self._runs = False
         feed.follow(self._committed)
 
-    # Watches come and go.
+    # Watches start and end.
 
     def follow(self, request: FaultRequest, watch: Watch) -> None:
         """Follow a watch that is about to start."""

@@ -142,7 +142,7 @@ class _Parser:
             probability,
         )
 
-    # Which requests.
+    # The match.
 
     def watches(self, path: str, value: Any) -> Match:
         return self._match(path, value, _WATCH, tuple(one for one in _MATCH if one != "verbs"))
@@ -179,7 +179,7 @@ class _Parser:
             self._report(path, f"{text!r} is not like pods, deployments.apps, pods/status or *")
         return ResourcePattern(resource, group if dot else None, subresource)
 
-    # Which fault.
+    # The fault.
 
     def _fault(self, path: str, value: Any) -> Fault:
         given = self._mapping(path, value, tuple(NAMES.values()))

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 VERBS: Final = frozenset({"get", "list", "watch"}) | WRITES
-# Ordinals of the clients that were seen last are cached; user agents are chosen by clients.
+# Clients whose ordinals are remembered: bounded, because clients choose their user agents.
 MAX_CLIENTS: Final = 10_000
 
 
