@@ -142,7 +142,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
     import trio
 
     from rewound.recording.record.kinds import UnknownKind
-    from rewound.recording.record.recorder import Recorder, TooMuch
+    from rewound.recording.record.recorder import Recorder, TooLarge
 
     line = ProgressLine()
     recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
@@ -167,7 +167,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
         error = only_error(group)
         if isinstance(error, UnknownKind):
             raise UsageError(str(error)) from group
-        raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
+        raise (Failure(str(error)) if isinstance(error, TooLarge) else error) from group
 
 
 class EscapingFormatter(logging.Formatter):

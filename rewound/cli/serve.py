@@ -52,7 +52,7 @@ def _serve(settings: Settings) -> int:
     def announce(addresses: Addresses) -> None:
         gc.freeze()
         gc.enable()
-        print(banner(_as_followed(settings), addresses), flush=True)
+        print(banner(_with_stored_dialect(settings), addresses), flush=True)
 
     if settings.enable_test_controls:
         from rewound.testing.clock import AdvancingClock
@@ -80,7 +80,7 @@ def _serve_with_workers(settings: Settings, arguments: Sequence[str]) -> int:
     return trio.run(Parent(settings, command).run, announce)
 
 
-def _as_followed(settings: Settings) -> Settings:
+def _with_stored_dialect(settings: Settings) -> Settings:
     """The settings of a standby with the dialect of its leader, which its journal records."""
     if not settings.standby.follow:
         return settings
@@ -107,7 +107,7 @@ def banner(settings: Settings, addresses: Addresses) -> str:
 def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]]:
     if addresses.secure is not None:
         yield "secure", f"https://{_local(addresses.secure)}"
-        for host in _elsewhere(addresses):
+        for host in _other_hosts(addresses):
             yield "", f"https://{host_and_port(host, addresses.secure[1])} (from other machines)"
     if addresses.insecure is not None:
         sign_in = _ACCOUNTS_SIGN_IN if settings.plain_port_accepts_only_account_tokens else _SIGN_IN
@@ -196,7 +196,7 @@ def _local(address: Address) -> str:
     return host_and_port(_LOOPBACKS.get(host, host), port)
 
 
-def _elsewhere(addresses: Addresses) -> tuple[str, ...]:
+def _other_hosts(addresses: Addresses) -> tuple[str, ...]:
     """The hosts by which other machines reach a server that listens on every address."""
     if addresses.secure is None or addresses.secure[0] not in _LOOPBACKS:
         return ()

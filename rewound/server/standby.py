@@ -53,7 +53,7 @@ async def run_standby(
         async with trio.open_nursery() as nursery:
             begun = follower.caught_up if copy.is_new else copy.complete
             nursery.start_soon(_follow, follower)
-            if await _either(begun, stop):
+            if await _can_be_served(begun, stop):
                 settings = replace(settings, dialect=copy.journal.dialect)
                 await _serve(settings, announce, stop, clock, extensions, opened_store, follower, copy)
             nursery.cancel_scope.cancel()
@@ -73,7 +73,7 @@ async def _follow(follower: Follower) -> None:
         raise SettingsError("--follow", str(error)) from error
 
 
-async def _either(begun: trio.Event, stop: trio.Event) -> bool:
+async def _can_be_served(begun: trio.Event, stop: trio.Event) -> bool:
     """Wait until the journal can be served; returns False if the server is to stop before that."""
     async with trio.open_nursery() as nursery:
 
@@ -103,7 +103,7 @@ async def _serve(
         )
         copy.publish = store.feed.publish  # without a checkpoint, so that no commit is missed
         housekeeping = Housekeeping(
-            store.journal, store.committer, clock, None, lambda: follower.standing.leader_floor
+            store.journal, store.committer, clock, None, lambda: follower.status.leader_floor
         )
         nursery.start_soon(store.supervisor.keep, "housekeeping", housekeeping.run)
         try:
@@ -149,19 +149,19 @@ def leader_target(settings: StandbySettings) -> Target:
 
 def _problem(follower: Follower, longest: float) -> str | None:
     events, seconds = follower.lag()
-    standing = follower.standing
+    status = follower.status
     if seconds <= longest and follower.caught_up.is_set():
         return None
-    why = f": {standing.problem}" if standing.problem else ""
+    why = f": {status.problem}" if status.problem else ""
     return f"{events} events behind {follower.leader}, for {seconds:.0f} s{why}"
 
 
 def _meter(server: ApiServer, follower: Follower) -> None:
-    metrics, standing = server.metrics, follower.standing
+    metrics, status = server.metrics, follower.status
     metrics.gauge(
         "rewound_standby_connected",
         "Whether the stream of the leader is open.",
-        lambda: int(standing.connected),
+        lambda: int(status.connected),
     )
     metrics.gauge(
         "rewound_standby_lag_events",
@@ -176,10 +176,10 @@ def _meter(server: ApiServer, follower: Follower) -> None:
     metrics.counter(
         "rewound_standby_connections_total",
         "Streams of the leader that were begun.",
-        lambda: standing.connections,
+        lambda: status.connections,
     )
     metrics.counter(
         "rewound_standby_damaged_total",
         "Streams that ended because bytes were not what the leader sent.",
-        lambda: standing.damaged,
+        lambda: status.damaged,
     )

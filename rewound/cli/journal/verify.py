@@ -86,10 +86,10 @@ def add_flags(parser: Parser) -> None:
     )
     add_output(parser, "json")
     for flag in _OF_SERVERS:
-        parser.add_argument(flag, action=_NotOfServers, help=argparse.SUPPRESS)
+        parser.add_argument(flag, action=_RefusedServerFlag, help=argparse.SUPPRESS)
 
 
-class _NotOfServers(argparse.Action):
+class _RefusedServerFlag(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         raise UsageError(
             f"{option_string}: the journal of a server is verified where its data folder is, with --data-dir FOLDER; "
@@ -142,7 +142,7 @@ def read_in_child(command: Sequence[str]) -> Found:
         assert child.stdout is not None
         read = _collect(found, child.stdout, progress)
         if child.wait() != 0:
-            found.died = _death(child.returncode, read, progress.total, errors)
+            found.died = _how_child_ended(child.returncode, read, progress.total, errors)
     return found
 
 
@@ -166,7 +166,7 @@ def _collect(found: Found, lines: IO[str], progress: Progress) -> int:
     return read
 
 
-def _death(code: int, read: int, total: int, errors: IO[bytes]) -> str:
+def _how_child_ended(code: int, read: int, total: int, errors: IO[bytes]) -> str:
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
     where = f"after {read} of {total}" if read else "at its beginning"
     errors.seek(0)

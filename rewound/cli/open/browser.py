@@ -14,7 +14,7 @@ import trio
 _OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
 
-def missing_screen(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
+def why_unseen(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
     """Why a browser that starts here would not be seen; empty if it would be.
 
     $BROWSER is always used: editors set it to a program that opens links on the user's own machine.

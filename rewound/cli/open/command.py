@@ -35,7 +35,7 @@ from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, open_session
 from rewound.cli.command import Failures, exit_on_sigterm, run_command
 from rewound.cli.journal.flags import moment
-from rewound.cli.open.browser import missing_screen, start_browser, tunnel
+from rewound.cli.open.browser import start_browser, tunnel, why_unseen
 from rewound.client.errors import ClientError, Failure, StatusError, UsageError
 from rewound.client.kubeconfig import DATA_FOLDER_FILE
 from rewound.client.target import Target
@@ -193,7 +193,7 @@ class _Opening:
         view = await self._find_view(session)
         listener = PageListener(session, view.path, _report)
         await nursery.start(listener.serve, options.port)
-        link, screen = listener.gate.new_link(), missing_screen()
+        link, screen = listener.gate.new_link(), why_unseen()
         print(self._banner(target, view.user, link), flush=True)
         if options.no_browser or screen:
             why = "" if options.no_browser else f"No browser is started: {screen}. "

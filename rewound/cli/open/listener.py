@@ -65,7 +65,7 @@ class PageListener:
         self._connections = Connections(max_idle=_MAX_IDLE, proxy_url=proxy)
         self._session, self._page, self._report = session, page, report
         self._stopping = trio.Event()
-        self._trouble = ""  # the problem that was reported last, until it is over
+        self._problem = ""  # the problem that was reported last, until it is over
         self._gate: Gate | None = None
         self.port = 0
 
@@ -125,15 +125,15 @@ class PageListener:
 
     def failed(self, why: str) -> Response:
         """The response to a request that could not be forwarded. The first of several failures prints a line."""
-        if why != self._trouble:
-            self._trouble = why
+        if why != self._problem:
+            self._problem = why
             self._report(f"{why}; trying again with every request of the page")
         body = dump_line(plain_failure(502, why).document())
         return Response(502, body, headers=[*PROTECTION, (b"cache-control", b"no-store")])
 
     def succeeded(self) -> None:
-        if self._trouble:
-            self._trouble = ""
+        if self._problem:
+            self._problem = ""
             self._report(f"{self._session.target.server} responds again")
 
     def rejected(self, credential: Credential) -> RequestError:

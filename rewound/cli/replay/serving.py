@@ -196,7 +196,7 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
                 print(_banner(options, settings, addresses, plan), file=sys.stderr, flush=True)
                 if options.command:
                     kubeconfig = settings.kubeconfig if addresses.secure is not None else None
-                    beside = Beside(options.command, kubeconfig, state, stop)
+                    beside = CommandBeside(options.command, kubeconfig, state, stop)
                     nursery.start_soon(beside.run, not options.paused)
 
             extensions = Extensions(replayed=options.source)
@@ -216,7 +216,7 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
     return code
 
 
-class Beside:
+class CommandBeside:
     """The command that runs beside a copy, usually the controller under test."""
 
     def __init__(

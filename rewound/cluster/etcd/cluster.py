@@ -144,9 +144,9 @@ class Cluster:
                 try:
                     return await attempt(member, limit)
                 except NotDone as error:
-                    member.trouble = str(error)
+                    member.problem = str(error)
                 except Lost as error:
-                    member.trouble = str(error)
+                    member.problem = str(error)
                     if not repeatable:
                         self.avoid(member)
                         raise OutcomeUnknown(
@@ -211,7 +211,7 @@ class Cluster:
             self._failovers += 1
 
     def _unavailable(self) -> EtcdUnavailable:
-        troubles = "; ".join(f"{member.url}: {member.trouble or 'not asked'}" for member in self.members)
+        troubles = "; ".join(f"{member.url}: {member.problem or 'not asked'}" for member in self.members)
         return EtcdUnavailable(f"no member of etcd could do it within {self.seconds:g} s ({troubles})")
 
 

@@ -29,7 +29,7 @@ class MemberClient:
     def __init__(self, url: str, tls: ssl.SSLContext | None, connections: Connections, spawn: Spawn) -> None:
         """`url`: https://host:port, or http://host:port without `tls`. `spawn` runs a task until the client ends."""
         self.url = url
-        self.trouble = ""  # why the last call failed; empty if it did not
+        self.problem = ""  # why the last call failed; empty if it did not
         # Open calls and watches, with the raft term in which each began if that matters.
         self.busy: dict[Exchange, int | None] = {}
         address = parse_url(url)
@@ -69,7 +69,7 @@ class MemberClient:
         finally:
             self._deadlines.remove(exchange)
             self.end(exchange)
-        self.trouble = ""
+        self.problem = ""
         return reply
 
     async def start(

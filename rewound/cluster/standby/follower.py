@@ -84,7 +84,7 @@ class Sink(Protocol):
 
 
 @dataclass(slots=True)
-class Standing:
+class FollowerStatus:
     """The state of a follower in relation to its leader; times are those of the event loop."""
 
     connected: bool = False
@@ -100,23 +100,23 @@ class Follower:
     def __init__(self, session: Session, sink: Sink) -> None:
         self._session, self._sink = session, sink
         self.leader = session.target.server
-        self.standing = Standing()
+        self.status = FollowerStatus()
         self.caught_up = trio.Event()  # set when it first had everything
         self._pending: list[Stored] = []
         self._pending_bytes = 0
         self._commit: Commit | None = None  # the end of the last whole commit among them
         self._whole = 0  # how many of them are
-        self._useless = 0  # damaged connections in a row
+        self._damaged_in_a_row = 0  # damaged connections in a row
         self._stored = 0  # events that were made durable
         self._began = trio.current_time()
 
     def lag(self) -> tuple[int, float]:
         """By how many events it is behind the leader, as far as known, and for how many seconds."""
-        standing = self.standing
-        events = max(0, standing.leader_head - self._sink.head)
-        if standing.connected and not events:
+        status = self.status
+        events = max(0, status.leader_head - self._sink.head)
+        if status.connected and not events:
             return 0, 0.0
-        return events, trio.current_time() - max(standing.caught_up, self._began)
+        return events, trio.current_time() - max(status.caught_up, self._began)
 
     async def run(self) -> None:
         """Follow until cancelled. Raises CannotFollow, and ClientError before the first stream has begun."""
@@ -134,7 +134,7 @@ class Follower:
             except BadFrame as error:
                 self._damaged(error)
             finally:
-                self.standing.connected = False
+                self.status.connected = False
             # A connection that lasted may have had nothing to send.
             if self._stored > stored or trio.current_time() - began >= LONGEST_PAUSE:
                 pause = 0.0
@@ -144,16 +144,16 @@ class Follower:
     def _note(self, error: Exception) -> None:
         if self._sink.is_new:
             raise error  # a first start: the address or the rights are wrong
-        if str(error) != self.standing.problem:
+        if str(error) != self.status.problem:
             logger.warning("not following %s: %s", self.leader, error)
-        self.standing.problem = str(error)
+        self.status.problem = str(error)
 
     def _damaged(self, error: BadFrame) -> None:
-        self.standing.damaged += 1
-        self._useless += 1
-        self.standing.problem = f"the stream is damaged {error}"
+        self.status.damaged += 1
+        self._damaged_in_a_row += 1
+        self.status.problem = f"the stream is damaged {error}"
         logger.error("the stream of %s is damaged %s; nothing of it was stored", self.leader, error)
-        if self._useless >= DAMAGED:
+        if self._damaged_in_a_row >= DAMAGED:
             raise CannotFollow(
                 f"what arrives from {self.leader} is not what it sends ({error}), {DAMAGED} times in a row: find what "
                 "changes bytes on the way, or follow it by https"
@@ -194,7 +194,7 @@ class Follower:
         try:
             await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
         except ClientError as error:
-            if self.standing.connected:
+            if self.status.connected:
                 raise self._broken(error) from error
             raise
         except BadMessage as error:
@@ -204,11 +204,11 @@ class Follower:
             ) from error
         except (Damaged, NewerLayout) as damage:
             raise CannotFollow(
-                f"{self.leader} has sent an event that is damaged ({_what(damage)}): run `rewound journal verify` on "
-                "its data folder"
+                f"{self.leader} has sent an event that is damaged ({_describe(damage)}): run `rewound journal verify` "
+                "on its data folder"
             ) from damage
-        if not self.standing.problem:
-            self.standing.problem = "the stream ended without a reason"
+        if not self.status.problem:
+            self.status.problem = "the stream ended without a reason"
 
     def _broken(self, error: ClientError) -> ClientError:
         """The error for a stream that broke off. The server was reached, so its address is right."""
@@ -244,15 +244,15 @@ class Follower:
                 if damaged:
                     await self._store_commits()
                     raise self._leader_is_damaged(damaged)
-                self.standing.problem = text
+                self.status.problem = text
 
     def _begin(self, header: Header) -> None:
         self._check_place(header)
         self._sink.begin(header)
-        standing = self.standing
-        standing.connected, standing.problem = True, ""
-        standing.connections += 1
-        standing.leader_head, standing.leader_floor = header.head, header.floor
+        status = self.status
+        status.connected, status.problem = True, ""
+        status.connections += 1
+        status.leader_head, status.leader_floor = header.head, header.floor
         logger.info("following %s after offset %d", self.leader, self._sink.head)
 
     def _check_place(self, header: Header) -> None:
@@ -274,7 +274,7 @@ class Follower:
         self._whole = 0
         if stored:
             await self._sink.store(stored)
-            self._useless = 0
+            self._damaged_in_a_row = 0
             self._stored += len(stored)
 
     async def _store_commits(self) -> None:
@@ -284,14 +284,14 @@ class Follower:
             self._committed(commit)
 
     def _committed(self, commit: Commit) -> None:
-        standing = self.standing
-        standing.leader_head, standing.leader_floor = commit.head, commit.floor
+        status = self.status
+        status.leader_head, status.leader_floor = commit.head, commit.floor
         if self._sink.head >= commit.head:
-            standing.caught_up = trio.current_time()
+            status.caught_up = trio.current_time()
             self.caught_up.set()
 
 
-def _what(damage: Damaged | NewerLayout) -> str:
+def _describe(damage: Damaged | NewerLayout) -> str:
     return damage.what if isinstance(damage, Damaged) else str(damage)
 
 

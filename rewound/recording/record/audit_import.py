@@ -40,8 +40,8 @@ from rewound.recording.record.definitions import Definitions
 from rewound.recording.record.effects import (
     Effect,
     Key,
-    Lives,
-    Numbers,
+    ObjectVersions,
+    TakenVersions,
     Turns,
     bound_by_log,
     settle_marks,
@@ -102,7 +102,11 @@ class AuditImport:
         self._held: list[Effect] = []
         self._held_bytes = 0
         # The known versions of released effects, and their order.
-        self._numbers, self._lives, self._turns = Numbers(()), Lives(()), Turns(self._first_free)
+        self._taken, self._versions, self._turns = (
+            TakenVersions(()),
+            ObjectVersions(()),
+            Turns(self._first_free),
+        )
         self._numbered: set[str] = set()  # types with versions
         # Each new highest version, ascending, and when its request was complete.
         self._complete: deque[tuple[int, int]] = deque(maxlen=100_000)
@@ -331,7 +335,11 @@ class AuditImport:
         effects = list(with_revealed([one for one in effects if not one.dropped]))
         self._held = [one for one in self._held if not one.dropped]
         window = [*effects, *self._held]
-        self._numbers, self._lives, self._turns = Numbers(window), Lives(window), Turns(self._first_free)
+        self._taken, self._versions, self._turns = (
+            TakenVersions(window),
+            ObjectVersions(window),
+            Turns(self._first_free),
+        )
         self._numbered = {one.kind.type_name for one in window if one.number is not None}
         bound_by_log(window)
         last = dict[Key, int]()
@@ -355,11 +363,11 @@ class AuditImport:
     def _wait(self, effect: Effect, order: int, before: int) -> None:
         """Queue an effect without a version; `before` is the version before it in the log."""
         written = self._writer.written(effect.key)
-        if self._lives.is_removed_by_another(effect) and self._was_created_during(effect):
+        if self._versions.is_removed_by_another(effect) and self._was_created_during(effect):
             self.summary.missing[CREATED_MEANWHILE] += (
                 1  # it deletes by name, and may have deleted the next object
             )
-        if not (effect.deletes and self._lives.bound(effect, written)):
+        if not (effect.deletes and self._versions.bound(effect, written)):
             effect.after = min(effect.after, effect.before - 1)
             effect.after = max(effect.after, before, 0 if written is None else written.offset)
         in_log_order = effect.kind.type_name not in self._numbered
@@ -378,14 +386,14 @@ class AuditImport:
                 number = self._first_free(number)
                 if number >= effect.before:
                     return  # the next version of the object shows that it was before that
-                self._numbers.take(number)
+                self._taken.take(number)
                 change.place = number
                 self._turns.add(number, order, change)
             else:
                 self._add(change)
 
     def _first_free(self, after: int) -> int:
-        return self._numbers.first_free(max(after, self._writer.head))
+        return self._taken.first_free(max(after, self._writer.head))
 
     def _write(self, change: Change, order: int) -> None:
         """Write a change that was queued for a version, unless another one has got that."""
@@ -394,7 +402,7 @@ class AuditImport:
             self._append(change)
             return
         change.place = self._first_free(0)
-        self._numbers.take(change.place)
+        self._taken.take(change.place)
         self._turns.add(change.place, order, change)
 
     def _expand(self, effect: Effect, order: int) -> None:
@@ -410,7 +418,7 @@ class AuditImport:
                 continue
             one = Effect(effect.kind, where, name, effect.request, written.uid)
             one.after, one.assumed = effect.after, True
-            if not self._lives.was_deleted(one):
+            if not self._versions.was_deleted(one):
                 continue
             if effect.kind.type_name in self._numbered:
                 self._wait(one, order, written.offset)
@@ -538,14 +546,14 @@ class AuditImport:
         first = self._first_free(effect.after)
         if first + count > effect.before:
             return False
-        return self._numbers.free_from(first) >= count + self._turns.unresolved
+        return self._taken.free_from(first) >= count + self._turns.unresolved
 
     def _content(self, key: Key) -> Document | None:
         return decode(self._writer.content(key)) if self._writer.written(key) is not None else None
 
     def _resolved(self, effect: Effect, before: Document | None) -> Iterator[Change]:
         """The changes of an effect whose content is not in a response; none if nothing changed."""
-        removed_by_another = self._lives.is_removed_by_another(effect)
+        removed_by_another = self._versions.is_removed_by_another(effect)
         for change in self._contents(effect, before):
             if change.removed and removed_by_another:
                 return

@@ -79,7 +79,7 @@ class Effect:
         return type_name == key[0] and (name == key[2] if name else True) and namespace in ("", key[1])
 
 
-class Lives:
+class ObjectVersions:
     """The versions of each object in the window, by uid; they bound the versions of deletes."""
 
     def __init__(self, effects: Iterable[Effect]) -> None:
@@ -140,7 +140,7 @@ def bound_by_log(effects: list[Effect]) -> None:
             effect.before = following.get(effect.key, MAX_OFFSET)
 
 
-class Numbers:
+class TakenVersions:
     """The versions that requests have, and the free ones."""
 
     def __init__(self, effects: Iterable[Effect]) -> None:

@@ -58,7 +58,7 @@ MOST_LISTED_BYTES: Final = 4 << 30
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 
 
-class TooMuch(Exception):
+class TooLarge(Exception):
     """The server has more than can be recorded at once; the text says what to do."""
 
 
@@ -123,7 +123,7 @@ class Recorder:
     async def run(self) -> RecordingWriter:
         """Record until cancelled or for the duration; everything that has arrived is in the journal then.
 
-        Raises ClientError and TooMuch before the first list; JournalError and OSError; and NothingReadable, which
+        Raises ClientError and TooLarge before the first list; JournalError and OSError; and NothingReadable, which
         leaves an empty folder as it was.
         """
         self._names = await dialect_of(self._session, NAMES.values())
@@ -318,7 +318,7 @@ class Recorder:
             self._rediscover.set()
         held = self._reordering
         if not held.open and held.size > MOST_LISTED_BYTES:
-            raise TooMuch(
+            raise TooLarge(
                 f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
                 "record a part of them with --kinds or --namespace"
             )

@@ -115,7 +115,7 @@ class Comparison:
     @property
     def failures(self) -> list[str]:
         """Why a job that expects no difference fails; none if it succeeds."""
-        found = [] if self.same else [_sum(self)]
+        found = [] if self.same else [_summary(self)]
         if count := len(self.skipped):
             found.append(f"{count} recorded write{'s were' if count > 1 else ' was'} not applied")
         return [*found, *self.unfinished]
@@ -158,12 +158,12 @@ def compare(
     with recording.read_all() as view:
         for event in _until(view.events(fork), end):
             if event.type_id not in left_out and replaced(event) and not is_of_server(event):
-                found(event).recorded.append(_light(event))
+                found(event).recorded.append(_without_content(event))
     with copy.read() as view:
         for event in view.events(fork):
             own = event.offset not in applied.offsets and not is_of_server(event)
             if own and event.type_id not in left_out:
-                found(event).here.append(_light(event))
+                found(event).here.append(_without_content(event))
     with recording.read_all() as past, copy.read() as present:
         at_end = past.at(end)
         for key, one in objects.items():
@@ -180,7 +180,7 @@ def _until(events: Iterable[Event], end: int) -> Iterable[Event]:
         yield event
 
 
-def _light(event: Event) -> Event:
+def _without_content(event: Event) -> Event:
     """The event without its content: there may be many."""
     return event._replace(body=b"", facts=b"")
 
@@ -193,7 +193,7 @@ def report(comparison: Comparison) -> list[str]:
     """The lines of a report; the last one is a summary."""
     lines = [line for one in comparison.objects for line in _object(one)]
     lines += _skipped(comparison.skipped)
-    return [*map(escaped, lines), _sum(comparison)]
+    return [*map(escaped, lines), _summary(comparison)]
 
 
 def _object(one: ObjectComparison) -> Iterator[str]:
@@ -233,7 +233,7 @@ def _skipped(skipped: tuple[Skipped, ...]) -> Iterator[str]:
         yield f"! version {event.offset}, {event.verb} of {where} by {event.user}, was not applied: {one.why}"
 
 
-def _sum(comparison: Comparison) -> str:
+def _summary(comparison: Comparison) -> str:
     span = f"from version {comparison.fork} to {comparison.end}"
     objects = len(comparison.objects)
     if comparison.same:

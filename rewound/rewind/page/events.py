@@ -230,7 +230,7 @@ class EventReader:
         if self._waiting[user] >= MAX_WAITING_OF_USER or self._waiting.total() >= MAX_WAITING:
             raise TooManyRequests("too many requests wait for events already, please try again without wait")
         later = replace(wanted, after=empty.upto)
-        return Response(200, b"", parts=_Later(self, user, later, empty, seconds, document))
+        return Response(200, b"", parts=_LongPollBody(self, user, later, empty, seconds, document))
 
     async def next_events(self, wanted: Query, page: Page) -> Page:
         """Wait for an event that the caller may see."""
@@ -271,7 +271,7 @@ class EventReader:
         return found
 
 
-class _Later:
+class _LongPollBody:
     """The body of a long poll: one part."""
 
     def __init__(
@@ -291,7 +291,7 @@ class _Later:
         self._document = document
         self._sent = False
 
-    def __aiter__(self) -> _Later:
+    def __aiter__(self) -> _LongPollBody:
         return self
 
     async def __anext__(self) -> bytes:

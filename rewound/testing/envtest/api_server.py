@@ -35,7 +35,7 @@ from rewound.release import SERVED_VERSION
 from rewound.server.flags.parser import parse_flags
 from rewound.server.process import run_configured, serve_until
 from rewound.testing.controlled import WITH_CONTROLS
-from rewound.testing.envtest.flags import FlagError, Given, parse, translate
+from rewound.testing.envtest.flags import FlagError, TranslatedFlags, parse, translate
 from rewound.testing.envtest.programs import DESCRIPTION, LENGTH, TEMPLATE, decoded
 from rewound.testing.zygote import watch_line
 
@@ -61,7 +61,7 @@ class CannotStart(Exception):
     """The server cannot start, for a reason besides its flags; the text says what to do."""
 
 
-class Place(NamedTuple):
+class EtcdFolder(NamedTuple):
     """Where the state of an etcd is."""
 
     folder: Path
@@ -121,7 +121,7 @@ def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
     return run_configured(settings, run)
 
 
-def serve_flags(given: Given, folder: Path) -> list[str]:
+def serve_flags(given: TranslatedFlags, folder: Path) -> list[str]:
     """The flags of `rewound serve`."""
     flags = [*ALWAYS, _NO_CONTROLLERS, *given.serve, f"--data-dir={folder}"]
     if any(one.startswith("--controllers=") for one in given.serve):
@@ -133,7 +133,7 @@ def serve_flags(given: Given, folder: Path) -> list[str]:
     return flags
 
 
-def _ready(settings: Settings, given: Given, addresses: Addresses) -> None:
+def _ready(settings: Settings, given: TranslatedFlags, addresses: Addresses) -> None:
     gc.freeze()
     gc.enable()
     if given.certificates and settings.tls_cert_file is None:
@@ -186,7 +186,7 @@ def template_flags() -> list[str]:
     return [_NO_CONTROLLERS, *usual]
 
 
-def _place(servers: Sequence[str]) -> Place:
+def _place(servers: Sequence[str]) -> EtcdFolder:
     """The folder that belongs to an etcd. Raises CannotStart if it does not respond, or is another program."""
     until = time.monotonic() + _ETCD_SECONDS
     problem = ""
@@ -208,7 +208,7 @@ def _place(servers: Sequence[str]) -> Place:
         time.sleep(0.05)
 
 
-def _described(server: str) -> Place | None:
+def _described(server: str) -> EtcdFolder | None:
     """Ask our etcd for its folder; None if it is another program."""
     url = urlsplit(server)
     if url.scheme != "http" or not url.hostname:
@@ -227,7 +227,7 @@ def _described(server: str) -> Place | None:
     flags = ["--unsafe-no-fsync"] if unsafe == b"1" else []
     if int(size):
         flags.append(f"--max-object-size={int(size)}")
-    return Place(Path(os.fsdecode(folder)), tuple(flags))
+    return EtcdFolder(Path(os.fsdecode(folder)), tuple(flags))
 
 
 class _Lifeline:

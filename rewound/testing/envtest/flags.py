@@ -44,7 +44,7 @@ class FlagError(Exception):
     """A flag that is unknown, incomplete or refused, in the words of v1.25 where it has some."""
 
 
-class Given(NamedTuple):
+class TranslatedFlags(NamedTuple):
     """The flags of one command line, sorted by use."""
 
     serve: tuple[str, ...]  # flags for `rewound serve`
@@ -339,7 +339,7 @@ def _check(kind: str, value: str) -> object:
     return value
 
 
-def translate(arguments: Sequence[str]) -> Given:
+def translate(arguments: Sequence[str]) -> TranslatedFlags:
     """Translate the flags of kube-apiserver. Raises FlagError that names the flag and says what to do."""
     serve: list[str] = []
     unused: list[str] = []
@@ -359,7 +359,7 @@ def translate(arguments: Sequence[str]) -> Given:
         serve.append("--authorization-mode=AlwaysAllow")  # the default of v1.25
     serve += _gates(here.get("feature-gates", []), unused)
     serve += _history(here.get("etcd-compaction-interval", []))
-    return Given(
+    return TranslatedFlags(
         tuple(serve),
         tuple(url.strip() for text in here["etcd-servers"] for url in text.split(",") if url.strip()),
         here.get("etcd-prefix", ["/registry"])[-1].strip("/"),

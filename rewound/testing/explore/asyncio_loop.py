@@ -31,7 +31,7 @@ class ExploredLoop(asyncio.SelectorEventLoop):
         self._seconds = seconds
         self._explored = _Selector(wait)
         super().__init__(self._explored)
-        self._explored.is_closed_to_others = True
+        self._explored.refuses_sockets = True
 
     def time(self) -> float:
         return self._seconds()
@@ -46,10 +46,10 @@ class _Selector(selectors.BaseSelector):
     def __init__(self, wait: Callable[[float | None], None]) -> None:
         self._wait = wait
         self._keys: dict[Any, selectors.SelectorKey] = {}
-        self.is_closed_to_others = False
+        self.refuses_sockets = False
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        if self.is_closed_to_others:
+        if self.refuses_sockets:
             raise WaitsOutside(_OUTSIDE)
         number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys[fileobj] = selectors.SelectorKey(fileobj, number, events, data)

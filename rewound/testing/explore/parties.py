@@ -277,10 +277,10 @@ class _AsyncioThread:
         self._party = party
         self._new: list[Operation] = []  # that tasks have added since the loop waited last
         self._timer: Sleep | None = None
-        self._handed_over: SimpleQueue[list[Operation] | None] = SimpleQueue()
+        self._handovers: SimpleQueue[list[Operation] | None] = SimpleQueue()
         self._results: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._ends = False  # nothing is waited for any more
-        self._unending = False
+        self._ignores_cancellation = False
         thread = threading.Thread(target=self._run, name=f"explored {party.name}", daemon=True)
         thread.start()
         self._await()
@@ -297,10 +297,10 @@ class _AsyncioThread:
         try:
             _end_tasks(loop)
         except BaseException:
-            self._unending = True
+            self._ignores_cancellation = True
         finally:
             loop.close()
-        self._handed_over.put(None)
+        self._handovers.put(None)
 
     async def _call_function(self) -> Any:
         async with AsyncApi(self._party, self) as api:
@@ -334,7 +334,7 @@ class _AsyncioThread:
             self._timer.complete = lambda _: self._go_on(lambda: None)
             self._new.append(self._timer)
         new, self._new = self._new, []
-        self._handed_over.put(new)
+        self._handovers.put(new)
         resolve = self._results.get()
         if resolve is None:
             raise Crashed
@@ -352,13 +352,13 @@ class _AsyncioThread:
 
     def _await(self) -> None:
         try:
-            operations = self._handed_over.get(timeout=_SECONDS)
+            operations = self._handovers.get(timeout=_SECONDS)
         except Empty:
             raise Stuck(
                 f"{self._party.name} has neither waited nor ended for {_SECONDS:.0f} s: "
                 "it must wait only in its client and in asyncio, for time with asyncio.sleep(seconds)"
             ) from None
-        if self._unending:
+        if self._ignores_cancellation:
             raise Stuck(f"{self._party.name} does not end when its tasks are cancelled")
         self._party.operations += operations or ()
 

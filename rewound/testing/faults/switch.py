@@ -201,16 +201,17 @@ class FaultSwitch:
             "version": str(hold.version),
             "pending": len(pending),
             "watches": [
-                {**_who(request), "version": None if reached is None else str(reached), "open": is_open}
+                {**_client_of(request), "version": None if reached is None else str(reached), "open": is_open}
                 for request, reached, is_open in self._held.watches_of(hold)
             ],
             "lists": [
-                {**_who(request), "version": str(version)} for request, version in self._held.lists_of(hold)
+                {**_client_of(request), "version": str(version)}
+                for request, version in self._held.lists_of(hold)
             ],
         }
 
 
-def _who(request: FaultRequest) -> dict[str, str]:
+def _client_of(request: FaultRequest) -> dict[str, str]:
     resource = f"{request.resource}.{request.group}" if request.group else request.resource
     return {
         "user": request.user,

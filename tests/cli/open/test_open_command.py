@@ -12,7 +12,7 @@ import httpx
 import pytest
 import trio
 
-from rewound.cli.open.browser import missing_screen, tunnel
+from rewound.cli.open.browser import tunnel, why_unseen
 from rewound.cli.open.command import run
 from rewound.cli.open.view import find_view
 from rewound.client.credentials import Credential, FixedCredential, bearer
@@ -155,13 +155,13 @@ def test_wrong_arguments(arguments: list[str], said: str, capsys: pytest.Capture
 
 def test_browsers_start_where_somebody_sees_them() -> None:
     linux = {"DISPLAY": ":0"}
-    assert missing_screen(linux, "linux") == ""
-    assert missing_screen({"WAYLAND_DISPLAY": "w"}, "linux") == ""
-    assert missing_screen({}, "darwin") == ""
-    assert missing_screen({}, "linux") == "there is no display"
-    assert "SSH" in missing_screen({**linux, "SSH_CONNECTION": "a 1 b 22"}, "linux")
+    assert why_unseen(linux, "linux") == ""
+    assert why_unseen({"WAYLAND_DISPLAY": "w"}, "linux") == ""
+    assert why_unseen({}, "darwin") == ""
+    assert why_unseen({}, "linux") == "there is no display"
+    assert "SSH" in why_unseen({**linux, "SSH_CONNECTION": "a 1 b 22"}, "linux")
     # An editor that runs elsewhere opens links where its user is.
-    assert missing_screen({"BROWSER": "helper", "SSH_CONNECTION": "a 1 b 22"}, "linux") == ""
+    assert why_unseen({"BROWSER": "helper", "SSH_CONNECTION": "a 1 b 22"}, "linux") == ""
     assert tunnel(8123).startswith("ssh -L 8123:127.0.0.1:8123 ")
 
 

@@ -82,7 +82,7 @@ async def test_connections_that_bring_nothing_come_after_growing_pauses(
         with trio.move_on_after(600):
             await follower.run()
         assert 100 < leader.connections < 20 + 600 / LONGEST_PAUSE
-        assert follower.standing.problem.startswith("the stream of https://leader broke off")
+        assert follower.status.problem.startswith("the stream of https://leader broke off")
     filled.close()
 
 
@@ -147,7 +147,7 @@ async def test_leader_says_what_is_damaged_and_the_follower_ends(
                 found.value
             )
             assert "run `rewound journal verify` on its data folder" in str(found.value)
-            assert follower.standing.connections == 1
+            assert follower.status.connections == 1
             # What is before it has arrived.
             assert sink.head == damaged - 1
     assert "Traceback" not in caplog.text

@@ -19,7 +19,7 @@ from rewound.client.credentials import Credential, FixedCredential
 from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import Target
-from rewound.recording.record.recorder import Recorder, RecordOptions, TooMuch
+from rewound.recording.record.recorder import Recorder, RecordOptions, TooLarge
 from tests.recording.record.recording import events_of, opened
 
 MAPS = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["list", "watch"]}
@@ -180,7 +180,7 @@ async def test_lists_are_not_larger_than_the_memory(
 ) -> None:
     monkeypatch.setattr("rewound.recording.record.recorder.MOST_LISTED_BYTES", 1000)
     items = [config_map(name=str(number)) for number in range(20)]
-    with pytest.raises(TooMuch, match="record a part of them with --kinds or --namespace"):
+    with pytest.raises(TooLarge, match="record a part of them with --kinds or --namespace"):
         await run_recorder(listed(*items), tmp_path / "out")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewound.cli.main import main
-from rewound.recording.record.effects import Numbers
+from rewound.recording.record.effects import TakenVersions
 from tests.recording.record.test_import_collections import collection, shown
 from tests.recording.record.test_import_command import audit, config_map, write
 
@@ -26,14 +26,14 @@ def test_each_delete_looks_for_its_version_a_few_times(
         collection(2, 3, *objects),
     )
     calls = 0
-    first_free = Numbers.first_free
+    first_free = TakenVersions.first_free
 
-    def counted(numbers: Numbers, after: int) -> int:
+    def counted(numbers: TakenVersions, after: int) -> int:
         nonlocal calls
         calls += 1
         return first_free(numbers, after)
 
-    monkeypatch.setattr(Numbers, "first_free", counted)
+    monkeypatch.setattr(TakenVersions, "first_free", counted)
     assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
     removed = [(offset, name) for offset, _, name, is_removed, _ in shown(tmp_path / "out") if is_removed]
     assert removed == [(10 + OBJECTS + number, f"object-{number}") for number in range(OBJECTS)]

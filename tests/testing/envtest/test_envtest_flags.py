@@ -9,7 +9,7 @@ import pytest
 
 from rewound.server.flags.parser import make_parser
 from rewound.testing.envtest.api_server import same_initial_objects, serve_flags, template_flags
-from rewound.testing.envtest.flags import FLAGS, FlagError, Given, Use, api_server_help, translate
+from rewound.testing.envtest.flags import FLAGS, FlagError, TranslatedFlags, Use, api_server_help, translate
 from rewound.testing.envtest.programs import EtcdFlags, UsageError, decoded, encoded, etcd_help
 from tests.cases import cases
 
@@ -86,7 +86,7 @@ GATES_OF_V1_25 = """
 ETCD = "--etcd-servers=http://127.0.0.1:2379"
 
 
-def given(*arguments: str) -> Given:
+def given(*arguments: str) -> TranslatedFlags:
     return translate([ETCD, *arguments])
 
 
