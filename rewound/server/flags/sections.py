@@ -52,7 +52,7 @@ def add_serving(group: Any) -> None:
         "--goaway-chance",
         rate,
         "CHANCE",
-        "of each request over HTTP/2, to end its connection in good order, so that its client connects again, perhaps "
+        "that a request over HTTP/2 closes its connection gracefully (GOAWAY), so that its client reconnects, perhaps "
         "to another process of --workers or another server: 0 to 0.02 (default 0)",
     )
     add(
@@ -533,7 +533,7 @@ def add_workloads(group: Any) -> None:
         "--pvclaimbinder-sync-period",
         duration,
         "DURATION",
-        "look again after this time at a claim that is not bound",
+        "check a claim that is not bound again after this time",
     )
     add(
         group,
@@ -547,14 +547,14 @@ def add_workloads(group: Any) -> None:
         "--node-monitor-grace-period",
         duration,
         "DURATION",
-        "a node without a sign of life for this time is unknown",
+        "a node without a heartbeat for this time is unknown",
     )
     add(
         group,
         "--node-startup-grace-period",
         duration,
         "DURATION",
-        "the same for a node that has not reported its state yet",
+        "likewise for a node that has never reported its status",
     )
     add(
         group,
@@ -568,7 +568,7 @@ def add_workloads(group: Any) -> None:
         "--secondary-node-eviction-rate",
         rate,
         "N",
-        "the same in a zone that is unhealthy, and larger than --large-cluster-size-threshold",
+        "likewise in an unhealthy zone that is larger than --large-cluster-size-threshold",
     )
     add(
         group,
@@ -582,7 +582,7 @@ def add_workloads(group: Any) -> None:
         "--unhealthy-zone-threshold",
         rate,
         "FRACTION",
-        "a zone is unhealthy if this part of its nodes, and at least 3, are not ready",
+        "a zone is unhealthy if this fraction of its nodes, and at least 3, are not ready",
     )
     add(
         group,
@@ -593,10 +593,10 @@ def add_workloads(group: Any) -> None:
     )
     autoscaler = "--horizontal-pod-autoscaler"
     for name, text in (
-        ("sync-period", "look at the metrics of an autoscaler this often"),
-        ("downscale-stabilization", "the highest recommendation of this time holds"),
-        ("cpu-initialization-period", "CPU usage may be left out so long after a pod's start"),
-        ("initial-readiness-delay", "a pod that turns unready so soon was never ready"),
+        ("sync-period", "check the metrics of autoscalers this often"),
+        ("downscale-stabilization", "never scale below the highest recommendation of this period"),
+        ("cpu-initialization-period", "CPU usage may be ignored for this long after a pod's start"),
+        ("initial-readiness-delay", "readiness changes this soon after a pod's start do not count"),
     ):
         add(group, f"{autoscaler}-{name}", duration, "DURATION", text)
     add(
@@ -604,7 +604,7 @@ def add_workloads(group: Any) -> None:
         f"{autoscaler}-tolerance",
         rate,
         "RATIO",
-        "autoscalers leave the replicas alone while a metric is so close to its target",
+        "autoscalers do not scale while a metric differs from its target by less than this",
     )
 
 

@@ -325,7 +325,7 @@ class Run:
                     text += "; for controllers of asyncio, explore needs async_library='asyncio'"
                 raise Failed(f"{party.name} failed: {text}") from error
             self._did(party, f"ends with {type(error).__name__} and starts again")
-            self.count += 1  # one that fails at once for ever does not settle
+            self.count += 1  # a controller that always fails at once does not settle
             if self.count >= self._most:
                 raise Failed(f"{party.name} ends again and again: {type(error).__name__}: {error}") from error
             party.close_watches()

@@ -41,7 +41,7 @@ class StaleRead:
 class CutWatch:
     """A watch ends after some events.
 
-    `clean` ends the stream in good order, `reset` leaves its end out, `truncated` also sends half of the next event.
+    `clean` ends the stream properly, `reset` leaves its end out, `truncated` also sends half of the next event.
     """
 
     after_events: int
