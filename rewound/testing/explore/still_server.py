@@ -27,13 +27,14 @@ from rewound.actors.identity import MASTERS, User
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
 from rewound.actors.runtime.turns import endless_turns
-from rewound.gateway.connections.asgi.scopes import Message, Scope
+from rewound.gateway.connections.asgi.scopes import Message
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 from rewound.server.application import Application
 from rewound.server.flags.parser import parse_flags
 from rewound.testing.controlled import WITH_CONTROLS
+from rewound.testing.fixture.in_process import AsgiRequest, asgi_scope
 
 BEGIN: Final = 1_767_225_600_000_000  # microseconds: the first of January 2026
 _SEED: Final = "initial objects"  # no number: a run's objects must not get their uids again
@@ -80,60 +81,35 @@ async def quiet() -> None:
         await wait_all_tasks_blocked()
 
 
-class Exchange:
+class Exchange(AsgiRequest):
     """One request and what the server has sent of its response so far."""
 
     def __init__(self, request: httpx.Request) -> None:
+        super().__init__(request.read())
         self.request = request
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.body = bytearray()
         self.ended = False
-        self._unsent: bytes | None = request.read()
-        self._closed = trio.Event()
 
     async def run(self, application: Application) -> None:
         try:
-            await application(self._scope(), self._receive, self._send)
+            await application(asgi_scope(self.request, "http", 8080), self.receive, self._send)
         except OSError:
             pass  # the response broke off
         self.ended = True
 
     def close(self) -> None:
-        """The client disconnects."""
-        self._closed.set()
-
-    async def _receive(self) -> Message:
-        if self._unsent is not None:
-            body, self._unsent = self._unsent, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._closed.wait()
-        return {"type": "http.disconnect"}
+        """Disconnect the client."""
+        self.closed.set()
 
     async def _send(self, message: Message) -> None:
-        if self._closed.is_set():
+        if self.closed.is_set():
             raise OSError("the client has disconnected")
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], list(message["headers"])
         else:
             self.body += message["body"]
-
-    def _scope(self) -> Scope:
-        url = self.request.url
-        path, _, query = url.raw_path.partition(b"?")
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": self.request.method,
-            "scheme": "http",
-            "path": url.path,
-            "raw_path": path,
-            "query_string": query,
-            "headers": [(name.lower(), value) for name, value in self.request.headers.raw],
-            "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 8080),
-        }
 
 
 class RepeatableServer:
