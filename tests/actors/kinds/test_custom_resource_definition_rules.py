@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+# Without this import, checking a schema would need a thread, as in a server that has not imported it yet.
+import rewound.actors.kinds.structural.definition_checks  # noqa: F401
 from rewound.actors.kinds.apiextensions import declare
 from rewound.actors.kinds.validation import collect
 from rewound.actors.messages import Object
