@@ -1,4 +1,4 @@
-"""Work that takes turns on the event loop, done without any."""
+"""Runs work that normally yields to the event loop, without yielding."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """One test for many small cases: `@cases(names, values)` has the arguments of `pytest.mark.parametrize`.
 
-A test of its own costs pytest and xdist three milliseconds, which is many times what a case takes that calls one
-function. All cases run, also after one that failed, and the error names every case that failed:
+A separate test costs pytest and xdist three milliseconds, many times what a case that calls one function takes. All
+cases run even if one fails, and the error names every failed case:
 
     @cases("text, value", [("1", 1), ("1k", 1000)])
     def test_quantity(text: str, value: int) -> None:
         assert parse(text) == value
 
-Other arguments are fixtures, as usual; all cases share them. A case that needs a fixture for itself (`tmp_path`,
-`monkeypatch`) or takes long is a test of its own. `checking` is for cases that share a server within a test:
+Other arguments are fixtures, as usual; all cases share them. A case that needs its own fixture (`tmp_path`,
+`monkeypatch`) or takes long is a separate test. `checking` is for cases that share a server within a test:
 
     async with served() as api:
         with checking() as case:
@@ -85,7 +85,7 @@ def _all_cases(test: Test, given: list[_Case]) -> Test:
 
 @contextmanager
 def checking() -> Iterator[Callable[[object], AbstractContextManager[None]]]:
-    """Run each case in a context of its own; at the end, raise what went wrong in which case."""
+    """Run each case in its own context; at the end, raise an error that names every failed case."""
     __tracebackhide__ = True
     failures = _Failures()
     yield failures.of
@@ -117,7 +117,7 @@ class _Failures:
 
 
 def _with_other_parameters(wrapper: Test, test: Test, given: Iterable[str]) -> Test:
-    """pytest asks for a fixture for each parameter that the cases do not give."""
+    """Hide the parameters of the cases from pytest, which would look for fixtures of these names."""
     signature = inspect.signature(test)
     parameters = dict(signature.parameters)
     for name in given:

@@ -1,7 +1,7 @@
 """Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, compilation, and garbage.
 
-The collected tests and the modules live as long as the process; every full collection of garbage would visit their
-half a million objects in vain.
+The collected tests and the modules live as long as the process; every full garbage collection would visit their half
+a million objects and free none.
 """
 
 import gc
@@ -29,7 +29,7 @@ WITH_SERVERS = ("tests/api/", "tests/gateway/")
 
 
 class OneName:
-    """Refuses to import a folder of the repository, which is in `sys.path` here, as a package of its own name."""
+    """Refuses to import a folder of the repository as a top-level package: the repository is in `sys.path` here."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name in ("actors", "gateway", "journal"):
@@ -39,15 +39,15 @@ class OneName:
 sys.meta_path.insert(0, OneName())  # type: ignore[arg-type]
 register_profiles()
 share_kinds()
-# Commits run in the event loop, however slow this machine's disk is: virtual time does not wait for threads, nor does
-# `wait_all_tasks_blocked`. Tests of slow disks set another limit.
+# Commits run in the event loop, however slow this machine's disk is: virtual time and `wait_all_tasks_blocked` do not
+# wait for threads. Tests of slow disks set another limit.
 committer.SLOW_COMMIT = math.inf
 gc.disable()
 folder = EmptyFolder()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load our own plugin too, in an environment that was installed before there was one."""
+    """Load our own plugin even if this environment was installed before the plugin existed."""
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
     if not config.pluginmanager.has_plugin("rewound"):
@@ -58,10 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker compile another part of all test modules first.
+    """Let each worker start with a different part of the test modules.
 
-    Every worker imports all of them in the same order, and rewriting their assertions takes longer than anything else:
-    in a new clone, all workers would rewrite the same module at the same time. This way one finds what another stored.
+    Every worker imports all of them in the same order, and rewriting their assertions takes longer than anything
+    else: in a new clone, all workers would rewrite the same module at the same time. This way workers find what
+    others have already compiled.
     """
     worker = getattr(session.config, "workerinput", None)
     if worker is None or session.config.args != ["tests"]:
@@ -73,8 +74,8 @@ def pytest_collection(session: pytest.Session) -> None:
             importlib.import_module(".".join(path.with_suffix("").parts))
 
 
-# What holds for a journal that one process orders, by file and test: the order of events within a collection, quotas
-# charged in the commit of objects, what the committer does with its disk, and which files a data folder has.
+# Tests that only hold for a journal in a single process, by file and test: the order of events within a collection,
+# quotas charged in the commit of objects, what the committer does with its disk, and which files a data folder has.
 _EMBEDDED_ONLY = (
     "access/test_damaged_account_key.py::test_folder_that_cannot_be_written_fails_requests_with_a_reason",
     "access/test_damaged_account_key.py::test_unusable_key_fails_requests_with_a_reason",
@@ -95,7 +96,7 @@ _EMBEDDED_ONLY = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take seconds, so that no worker is left with one of them at the end."""
+    """Run the tests that take seconds first, so that no worker is left with one of them at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
     if os.environ.get("REWOUND_TESTS_ETCD"):
         skip = pytest.mark.skip(reason="holds for a journal that one process orders")
@@ -107,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     if any(item.nodeid.startswith(WITH_SERVERS) for item in session.items):
-        # A server imports it in a thread with the first HTTP/2 connection, and a clock that jumps waits for no thread.
+        # A server imports it in a thread for the first HTTP/2 connection, and a jumping clock waits for no thread.
         import rewound.gateway.connections.http2.connection  # noqa: F401
         from tests.gateway.api import prepare_initial_data
 
@@ -120,14 +121,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def autojump_clock(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
-    """That of pytest-trio, which stands still while a thread works."""
+    """The fixture of pytest-trio, with a clock that stands still while a thread works."""
     monkeypatch.setattr(trio.to_thread, "run_sync", stopped_by_threads(trio.to_thread.run_sync))
     return autojump_clock
 
 
 @pytest.fixture
 def mock_clock(mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
-    """That of pytest-trio. It stands still: a whole server must not make unauthenticated clients wait for it."""
+    """The fixture of pytest-trio, with a clock that stands still: otherwise the server would delay unauthenticated
+    clients.
+    """
     from rewound.gateway.connections import limits
 
     monkeypatch.setattr(limits, "WorkShares", lambda: None)

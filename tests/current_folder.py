@@ -23,7 +23,7 @@ class EmptyFolder:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def enter(self) -> None:
-        """Processes that a test starts find our packages, and the tests, as if the clone were their current folder."""
+        """Let processes that a test starts import our packages and the tests, although their folder is empty."""
         self._before = Path.cwd()
         self._folder = tempfile.TemporaryDirectory(prefix="rewound-tests-")
         given = os.environ.get("PYTHONPATH")
@@ -31,7 +31,7 @@ class EmptyFolder:
         os.chdir(self._folder.name)
 
     def check(self) -> None:
-        """Call it after a test."""
+        """Fail if the test left a file in the folder. Call it after each test."""
         if self._folder is None:
             return
         left = sorted(os.listdir(self._folder.name))

@@ -41,10 +41,10 @@ needs_etcd = pytest.mark.skipif(ETCD is None, reason=REASON)
 
 
 class EtcdMember:
-    """One process with its folder; it may be started again after its end."""
+    """One process with its folder; it can be started again after it ends."""
 
     def __init__(self, name: str, folder: Path, *, tls: bool, relayed: bool) -> None:
-        """`relayed`: other members connect to another port than its own, which a relay listens on."""
+        """`relayed`: other members connect through a relay that listens on another port."""
         self.name = name
         self._folder = folder
         self._tls = tls
@@ -60,7 +60,7 @@ class EtcdMember:
 
     @property
     def own_peer_port(self) -> int:
-        """On which it listens."""
+        """The port on which it listens."""
         return self._peer
 
     @property
@@ -69,7 +69,7 @@ class EtcdMember:
         return self._process.pid
 
     def start(self, cluster: str) -> None:
-        """`cluster`: all members with their peer URLs, as etcd has it."""
+        """`cluster`: all members with their peer URLs, in etcd's format."""
         flags = {
             "name": self.name,
             "data-dir": str(self._folder / self.name),
@@ -79,7 +79,7 @@ class EtcdMember:
             "initial-advertise-peer-urls": self.peer_url,
             "initial-cluster": cluster,
             "listen-metrics-urls": f"http://127.0.0.1:{self._metrics}",
-            # Half of the usual times: a leader is missed sooner, and a busy machine still keeps one.
+            # Half of etcd's defaults: members notice a lost leader sooner, and a busy machine still keeps one.
             "heartbeat-interval": "50",
             "election-timeout": "500",
             "bcrypt-cost": "4",
@@ -87,7 +87,7 @@ class EtcdMember:
             "log-level": "error",
         }
         if self._tls:
-            # It is also that of the JSON API's own client.
+            # The client of etcd's own JSON API uses this certificate too.
             server = str(issuer("etcd").leaf("", "etcd", usages=(SERVER, CLIENT)))
             flags |= {
                 "cert-file": server,
@@ -95,7 +95,7 @@ class EtcdMember:
                 "trusted-ca-file": str(issuer("etcd").file),
                 "client-cert-auth": "true",
             }
-        # Debian's etcd asks for this where it is not supported, and ignores it elsewhere.
+        # Debian's etcd requires this on architectures that it does not support, and ignores it elsewhere.
         machine = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
         with (self._folder / f"{self.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -107,7 +107,7 @@ class EtcdMember:
             )
 
     def healthy(self) -> bool:
-        """Whether it has a leader and can read."""
+        """Whether the member has a leader and can read."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/health", timeout=5) as response:
                 return bool(orjson.loads(response.read()).get("health") == "true")
@@ -125,7 +125,7 @@ class EtcdMember:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """As kill -9."""
+        """Kill the process with SIGKILL."""
         self._signal(signal.SIGKILL)
         self._ended()
 
@@ -156,7 +156,7 @@ class EtcdMember:
 class EtcdMembers:
     def __init__(self, size: int, folder: Path, *, tls: bool = False, relayed: bool = False) -> None:
         self.ca_file = issuer("etcd").file if tls else None
-        # Certificate and key in one file. A common name would be a user.
+        # Certificate and key in one file. etcd would take a common name for a user.
         self.client_file = issuer("etcd").leaf("", "rewound") if tls else None
         self.members = [EtcdMember(f"m{number}", folder, tls=tls, relayed=relayed) for number in range(size)]
         self._names = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
@@ -167,7 +167,7 @@ class EtcdMembers:
         return tuple(member.url for member in self.members)
 
     def start(self) -> None:
-        """Start all that do not run, and wait until they are healthy."""
+        """Start all members that are not running, and wait until they are healthy."""
         for member in self.members:
             if not member.running:
                 member.start(self._names)
@@ -190,13 +190,13 @@ class EtcdMembers:
         return context
 
     def client(self, *urls: str, seconds: float = 30.0) -> EtcdClient:
-        """Of all members, or of these URLs; `seconds` is a bound for a busy machine."""
+        """A client of all members, or of these URLs; `seconds` is a bound for a busy machine."""
         tls = self.tls_context()
         return EtcdClient(urls or self.urls, tls=tls, user=self.user, password=self.password, seconds=seconds)
 
     @asynccontextmanager
     async def running_client(self, *urls: str, seconds: float = 30.0) -> AsyncIterator[EtcdClient]:
-        """The same, and its task."""
+        """A client, with its task running."""
         async with running(self.client(*urls, seconds=seconds)) as client:
             yield client
 
@@ -211,7 +211,7 @@ class EtcdMembers:
                 await trio.sleep(0.05)
 
     def require_users(self) -> None:
-        """Create root, and require a user from now on."""
+        """Create the user root, and require authentication."""
         steps = (
             ("user/add", {"name": "root", "password": PASSWORD}),
             ("role/add", {"name": "root"}),
@@ -223,7 +223,7 @@ class EtcdMembers:
         self.user, self.password = "root", PASSWORD
 
     def post(self, path: str, document: dict[str, object], token: str = "") -> dict[str, object]:
-        """A request to the first member, beside the client."""
+        """Send a request to the first member directly, without the client."""
         headers = {"authorization": token} if token else {}
         request = urllib.request.Request(self.urls[0] + path, orjson.dumps(document), headers)
         with urllib.request.urlopen(request, timeout=30, context=self.tls_context()) as response:

@@ -1,4 +1,4 @@
-"""How many examples the tests of properties try.
+"""How many examples the property tests try.
 
 `make test` tries a few, the same ones in every run, because it must not fail by chance. `make robustness` tries many
 random ones.
@@ -27,7 +27,7 @@ def register_profiles() -> None:
 
 
 def _leave_constants_of_sources_out() -> None:
-    """For examples that are the same in every run. A release of hypothesis without this function has its effect too."""
+    """Make the examples the same in every run, also with a release of hypothesis that lacks this function."""
     of_sources = getattr(providers, "_get_local_constants", None)
     none = getattr(providers, "_local_constants", None)
 
@@ -40,6 +40,8 @@ def _leave_constants_of_sources_out() -> None:
 
 
 def examples(count: int, **more: Any) -> settings:
-    """For a test that needs more or fewer than others: so many in `make test`, many times that in `make robustness`."""
+    """Settings of a test that needs more or fewer examples: this many in `make test`, many times that in `make
+    robustness`.
+    """
     assert settings.default is not None
     return settings(max_examples=count * settings.default.max_examples // SHORT, **more)

@@ -1,4 +1,4 @@
-"""Workers of pytest-xdist send one report of a test that passes, not three, and not that it starts.
+"""Workers of pytest-xdist send one report for a passed test instead of three, and none when it starts.
 
 Sending and reading a message takes both processes longer than many tests take, and nobody looks at the report of a
 setup or a teardown that passed. All are sent if the command line wants durations, an XML file, or every test by name.
@@ -12,7 +12,7 @@ import pytest
 
 
 def send_fewer_reports(config: pytest.Config) -> None:
-    """Call it in `pytest_configure`; it has no effect in another process than a worker."""
+    """Reduce the reports of a worker; call it in `pytest_configure`. It has no effect in other processes."""
     sender = next((one for one in config.pluginmanager.get_plugins() if _sends_reports(one)), None)
     if sender is None or _wants_all(config.option):
         return

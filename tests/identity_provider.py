@@ -50,8 +50,8 @@ class IdentityProvider:
     now: float  # of the tokens
     documents: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)  # paths of all requests
-    gate: trio.Event | None = None  # responses wait for it
-    answers: bool = True  # else it accepts connections and says nothing
+    gate: trio.Event | None = None  # responses wait for this event
+    answers: bool = True  # if false, it accepts connections and never responds
 
     def __post_init__(self) -> None:
         self.rotate("first")
@@ -61,7 +61,7 @@ class IdentityProvider:
         return f"https://127.0.0.1:{self.port}/realm"
 
     def rotate(self, *names: str) -> None:
-        """Sign with the last of these keys from now on, and publish all of them."""
+        """Publish all these keys, and sign with the last one."""
         self.signing = names[-1]
         self.publish(*(public_jwk(rsa_key(name), kid=name, alg="RS256") for name in names))
 
@@ -71,7 +71,7 @@ class IdentityProvider:
         self.documents[KEYS] = json.dumps({"keys": keys}).encode()
 
     def claims(self, **changed: Any) -> dict[str, Any]:
-        """Those of a valid token; None leaves one out."""
+        """The claims of a valid token with these changes; None removes a claim."""
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "sub": "alice", "exp": int(self.now) + 600, **changed}
         return {name: value for name, value in claims.items() if value is not None}
 

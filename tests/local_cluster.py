@@ -1,4 +1,4 @@
-"""Three members of etcd and three nodes as processes on this machine: for `make cluster`, and for tests of faults.
+"""Three etcd members and three nodes as processes on this machine, for `make cluster` and for fault tests.
 
 python -m tests.local_cluster        starts them, prints what to do next, and stops all with Ctrl-C
 """
@@ -29,7 +29,7 @@ INSTALL = (
 )
 
 
-# The command `rewound` with a wall clock that the test steps: the file has the seconds by which it is ahead.
+# The command `rewound` with a wall clock that the test can step: a file has the seconds by which it is ahead.
 _PROGRAM = """
 import mmap, struct, sys, time
 with open(sys.argv.pop(1), "rb") as file:
@@ -43,12 +43,12 @@ sys.exit(main(sys.argv[1:]))
 
 
 class NodeProcess:
-    """One server with its data folder; it may be started again after its end."""
+    """One server with its data folder; it can be started again after it ends."""
 
     def __init__(
         self, name: str, folder: Path, journal: str, flags: Sequence[str], *, steps_clock: bool
     ) -> None:
-        """`steps_clock`: its wall clock is one that `set_clock` steps, and slower to read."""
+        """`steps_clock`: use a wall clock that `set_clock` can step; it is slower to read."""
         self.name = name
         self.data = folder / name
         self._command = ["-m", "rewound"]
@@ -67,7 +67,7 @@ class NodeProcess:
 
     @property
     def running(self) -> bool:
-        """It may have ended by itself: a start without a quorum of etcd gives up."""
+        """The process may already have ended: a start without a quorum of etcd gives up."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -76,7 +76,7 @@ class NodeProcess:
         return self._process.pid
 
     def set_clock(self, seconds: float) -> None:
-        """From now on its wall clock is so far ahead of the machine's, also while it runs."""
+        """Set how far its wall clock is ahead of the machine's, even while it runs."""
         with self._clock.open("r+b") as file, mmap.mmap(file.fileno(), 8) as ahead:
             struct.pack_into("d", ahead, 0, seconds)
 
@@ -164,12 +164,12 @@ class LocalCluster:
 
     @property
     def network(self) -> Network:
-        """Between `start` and `stop`, of a cluster for faults."""
+        """The network of a cluster started with `faults`; only between `start` and `stop`."""
         assert self._network is not None
         return self._network
 
     def start(self) -> None:
-        """The first node makes the certificates, which all have in common."""
+        """Start the first node alone: it creates the certificates that all nodes share."""
         if self._links:
             self._network = Network(self._links)
         self.members.start()

@@ -5,15 +5,15 @@
     network.join(cut)
     network.close()
 
-It needs no rights, unlike network namespaces. A process of its own forwards, because the threads of a test would delay
-the heartbeats of etcd. A link that is cut keeps its connections, as a network that drops packets does:
+It needs no privileges, unlike network namespaces. A separate process forwards, because the threads of a test would
+delay the heartbeats of etcd. A link that is cut keeps its connections, as a network that drops packets does:
 
     silent      nothing passes; what was sent arrives when the link is joined
     replies     requests arrive, replies do not
     refused     its connections are reset, and so are new ones
 
-Members of etcd know each other by one address each, so who connects to it is read from the header X-PeerURLs of etcd's
-requests. A connection that has not named its source stops with any link of its target.
+Each etcd member has one address for all others, so the relay reads the source from the header X-PeerURLs of etcd's
+requests. A connection that has not named its source yet stops with any link to its target.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MODES: Final[tuple[Mode, ...]] = ("silent", "replies", "refused")
 Ends = tuple[str, str]  # source and target
 
 _CHUNK: Final = 1 << 16
-_MOST_HELD: Final = 1 << 20  # bytes that one direction of a connection may have waiting
+_MOST_HELD: Final = 1 << 20  # bytes that may wait in one direction of a connection
 _RESET: Final = struct.pack("ii", 1, 0)  # for SO_LINGER: close sends RST
 _SOURCE: Final = re.compile(rb"X-PeerURLs: http://127\.0\.0\.1:(\d+)", re.IGNORECASE)
 _STOP_SECONDS: Final = 30  # a bound for a busy machine
 
 
 class Link(NamedTuple):
-    source: str  # empty: a member of etcd, which says so itself
+    source: str  # empty for an etcd member, whose requests name the source
     target: str
     port: int  # that the source connects to
     to: int  # that the target listens on
@@ -61,7 +61,7 @@ class Network:
         self._tell(links)
 
     def cut(self, links: Mapping[Ends, Mode]) -> int:
-        """Cut these, until `join` of the returned number; several cuts may overlap."""
+        """Cut these links until `join` is called with the returned number; cuts may overlap."""
         with self._lock:
             self._number += 1
             self._cuts[self._number] = links
@@ -82,7 +82,7 @@ class Network:
         self._tell([(*ends, mode) for ends, mode in cuts.items()])
 
     def _tell(self, message: object) -> None:
-        """Returns when the relays have done it."""
+        """Send a command to the relay process and wait until it is done."""
         assert self._process.stdin is not None and self._process.stdout is not None
         print(json.dumps(message), file=self._process.stdin, flush=True)
         if not self._process.stdout.readline():
@@ -109,7 +109,7 @@ class _Connection:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def register(self) -> None:
-        """Wait for what may go on."""
+        """Wait until a socket is ready."""
         for number, sock in enumerate(self._sockets):
             out, back = self._directions[number], self._directions[1 - number]
             events = 0

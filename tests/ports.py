@@ -1,16 +1,18 @@
-"""Ports for servers that need theirs before they start."""
+"""Free ports for servers that must know their port before they start."""
 
 from __future__ import annotations
 
 import socket
 
-# Until this process ends. Bound and not listening: a server, which sets SO_REUSEADDR, can listen on such a port, and
-# the kernel gives it to nobody else, neither to a listener nor to a client.
+# Held until this process ends. They are bound but not listening: a server, which sets SO_REUSEADDR, can still listen
+# on such a port, and the kernel gives it to no other listener or client.
 _reserved: list[socket.socket] = []
 
 
 def reserve_port() -> int:
-    """A port of 127.0.0.1. One that is only found free may be another's when the server starts, a second later."""
+    """Reserve a port of 127.0.0.1. A port that is only found free might be taken when the server starts a second
+    later.
+    """
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
 """Waiting until a server and its clients, all in this event loop, have nothing left to do.
 
-trio knows when all tasks wait and which threads run; it does not know what is between two sockets. The loopback device
-delivers in order, so that everything sent before a byte of ours has arrived when that byte has. No wait here is a
-length of time: a busy machine takes longer, and the result is the same.
+trio knows when all tasks wait and which threads run; it does not know what is between two sockets. The loopback
+device delivers in order: when our own byte has arrived, so has everything sent before it. No wait here has a fixed
+length: a busy machine takes longer, with the same result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trio.testing import (
 
 from rewound.gateway.connections.limits import DRAIN_TICK
 
-# Of tasks that wake each other without end. The longest chain of a test is some hundred.
+# A bound for tasks that wake each other without end. The longest chain in a test is some hundred.
 _MAX_ROUNDS = 10_000
 
 
@@ -51,7 +51,7 @@ async def advance(clock: MockClock, seconds: float) -> None:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds; fails when everything has settled and it still does not."""
+    """Wait until a condition holds; fail if everything has settled and it still does not hold."""
     if not holds():
         await settled()
         assert holds(), "it never held"

@@ -1,7 +1,7 @@
 """Lets all servers and stores of a test process share their kinds: declared once, and compiled on first use.
 
 Catalogs and definitions never change, so a test sees no difference, except that it takes half the time. A test that
-adds a group gets catalogs of its own.
+adds a group gets separate catalogs.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def _built_in(
 
 
 def share_kinds() -> None:
-    """Call it before any other module imports the function."""
+    """Share the kinds. Call it before any other module imports the function."""
     module.built_in = _built_in

@@ -1,6 +1,7 @@
-"""Waits in tests have a bound: those for a process or a thread a timeout, polling loops a deadline.
+"""Waits in tests are bounded: waits for a process or a thread have a timeout, polling loops a deadline.
 
-trio's own waits have that of the test (`tests/time_limit.py`): it cancels them, and names where each task waited.
+trio's own waits are bounded by the time limit of the test (`tests/time_limit.py`), which cancels them and reports
+where each task waited.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ BLOCKING = {"communicate", "join", "wait"}
 PROGRAMS = {"run", "call", "check_call", "check_output"}
 DEADLINES = {"fail_after", "move_on_after"}
 PAUSES = {"checkpoint", "sleep"}
-# Of the text of a module: whether it has to be parsed.
+# Only modules with one of these words have to be parsed.
 MAY_WAIT = re.compile(
     r"subprocess\.|communicate\(|hread\S*\.join\(\)|run_sync\(\S+\.wait\)|^(?!.*await).*\.wait\(\)"
     r"|while .*:\n +(await|pass)",
@@ -34,8 +35,8 @@ def test_waits_have_a_bound() -> None:
     assert found == []
 
 
-def test_idleness_is_no_length_of_time() -> None:
-    """A busy machine takes longer than any: `settled` waits for tasks, threads and the network themselves."""
+def test_tests_do_not_wait_a_fixed_time_for_idleness() -> None:
+    """A busy machine exceeds any fixed length: `settled` waits for tasks, threads and the network themselves."""
     cushion = re.compile(r"wait_all_tasks_blocked\([^)]")
     found = [
         str(path.relative_to(TESTS))
@@ -101,7 +102,7 @@ def runs_wait_in_thread(call: ast.Call) -> bool:
 
 
 def endless_loops(tree: ast.AST, bounded: bool = False) -> Iterator[ast.While]:
-    """Loops that ask again and again whether something has happened, outside of a deadline."""
+    """Find loops that poll a condition outside of a deadline."""
     if isinstance(tree, ast.While) and not bounded and polls(tree):
         yield tree
     if isinstance(tree, ast.With):
@@ -115,7 +116,7 @@ def has_deadline(manager: ast.expr) -> bool:
 
 
 def polls(loop: ast.While) -> bool:
-    """Whether it only waits, or only asks: `while await stream.receive_some()` reads, `while True` is cancelled."""
+    """Whether the loop only waits or polls: `while await stream.receive_some()` reads, `while True` is cancelled."""
     if isinstance(loop.test, ast.Constant | ast.Await):
         return False
     if all(isinstance(one, ast.Pass) for one in loop.body):

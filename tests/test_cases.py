@@ -48,7 +48,7 @@ def test_all_cases_that_failed_are_named():
     assert [*first.__notes__, *second.__notes__] == ["in the case two: number=2", "in the case number=3"]
 
 
-def test_asynchronous_cases():
+def test_cases_can_be_asynchronous():
     @cases("number", [1, 2, 3])
     async def run(number: int) -> None:
         await trio.lowlevel.checkpoint()
@@ -77,7 +77,7 @@ def check(numbers: list[int]) -> None:
                 assert number > 1
 
 
-def test_cases_within_a_test():
+def test_checking_runs_every_case_within_one_test():
     check([2, 3])
     with pytest.raises(ExceptionGroup, match="2 of 3 cases failed") as raised:
         check([0, 1, 2])

@@ -1,4 +1,4 @@
-"""What pip installs: one package, `rewound`, whatever packages the project beside it has."""
+"""pip installs one package, `rewound`, whatever packages the user's project has beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("actors", "gateway", "journal")
 OF_THE_BUILD = ("LICENSE", "README.md", "pyproject.toml")
-# A wheel of an unpacked source distribution: what that lacks, no wheel can have.
+# The wheel is built from an unpacked source distribution, so a file missing there is missing in the wheel.
 BUILD = """
 import os, sys, tarfile
 from setuptools import build_meta
@@ -91,7 +91,7 @@ def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         archive.extractall(packages)
     take_compiled_modules(packages / "rewound")
     write(packages / "journal" / "__init__.py", "OWNER = 'project'\n")
-    # Dependencies are those of this environment; its own .pth files, and with them this clone, are not read.
+    # Dependencies come from this environment; its own .pth files, and with them this clone, are not read.
     (packages / "dependencies.pth").write_text(str(Path(pytest.__file__).parents[1]))
     return folder / "bin" / "python"
 
@@ -137,7 +137,7 @@ def test_type_checkers_find_the_types(installed: Path, project: Path) -> None:
 
 
 def take_compiled_modules(package: Path) -> None:
-    """Those of this clone: to compile all modules again would take most of the time of these tests."""
+    """The compiled modules of this clone: compiling all again would take most of the time of these tests."""
     for path in (ROOT / "rewound").rglob("*.py*"):
         copy = package.parent / path.relative_to(ROOT)
         if path.suffix == ".py":

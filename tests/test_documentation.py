@@ -1,4 +1,4 @@
-"""The documentation names files that exist, its links lead somewhere, and its pages stay short where they must."""
+"""The documentation names files that exist, its links work, and its pages stay short where they must."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_documentation_names_files_that_exist() -> None:
 
 
 def test_code_names_files_that_exist() -> None:
-    """In docstrings, comments and messages."""
+    """Checks docstrings, comments and messages."""
     pattern = re.compile(
         r"(?<![\w/.-])((?:actors|gateway|journal|rewound|tests|benchmarks|docs)/[\w/.-]*[\w/])"
     )
@@ -48,7 +48,7 @@ def _code() -> Iterator[Path]:
 
 
 def _exists(path: str) -> bool:
-    """Also in a clone without the links at the top to the folders of `rewound`."""
+    """Whether the path exists, also in a clone without the top-level links to the folders of `rewound`."""
     return (ROOT / path).exists() or (SOURCE / path).exists()
 
 
@@ -88,7 +88,7 @@ def test_lines_of_pages_are_wrapped() -> None:
 
 
 def _prose(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that an editor may wrap: no code, table, heading, HTML, link definition, single link or image."""
+    """The lines that should be wrapped: no code, table, heading, HTML, link definition, single link or image."""
     kept_whole = re.compile(r"\s*(\||#|<|\[[^\]]+\]: |!?\[[^\]]*\]\(\S+\)$)")
     fenced = indented = False
     previous = ""
@@ -134,7 +134,7 @@ def test_map_lists_every_folder_in_a_short_row_in_the_order_of_the_layers() -> N
 
 
 def _layers() -> dict[str, int]:
-    """How far down each folder is in the contracts of import-linter."""
+    """The layer of each folder in the contracts of import-linter."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     return {
         name: height
@@ -186,7 +186,7 @@ def test_changelog_has_at_most_ten_short_items_a_version() -> None:
     assert [item for found in items.values() for item in found if item.count("\n") > 1] == []
 
 
-# Words that said too little here, and what says more.
+# Unclear words that were used here, and what to write instead.
 INSTEAD_OF = {
     " tells ": "returns, reports, distinguishes",
     " told ": "returned, reported",
@@ -202,7 +202,7 @@ INSTEAD_OF = {
 }
 
 
-def test_words_are_those_of_the_trade() -> None:
+def test_texts_avoid_words_that_were_unclear() -> None:
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources()}
     found = {
         (path, weak, instead)

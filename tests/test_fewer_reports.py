@@ -1,4 +1,4 @@
-"""Of a test that passes, a worker reports the call; of any other test, everything that did not pass."""
+"""A worker reports only the call of a test that passes; of any other test, everything that did not pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fewer_reports import fewer
 
 
 class Sender:
-    """In the place of the class of pytest-xdist."""
+    """Stands in for the class of pytest-xdist."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str | None, str]] = []
@@ -17,7 +17,7 @@ class Sender:
         self.sent.append((report.when, report.outcome))
 
 
-def test_reports_that_say_nothing_are_not_sent() -> None:
+def test_worker_sends_no_reports_of_passed_setups_and_teardowns() -> None:
     sender = fewer(Sender)()
     for outcome in ("passed", "skipped", "failed"):
         for when in ("setup", "call", "teardown"):

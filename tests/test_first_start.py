@@ -1,4 +1,4 @@
-"""`make run` until it is ready, as `.ci/run` does it before the tests."""
+"""`make run` starts a server that becomes ready, as `.ci/run` checks before the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPT = ROOT / ".ci" / "serve_once.py"
 
 
 def serve_once(folder: Path, command: str, *flags: str) -> tuple[int, str]:
-    """Exit code and output of the script for a folder in which `make run` runs a command."""
+    """Run the script in a folder where `make run` runs this command; return exit code and output."""
     (folder / "Makefile").write_text(f"run:\n\t{command}\n")
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *flags, str(folder)],

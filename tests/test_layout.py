@@ -1,4 +1,4 @@
-"""Tests of a package mirror its folders; what a client sees of the whole server is in `tests/api`, by subject.
+"""Tests of a package mirror its folders; tests of the whole server's API are in `tests/api`, by subject.
 
 Everything is imported as `rewound`.
 """
@@ -27,7 +27,8 @@ PACKAGES = (
     "workers",
 )
 LINKED = ("actors", "gateway", "journal")
-# Of the whole server: its API, its web page, real clients, recorded conversations, benchmarks, kills and power losses.
+# Tests of the whole server: its API, its web page, real clients, recorded conversations, benchmarks, kills and power
+# losses.
 OF_THE_WHOLE = ("api", "benchmarks", "browser", "clients", "conformance", "robustness")
 
 
@@ -43,7 +44,7 @@ def test_every_folder_of_tests_has_its_folder_in_the_package() -> None:
 
 
 def test_subjects_of_the_api_are_folders() -> None:
-    """Also those of the gateway: what lies beside its folders are servers and clients that tests share."""
+    """Also those of the gateway: only servers and clients that tests share are beside its folders."""
     assert sorted((TESTS / "api").glob("test_*.py")) == []
     assert sorted((TESTS / "gateway").glob("test_*.py")) == []
 
@@ -59,7 +60,7 @@ READ_BY_PEOPLE_AND_PROGRAMS = (".py", ".md", ".toml", ".mk", ".yaml", ".sh", ".j
 
 
 def test_folders_are_imported_as_packages_of_rewound() -> None:
-    """Another project may have packages named actors, gateway and journal, and gets its own."""
+    """Another project may have packages named actors, gateway and journal: they must not collide."""
     root = TESTS.parent
     files = [root / "README.md", root / "CONTRIBUTING.md", root / "pyproject.toml", root / "Makefile"]
     for folder in ("rewound", "tests", "benchmarks", "docs", ".ci"):
@@ -75,12 +76,12 @@ def test_folders_are_imported_as_packages_of_rewound() -> None:
 
 
 def imports_in(text: str) -> list[str]:
-    """Lines that may have one; most files have none, and need no regular expression."""
+    """The lines that may have an import; most files have none, and need no regular expression."""
     return text.splitlines() if any(words in text for words in FIRST_WORDS) else []
 
 
 def test_import_under_the_name_of_a_folder_fails() -> None:
-    """It would find the module a second time, with classes of its own."""
+    """It would import the module a second time, with different classes."""
     for name in LINKED:
         with pytest.raises(ImportError, match=f"rewound.{name}"):
             import_module(f"{name}.errors")
@@ -91,12 +92,12 @@ def folders(folder: Path) -> list[Path]:
 
 
 def subfolders(folder: Path) -> list[str]:
-    """Those with modules: a folder that moved may have left its compiled ones behind."""
+    """Folders with modules: a folder that moved may have left compiled files behind."""
     return sorted(one.parent.name for one in folder.glob("*/__init__.py"))
 
 
 def test_links_at_the_top_lead_to_the_folders() -> None:
-    """Nothing needs them but people: the design and the documents name `actors/`, `gateway/` and `journal/`."""
+    """Only people need the links: the design and the documents name `actors/`, `gateway/` and `journal/`."""
     for name in LINKED:
         link = TESTS.parent / name
         assert link.is_symlink(), (
@@ -107,6 +108,6 @@ def test_links_at_the_top_lead_to_the_folders() -> None:
 
 
 def test_package_is_compiled_before_it_runs() -> None:
-    """Without it, every start takes a second more."""
+    """Otherwise every start would take a second longer."""
     lines = (TESTS.parent / "Makefile").read_text().splitlines()
     assert any("compileall" in one and one.split()[-1] == "rewound" for one in lines)

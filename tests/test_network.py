@@ -1,5 +1,6 @@
-"""Links that tests cut: nothing, or only requests, or resets pass, and what was held arrives afterwards. Members of a
-real etcd that are cut off have no leader, and the others have one.
+"""Tests cut network links: what passes during each kind of cut, and what arrives after it.
+
+Members of a real etcd that are cut off have no leader; the others have one.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def test_leader_of_etcd_that_is_cut_off_is_the_only_one_without_a_quorum(tmp_pat
 
 
 def wait_until_healthy(members: EtcdMembers, names: list[str]) -> None:
-    """These and no others."""
+    """Wait until exactly these members have a leader."""
     deadline = time.monotonic() + SECONDS
     while (found := [one.name for one in members.members if one.healthy()]) != names:
         assert time.monotonic() < deadline, f"{found} are healthy"

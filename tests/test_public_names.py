@@ -1,4 +1,4 @@
-"""The packages use other people's packages by their public names only."""
+"""The packages use other packages by their public names only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 OURS = ("benchmarks", "rewound", "tests")
 # Private by their names, public by their documentation.
 DOCUMENTED = {"os._exit", "sys._getframe", "sys._current_frames"}
-# Private attributes of other people's objects that have served as shortcuts.
+# Private attributes of other packages' objects that once served as shortcuts.
 SHORTCUTS = {"_sslobj", "_core", "_abort_func", "_registered"}
 
 

@@ -1,4 +1,4 @@
-"""`settled` waits for tasks, threads and the network, and for no length of time."""
+"""`settled` waits for tasks, threads and the network, not for a fixed time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import settling
 from tests.settling import eventually, settled
 
 
-async def test_waits_until_bytes_have_passed_through_all_tasks() -> None:
+async def test_settled_waits_until_bytes_have_passed_through_all_tasks() -> None:
     received: list[bytes] = []
 
     async def pass_on(source: trio.SocketStream, target: trio.SocketStream) -> None:
@@ -46,7 +46,7 @@ async def tcp_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
     return near, far
 
 
-async def test_waits_for_threads() -> None:
+async def test_settled_waits_for_threads() -> None:
     may_end, done = threading.Event(), list[str]()
 
     async def work() -> None:
@@ -61,7 +61,7 @@ async def test_waits_for_threads() -> None:
         assert done == ["work"]
 
 
-async def test_fails_if_tasks_wake_each_other_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_settled_fails_if_tasks_wake_each_other_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settling, "_MAX_ROUNDS", 20)
 
     async def disturb() -> None:

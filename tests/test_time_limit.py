@@ -1,4 +1,4 @@
-"""A test that hangs fails, says where it waited, and does no harm to the tests after it."""
+"""A test that hangs fails, reports where it waited, and does not affect the tests after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_configure(config):
     config.pluginmanager.register(time_limit.TimeLimit())
 """
 
-# In the order in which one worker runs them. What begins with test_hangs does.
+# In the order in which one worker runs them. Tests named test_hangs... hang.
 TESTS = """
 import subprocess, sys, time
 from pathlib import Path

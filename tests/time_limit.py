@@ -1,11 +1,11 @@
 """Ends a test that reaches its time limit so that the tests after it run as if nothing had happened.
 
-pytest-timeout measures and asks us to set the timer. It would raise an exception wherever the main thread is at that
-moment: inside trio's own functions that leaves a run which never ends, and every later test of the process fails with
-"Attempted to call run() from inside a run()". Here a test that runs trio is cancelled by its own event loop, which ends
-its tasks and servers in good order; its failure lists where every task waited. A test without an event loop gets the
-exception. If neither ends the test (one of its steps never returns), the process ends with the servers that it
-started, and pytest-xdist replaces it.
+pytest-timeout decides the limit, and this plugin sets the timer. pytest-timeout itself would raise an exception
+wherever the main thread is at that moment: inside trio's own functions that leaves a run that never ends, and every
+later test of the process fails with "Attempted to call run() from inside a run()". Here a test that runs trio is
+cancelled by its own event loop, which ends its tasks and servers cleanly; its failure lists where every task waited.
+A test without an event loop gets the exception. If neither ends the test (a call never returns), the process ends,
+with the servers that it started, and pytest-xdist replaces it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 import trio
 
-# Seconds that a test has to end after its time limit, with its fixtures, on a busy machine.
+# Seconds in which a test and its fixtures must end after the time limit, on a busy machine.
 GRACE = 60.0
 _MAX_TASKS = 200  # in a failure
 
 
 class TimeLimit:
-    """A plugin of pytest. Every test of a process has the same timer, that of SIGALRM."""
+    """A plugin of pytest. All tests of a process share one timer, SIGALRM."""
 
     def __init__(self) -> None:
         self._item: pytest.Item | None = None
@@ -49,7 +49,7 @@ class TimeLimit:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_timeout_cancel_timer(self, item: pytest.Item) -> bool:
-        """Called when a test has failed: the time of its fixtures is limited too, unless somebody debugs it."""
+        """Called when a test has failed: limit the time of its fixtures too, unless a debugger runs."""
         if item.config.getoption("usepdb", False):
             self._disarm()
         return True
@@ -63,7 +63,7 @@ class TimeLimit:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """A cancelled event loop may end without an error, or with `trio.Cancelled`."""
+        """Report the time limit even if the cancelled event loop ended without an error or with `trio.Cancelled`."""
         try:
             result = yield
         except BaseException:
@@ -81,7 +81,7 @@ class TimeLimit:
             self._item, self._expired = None, ""
 
     def _expire(self, failure: str) -> None:
-        """In a signal handler of the main thread."""
+        """Handle SIGALRM, in the main thread."""
         if _is_debugged():
             return
         signal.signal(signal.SIGALRM, self._end_process)
@@ -94,14 +94,14 @@ class TimeLimit:
         loop.run_sync_soon(self._cancel, failure)
 
     def _cancel(self, failure: str) -> None:
-        """In the event loop. The innermost nursery of the root task has the main task alone."""
+        """Runs in the event loop. The innermost nursery of the root task contains only the main task."""
         root = trio.lowlevel.current_root_task()
         assert root is not None
         self._expired = "\n".join([failure, *list(_waiting_tasks(root))[:_MAX_TASKS], *_stacks()])
         root.child_nurseries[-1].cancel_scope.cancel()
 
     def _end_process(self, *_: object) -> None:
-        """In a signal handler: nothing else ends this test."""
+        """Runs in a signal handler: nothing else ends this test."""
         assert self._item is not None
         capture = self._item.config.pluginmanager.getplugin("capturemanager")
         if capture is not None:
@@ -120,7 +120,7 @@ def _is_debugged() -> bool:
 
 
 def _waiting_tasks(task: trio.lowlevel.Task, depth: int = 0) -> Iterator[str]:
-    """Where every task waits: its functions, from the outermost to the first of trio."""
+    """Where every task waits: its functions, from the outermost one to the first of trio."""
     functions: list[str] = []
     for frame, line in task.iter_await_frames():
         functions.append(f"{frame.f_code.co_name} ({Path(frame.f_code.co_filename).name}:{line})")
@@ -133,7 +133,7 @@ def _waiting_tasks(task: trio.lowlevel.Task, depth: int = 0) -> Iterator[str]:
 
 
 def _stacks() -> list[str]:
-    """Of the other threads."""
+    """The stacks of the other threads."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
     return [
@@ -144,7 +144,7 @@ def _stacks() -> list[str]:
 
 
 def _children() -> list[int]:
-    """Processes that this one has started; nobody else would end them. None where the system does not list them."""
+    """Processes that this one has started and must end. None where the system does not list them."""
     try:
         lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
     except OSError:

@@ -1,8 +1,8 @@
 """Virtual time that stands still while a thread works.
 
-trio's clock for tests jumps to the next deadline when all tasks wait, and a task that waits for a thread counts as one
-that waits: a request whose object is decided in a thread would end at its time limit on a slow machine. While a thread
-runs, one task more is always ready to run.
+trio's clock for tests jumps to the next deadline when all tasks wait, and a task that waits for a thread counts as
+waiting: on a slow machine, a request handled in a thread would time out. So while a thread runs, an additional task
+is always ready to run.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import trio
 
-_PAUSE = 0.0002  # seconds that the thread has the interpreter for itself
+_PAUSE = 0.0002  # seconds during which the thread can use the interpreter alone
 
 
 def stopped_by_threads(run_sync: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """`trio.to_thread.run_sync` for tests whose clock jumps."""
+    """Replaces `trio.to_thread.run_sync` in tests whose clock jumps."""
     running = 0
 
     async def stay_awake() -> None:

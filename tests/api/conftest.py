@@ -1,4 +1,4 @@
-"""What tests of the whole server have in common."""
+"""Fixtures of all tests of the whole server."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from rewound.gateway.connections import limits
 
 @pytest.fixture(autouse=True)
 def _no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that send many requests without a user do not wait: the delays have tests of their own."""
+    """Turn off the delay of unauthenticated requests, which has separate tests."""
     monkeypatch.setattr(limits, "WorkShares", lambda: None)

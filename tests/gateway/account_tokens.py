@@ -32,7 +32,7 @@ async def issued(api: Api, name: str = "robot", **spec: Any) -> str:
 
 
 async def status_with(api: Api, token: str) -> int:
-    """Of a request that an account may not make: 403 for a valid token, 401 for any other."""
+    """The status of a request that an account may not make: 403 for a valid token, 401 for any other."""
     return (await api.ask("GET", "/api/v1/nodes", token=token)).status
 
 
@@ -50,7 +50,7 @@ def claims_of(token: str) -> Document:
 
 
 def own_key(api: Api) -> Any:
-    """The key that the server has signed a token with; it exists once there is one."""
+    """The key with which the server signs tokens; it exists once a token was issued."""
     return serialization.load_pem_private_key((api.settings.pki / "sa.key").read_bytes(), None)
 
 
@@ -59,7 +59,7 @@ def signed(claims: Document, key: Any, algorithm: str = "ES256", **headers: Any)
 
 
 def forged(header: Document, claims: Document, signature: bytes) -> str:
-    """A token that no library would make."""
+    """A token that no library would create."""
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return b".".join(base64.urlsafe_b64encode(one).rstrip(b"=") for one in parts).decode()
 
@@ -83,7 +83,7 @@ def new_key() -> Any:
 
 
 async def eventually(api: Api, path: str, holds: Callable[[ApiResponse], bool]) -> ApiResponse:
-    """The first response for which `holds` is true: controllers write in their own time."""
+    """Wait for a response for which `holds` is true: controllers write asynchronously."""
     with trio.fail_after(60):
         while not holds(response := await api.ask("GET", path)):
             await trio.sleep(0.01)

@@ -54,7 +54,7 @@ from tests.settling import settled
 ON_ETCD = os.environ.get("REWOUND_TESTS_ETCD") == "memory"
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
-# Shared, because making a context reads the system's authorities, which takes longer than a whole test.
+# Shared, because creating a context reads the system's CAs, which takes longer than a whole test.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -137,7 +137,7 @@ class Api:
         if self.addresses.insecure is not None:
             self._plain = PlainClient(*self.addresses.insecure)
             if not prepared:
-                # Controllers write their objects now: they change no versions during a test.
+                # Controllers write their objects now, so that they change no versions during a test.
                 await settled()
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
@@ -165,7 +165,7 @@ class Api:
 
     @property
     def client(self) -> httpx.AsyncClient:
-        """For requests that `ask` cannot send, such as streams."""
+        """An httpx client for requests that `ask` cannot send, such as streams."""
         if self._httpx is None:
             host, port = self.addresses.insecure or ("", 0)
             base = f"http://{host}:{port}" if host else ""
@@ -211,11 +211,11 @@ class Api:
         return ApiResponse(response.status_code, response.headers, response.content)
 
     async def head(self) -> str:
-        """The newest resourceVersion; if it is equal twice, nothing was written in between."""
+        """The newest resourceVersion; if two calls return the same, nothing was written in between."""
         return str((await self.list("namespaces", None))["metadata"]["resourceVersion"])
 
     async def refuse(self, method: str, path: str, body: bytes, code: int, **more: Any) -> str:
-        """Send a request that must be refused with a Status, without a write; return the message."""
+        """Send a request that must be refused with a Status and write nothing; return the message."""
         head = await self.head()
         status = (await self.ask(method, path, body, **more)).expect(code)
         assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code)
@@ -269,7 +269,7 @@ def _document_of(response: ApiResponse) -> Document:
 
 
 def prepare_initial_data() -> None:
-    """Start a server of each dialect once and keep its data: see `initial_data`."""
+    """Start a server of each dialect once and keep its data; see `initial_data`."""
     for dialect in NAMES:
         trio.run(_keep_data, dialect)
 
@@ -285,7 +285,9 @@ async def _keep_data(dialect: str, secure_port: int = 0) -> None:
 
 
 async def _begin_with(name: str, data: Path) -> bool:
-    """Fill a data folder; returns whether there is such data. Certificates are made when the first test needs them."""
+    """Fill a data folder and return whether there is data for these settings. Certificates are created for the first
+    test that needs them.
+    """
     if name.endswith("with certificates") and not is_kept(name):
         dialect = name.partition(" ")[0]
         # In a thread, because the clock of the test may stand still.
@@ -333,18 +335,18 @@ async def served(
 
 
 async def _share_certificates(folder: Path, dialect: str) -> None:
-    """All nodes of a cluster have the same authority."""
+    """Give all nodes of a cluster the same CA."""
     if not folder.exists():
         made = await trio.to_thread.run_sync(own_certificates, dialect)
         shutil.copytree(made.folder, folder)
 
 
-# By data folder: a second server in it is of the same cluster.
+# By data folder: a second server with the same folder belongs to the same cluster.
 _clusters: dict[Path, FakeCluster] = {}
 
 
 class SlowDisk(Committer):
-    """A Committer that waits before each write.
+    """A Committer that waits for `gate` before each write.
 
     Tests replace `server.open_store.Committer` and set `gate` on the class. On etcd, transactions wait.
     """
@@ -377,7 +379,7 @@ def names(listed: Document) -> list[str]:
 
 
 class SlowEtcd(FakeEtcd):
-    """Waits as `SlowDisk` before each transaction that changes an object."""
+    """Waits like `SlowDisk` before each transaction that changes an object."""
 
     async def txn(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()

@@ -5,8 +5,8 @@
         async with opened() as api:
             await api.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
 
-`served_custom` runs a server that has the kind Widget, whose schema has the fields of a ConfigMap. What the test does
-to config maps happens to widgets.
+`served_custom` runs a server that has the kind Widget, whose schema has the fields of a ConfigMap. Requests of the
+test for config maps are sent for widgets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WITH_WIDGETS = "cluster with widgets"
 
 
 class CustomApi(Api):
-    """An `Api` whose config maps are widgets."""
+    """An `Api` that sends requests for config maps as requests for widgets."""
 
     def path(self, plural: str, namespace: str | None = "default", name: str = "") -> str:
         if plural != "configmaps":
@@ -72,7 +72,7 @@ async def served_custom(**changed: Any) -> AsyncIterator[Api]:
 async def _keep_widgets() -> None:
     async with served() as api:
         await define(api, definition(VERSION))
-        path = api.path("apiservices", name=f"v1.{GROUP}")  # a controller writes it, the last of all objects
+        path = api.path("apiservices", name=f"v1.{GROUP}")  # a controller writes it after all other objects
         with trio.fail_after(60):
             while (await api.ask("GET", path)).status == 404:
                 await trio.lowlevel.checkpoint()

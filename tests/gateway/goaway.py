@@ -1,4 +1,4 @@
-"""Removes GOAWAY frames from what a server sends: h2 closes the connection on one, though open streams go on."""
+"""Removes GOAWAY frames from what a server sends: h2 would close the connection, though open streams continue."""
 
 from __future__ import annotations
 

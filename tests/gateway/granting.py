@@ -1,4 +1,4 @@
-"""An authorizer that tests grant rights with, asked before the others."""
+"""An authorizer with which tests grant rights; it is asked before the others."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def secure_client(api: Api, context: ssl.SSLContext, **more: Any) -> httpx.Async
 
 
 class Kubeconfig:
-    """The server, certificates and key that a client reads from admin.kubeconfig."""
+    """The server, certificates and key from admin.kubeconfig."""
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text()

@@ -5,8 +5,9 @@ The servers of tests start with a copy.
 A server that opens such a copy finds its initial objects. It would also check the journal and compare every initial
 object, which takes a third of its start: the copy is known to be sound and complete, so its first opening checks
 neither its pages nor its newest events, and looks for no initial objects. RBAC and the controllers that read many
-objects at the start begin with what the first server found, which would take as long again; a controller before which
-a client has written reads them itself. Every other journal, and the copy at a restart, is read and checked as usual.
+objects at the start reuse what the first server found, which saves as much time again; a controller reads the objects
+itself if a client has written before it started. Every other journal, and the copy at a restart, is read and checked
+as usual.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rewound.journal import environment, log, tail
 from rewound.journal.log import Journal
 from rewound.journal.transaction import ReadTransaction
 
-# Settings that have no influence on the initial objects of a dialect.
+# Settings that do not change the initial objects of a dialect.
 INDEPENDENT = {
     "admission",
     "anonymous_auth",
@@ -56,11 +57,11 @@ INDEPENDENT = {
 }
 SECURE_PORT = 2  # of servers with certificates
 _kept = tempfile.TemporaryDirectory(prefix="rewound-initial-")
-_copies: dict[Path, str] = {}  # journals that no server has opened yet, and which data they have
-# Journals of the servers that run on a copy for the first time: which data they have, and its newest version.
+_copies: dict[Path, str] = {}  # journals that no server has opened yet, and the data that they contain
+# Journals of servers that run on a copy for the first time: the data that they contain, and its newest version.
 _complete: dict[Path, tuple[str, int]] = {}
-_roles: dict[str, tuple[Any, Any]] = {}  # what the controller of aggregated roles knows of the data
-_policies: dict[str, RbacPolicy] = {}  # compiled; servers begin with a copy
+_roles: dict[str, tuple[Any, Any]] = {}  # what the controller of aggregated roles found in the data
+_policies: dict[str, RbacPolicy] = {}  # compiled; servers start with a copy
 _check_structure, _check_tail = environment.check_structure, tail.check_tail
 _necessary_writes = Bootstrap._changes
 
@@ -70,7 +71,7 @@ def is_kept(name: str) -> bool:
 
 
 def keep_initial_data(name: str, data: Path) -> None:
-    """Keep the data of a dialect, or other data under a name of its own. Controllers have nothing left to do in it."""
+    """Keep the data of a dialect, or other data under this name. Controllers have nothing left to do in it."""
     shutil.copytree(data, Path(_kept.name, name))
 
 
@@ -107,13 +108,13 @@ def _changes_unless_copied(bootstrap: Bootstrap, objects: Iterable[Any]) -> list
 
 
 def _unchanged_data(journal: Journal) -> str:
-    """The data that the journal is a copy of; "" if it is none, or somebody has written to it."""
+    """The data that the journal is a copy of; "" if it is none, or was written to."""
     name, head = _complete.get(journal.path, ("", 0))
     return name if journal.head == head else ""
 
 
 def _skip_unless_changed(controller: type[Any]) -> None:
-    """Its catch_up remembers nothing of objects that are as they should be."""
+    """Its catch_up has nothing to remember about objects that need no change."""
     catch_up = controller.catch_up
 
     async def catch_up_unless_copied(self: Any) -> None:
@@ -152,7 +153,7 @@ def _load_policy_of_copy(follower: policy_module._Follower, journal: Journal) ->
 
 
 def _copy_policy(source: RbacPolicy, target: RbacPolicy) -> None:
-    """No initial role or binding is large. What is compiled does not change."""
+    """No initial role or binding is large, and compiled ones do not change."""
     assert not source._uncompiled_roles and not source._uncompiled_bindings and not source._large_bindings
     target.roles._compiled = dict(source.roles._compiled)
     target.roles._deferred = dict(source.roles._deferred)

@@ -58,7 +58,7 @@ def run_journal(*arguments: str | Path) -> Result:
 
 @contextlib.contextmanager
 def without_progress() -> Iterator[None]:
-    """On a busy machine anything may take two seconds, after which a command says how far it is."""
+    """Turn off progress messages, which a command writes after two seconds: a busy machine may take that long."""
     usual = progress.DELAY
     progress.DELAY = 3600.0
     try:

@@ -1,7 +1,7 @@
 """An HTTP/1.1 client for `Api.ask`: sends what httpx sends, with h11 as httpx does, for a third of the processor time.
 
-Most tests wait for nothing else than their requests. What is unusual (headers about the connection or the length of the
-body, streams, HTTP/2) is sent with httpx, whose exceptions this client raises, too.
+Most tests spend their time on requests. Unusual requests (headers about the connection or the length of the body,
+streams, HTTP/2) are sent with httpx; this client raises httpx's exceptions too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Connection:
         self._broken = False
 
     def was_closed(self) -> bool:
-        """Whether the server has closed it, or sent what nobody asked for."""
+        """Whether the server has closed it, or sent something without a request."""
         poll = select.poll()
         poll.register(self._stream.socket.fileno(), select.POLLIN)
         return bool(poll.poll(0))

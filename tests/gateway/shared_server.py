@@ -1,9 +1,9 @@
-"""One server for many tests, in a thread: for tests that write nothing, whose time is mostly the start of a server.
+"""One server in a thread, shared by tests that write nothing: most of their time would be the start of a server.
 
     async with shared() as api:
         await api.refuse("POST", PATH, b"{", 400)
 
-Every test gets the initial objects and nothing else. One that writes objects to the namespace default names their
+Every test starts with only the initial objects. A test that writes objects to the namespace default names their
 resources, `shared("configmaps")`: they are deleted after it. After any other write, and after a test that failed, the
 server stops, and the next test starts a new one. A test that needs settings, a clock or a restart uses `served`.
 """
@@ -115,6 +115,6 @@ async def shared(*written: str) -> AsyncIterator[Api]:
 
 
 def stop_shared() -> None:
-    """At the end of the process."""
+    """Stop the servers at the end of the process."""
     for server in list(_threads):
         server.stop()

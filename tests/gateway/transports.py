@@ -1,4 +1,5 @@
-"""Clients for the transports of a server: the same requests over HTTP/1.1, HTTP/2 and HTTP/3, ours and Hypercorn's.
+"""Clients for the transports of a server: the same requests over HTTP/1.1, HTTP/2 and HTTP/3, with our protocols or
+Hypercorn's.
 
 server = ServerThread(**TRANSPORTS["asgi-http2"].settings)
 async with server.connected() as api, over("asgi-http2", api) as api: ...
@@ -20,7 +21,7 @@ from tests.gateway.initial_data import SECURE_PORT
 
 @dataclass(frozen=True)
 class Transport:
-    """The settings of its server, and which version of HTTP its client speaks."""
+    """The settings of its server, and the HTTP version of its client."""
 
     version: int
     settings: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Long work says on stderr what it does: on a terminal in one line, elsewhere in a plain line now and then."""
+"""Long work reports progress on stderr: on a terminal in one line, elsewhere in a new line from time to time."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ async def test_pages_of_a_time_stay_at_the_version_of_the_first() -> None:
             await api.create("configmaps", config_map(name))
         moment = time_text(api.clock.now(), "Z")
         page = await api.list("configmaps", at=moment, limit=2)
-        # The clock stands still: this event has the time that the pages were asked for.
+        # The clock stands still: this event has the time for which the pages were requested.
         await api.create("configmaps", config_map("d"))
         following = await api.list(
             "configmaps", at=moment, limit=2, **{"continue": page["metadata"]["continue"]}

@@ -1,4 +1,4 @@
-"""Custom resources have a past like every other kind."""
+"""Custom resources have a history like every other kind."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def patch(api: Api, path: str, change: Document, **more: Any) -> Document:
 
 
 async def story(api: Api) -> list[str]:
-    """A ConfigMap that is created, changed twice, deleted and created again; the versions of all that."""
+    """Create a ConfigMap, change it twice, delete it and create it again; returns all versions."""
     path = api.path("configmaps", name="web")
     made = await api.create("configmaps", config_map("web", color="blue", size="1"), fieldManager="maker")
     api.clock.advance(10)
@@ -88,7 +88,7 @@ async def test_history_pages() -> None:
             query = {"continue": token} if token else {}
             page = (await api.ask("GET", f"{WEB}/history", limit=4, **query)).expect(200)
             found += [int(item["version"]) for item in page["items"]]
-            # Later versions do not move the pages.
+            # Later versions do not shift the pages.
             await patch(api, path, {"data": {"later": token}})
             pages += 1
             token = page["metadata"].get("continue", "")
@@ -219,7 +219,7 @@ async def test_deleted_objects_are_found_by_uid_alone() -> None:
         assert (
             await api.ask("GET", f"{ROOT}/namespaces/cluster-system/configmaps/{uid}/history")
         ).status == 404
-        # A right for one name gives none for another that is found by its uid.
+        # A right for one name does not cover another object that is found by its uid.
         rights = {"apiGroups": [""], "resources": ["configmaps", "configmaps/history"], "verbs": ["get"]}
         await grant(api, [{**rights, "resourceNames": [uid]}])
         refused = (await api.ask("GET", f"{place}/history", token=ALICE)).expect(403)
@@ -514,7 +514,7 @@ async def test_past_of_secrets_needs_an_extra_verb() -> None:
 
 
 async def test_group_is_not_listed_among_those_with_resources() -> None:
-    """It has no resource, and Python's dynamic client asks again, at every lookup, for a group without resources."""
+    """It has no resource: for a group without resources, Python's dynamic client repeats discovery at every lookup."""
     async with served() as api:
         listed = await api.ask("GET", "/apis")
         accept = "application/json;g=apidiscovery.cluster.io;v=v2beta1;as=APIGroupDiscoveryList"

@@ -1,4 +1,4 @@
-"""Pieces of work in threads run a few at a time, and users have their turns one after the other."""
+"""Work in threads runs a few jobs at a time, and users take turns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trio.testing import wait_all_tasks_blocked
 from rewound.actors.runtime.turns import user_at_work
 from rewound.rewind.turns import ThreadTurns
 
-SECONDS = 60  # a thread that waits longer has been forgotten
+SECONDS = 60  # a thread that waits longer was never released
 
 
 class Searches:
-    """Each waits in its thread until it is let go."""
+    """Jobs that wait in their threads until the test releases them."""
 
     def __init__(self) -> None:
         self.turns = ThreadTurns(1)

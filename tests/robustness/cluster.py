@@ -1,7 +1,7 @@
 """The server as a separate process: started on a folder, killed, started again.
 
-A `Cluster` is one data folder with at most one server at a time. Each start has a port of its own.
-It is a context manager that kills the process it started, by its pid, on exit.
+A `Cluster` is one data folder with at most one server at a time. Each start uses a new port. It is a context manager
+that kills the process it started, by its pid, on exit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LOOPBACK = "127.0.0.1"
 TOKEN = "robustness"
 # Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a busy machine.
 TIMEOUT = 60.0
-# A poll takes the processor from the server that starts; a file must be seen before the next step of a start.
+# Polling takes CPU time from the starting server; a file must be seen before the next step of a start.
 _READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.02, 0.0005
 
 
-# Runs the command `rewound` after some statements, for what depends on the machine or would take long.
+# Runs the command `rewound` after some statements, for behaviour that depends on the machine or would take long.
 _TUNED = """
 import sys
 from rewound.cli.main import main
@@ -154,7 +154,7 @@ class Cluster:
         return self.ended()
 
     def kill_after(self, seconds: float) -> int | None:
-        """Wait for its end for so long, then send SIGKILL."""
+        """Wait this long for its end, then send SIGKILL."""
         try:
             self._running().wait(seconds)
         except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 
     tally = read_damaged(sample, [Flip(position, bit), ...])
 
-A child reads one copy after another and prints what came of each, so that a copy that ends its process is found:
+A child reads one copy after another and prints the result of each, so that a copy that crashes the process is found:
 
     refused   the folder was not opened; an error of the journal says why
     damaged   some reads raised an error of the journal, all others were right
@@ -47,7 +47,7 @@ META_BYTES = 152  # of a meta page are used
 class Flip(NamedTuple):
     position: int
     bit: int
-    check_tail: bool = True  # without it, all events are as those before the tail of a large journal
+    check_tail: bool = True  # without it, all events count as older than the tail of a large journal
 
 
 class Outcome(NamedTuple):
@@ -186,7 +186,7 @@ def _finds_damage(folder: Path, journal: Journal) -> bool:
 
 
 def _read_all(sample: Sample, journal: Journal) -> tuple[list[str], list[str]]:
-    """What was returned and is wrong; the errors that were raised."""
+    """The wrong values that were returned, and the errors that were raised."""
     wrong: list[str] = []
     damaged: list[str] = []
     for what, read, expected in _reads(sample):

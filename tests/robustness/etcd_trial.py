@@ -1,9 +1,10 @@
-"""Three nodes on three members of etcd through rounds of random faults; at the end, validate what clients received.
+"""Runs three nodes on three etcd members through rounds of random faults; at the end, validates what clients
+received.
 
-A round lists all objects, sends random traffic through all nodes while members and nodes are killed, paused and cut off
-(`tests.network`) and clocks of nodes are stepped, then starts what has ended and waits until all nodes have the same.
-Watchers go on through all rounds, each time they connect at another node. The clock of a node also changes with each
-start. The seed decides everything that a test can decide.
+A round lists all objects, sends random traffic through all nodes while members and nodes are killed, paused and cut
+off (`tests.network`) and clocks of nodes are stepped, then restarts what has ended and waits until all nodes have the
+same state. Watchers continue through all rounds and connect to another node each time. The clock of a node also
+changes with each start. The seed decides everything that a test can decide.
 
 A request that gets 500, 503 or 504, or no response, may have taken effect or not, until the round has ended.
 """
@@ -62,7 +63,7 @@ _WRITES = (
 
 
 class AnyNode:
-    """What connects to a `Cluster` connects to another node each time."""
+    """Looks like a `Cluster`, but each connection goes to another node."""
 
     def __init__(self, nodes: list[NodeProcess], rng: random.Random) -> None:
         self._nodes, self._rng = nodes, rng
@@ -99,7 +100,7 @@ class NodesClient(Client):
 
 
 class SteadyClient(RandomClient):
-    """Sends requests until it is stopped, through whatever nodes serve."""
+    """Sends requests until it is stopped, through any node that serves."""
 
     def _do(self, step: Step) -> None:
         try:
@@ -108,7 +109,7 @@ class SteadyClient(RandomClient):
             time.sleep(_BETWEEN_SECONDS)
 
     def _list(self) -> None:
-        """A node serves a list that names a version from its copy: it may be older than what other nodes serve."""
+        """A node serves a list with a version from its copy, which may be older than what other nodes serve."""
         paged, versions = self._paged_list(), self._cache.versions[-RECENT:]
         if not versions or self._rng.random() >= 0.3:
             self._read_pages(paged)
@@ -192,7 +193,7 @@ class EtcdTrial:
             one.leaving.set()
 
     def run(self, seconds: float, faults: int, among: Sequence[str] = FAULTS) -> None:
-        """One round: traffic for so long, with so many faults of these kinds."""
+        """One round: traffic for this long, with this many faults of these kinds."""
         run = ServerRun(len(self._history.runs), f"{faults} faults")
         self._history.runs.append(run)
         self._list_all(run)
@@ -227,7 +228,7 @@ class EtcdTrial:
         self._settle(run)
 
     def _fault(self, what: str) -> Callable[[], None]:
-        """Do it to some member or node; the returned function ends the fault."""
+        """Inject a fault into some member or node; the returned function ends it."""
         rng = self._rng
         target = rng.choice(self._cluster.members.members if what.endswith("member") else self._cluster.nodes)
         self._faults.append(f"{what} {target.name}")
@@ -258,7 +259,7 @@ class EtcdTrial:
         return ended
 
     def _links_of(self, target: NodeProcess | EtcdMember) -> dict[Ends, Mode]:
-        """All links of a member or node; sometimes only some, so that it is not cut off from everybody."""
+        """All links of a member or node; sometimes only some, so that it is not fully cut off."""
         rng = self._rng
         members = [one.name for one in self._cluster.members.members if one is not target]
         nodes = [] if isinstance(target, NodeProcess) else [one.name for one in self._cluster.nodes]
@@ -267,7 +268,7 @@ class EtcdTrial:
         return {(target.name, other): mode for other in others}  # a cut has no direction
 
     def _settle(self, run: ServerRun) -> None:
-        """Start what has ended, wait until all nodes have the same, and read what they have."""
+        """Restart what has ended, wait until all nodes have the same state, and read it."""
         members = self._cluster.members
         for member in members.members:
             if not member.running:
@@ -291,7 +292,7 @@ class EtcdTrial:
                 raise GuaranteeBroken("Exact", f"{node.name} has other events than node-1")
 
     def _same_events(self) -> list[list[object]]:
-        """The events of every node, once all have the same head and nothing is written any more."""
+        """The events of every node, when all have the same head and nothing is written any more."""
         deadline = time.monotonic() + SETTLE_SECONDS
         before: list[int] = []
         while True:
@@ -373,7 +374,7 @@ class EtcdTrial:
 
 
 def _wait_for_writes(node: NodeProcess) -> None:
-    """Until a node writes nothing any more: clients disconnect without waiting, and their writes take effect later.
+    """Wait until a node writes nothing more: clients disconnect without waiting, and their writes take effect later.
 
     A write waits for the newest version first, and is counted afterwards; a read that waited for it came after it.
     """
@@ -390,7 +391,7 @@ def _wait_for_writes(node: NodeProcess) -> None:
 
 
 def _unfinished(node: NodeProcess) -> Iterator[float]:
-    """How many requests that write ran within the last seconds, and how many events wait."""
+    """How many write requests ran within the last seconds, and how many events wait."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{node.port}/metrics", headers={"Authorization": f"Bearer {one_server.TOKEN}"}
     )
@@ -402,7 +403,7 @@ def _unfinished(node: NodeProcess) -> Iterator[float]:
 
 
 def _events(node: NodeProcess) -> list[object]:
-    """All events of a node's journal, with the names of their types: numbers may differ."""
+    """All events of a node's journal, with the names of their types: type numbers may differ between nodes."""
     journal = Journal.open(node.data / "journal", readonly=True)
     try:
         names = {number: name for name, number in journal.types().items()}

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
 _GUARANTEE = re.compile(r"^\*\*(\w+)\.\*\* (.+(?:\n.+)*)$", re.MULTILINE)
 
 
-WATCHES = "## Watches\n"  # from here on the page is about watches, where some names are used again
+WATCHES = "## Watches\n"  # after this heading the page is about watches, where some names are used again
 
 
 @cache
@@ -29,7 +29,7 @@ def _sentences(text: str) -> dict[str, str]:
 
 
 class GuaranteeBroken(AssertionError):
-    """A guarantee that does not hold."""
+    """Raised when a guarantee does not hold."""
 
     def __init__(self, name: str, evidence: str) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class GuaranteeBroken(AssertionError):
 
 
 class WatchGuaranteeBroken(GuaranteeBroken):
-    """A guarantee of watches that does not hold."""
+    """Raised when a guarantee of watches does not hold."""
 
     def sentence(self) -> str:
         return watch_guarantees()[self.name]

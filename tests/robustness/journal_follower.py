@@ -1,7 +1,7 @@
 """Reads the journal from another process while the server writes it.
 
-A server with a short retention removes events that watchers have received. So the tests read the journal from
-the first event on, and assert that retention removed no event before it was read here.
+A server with a short retention removes events that watchers have received. So the tests read the journal from its
+first event, and assert that retention removed no event before it was read.
 """
 
 from __future__ import annotations

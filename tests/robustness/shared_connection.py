@@ -1,7 +1,7 @@
-"""Several clients that watch on one HTTP/2 connection: a thread, a stream for each, each with a window of its own.
+"""Several clients watch on one HTTP/2 connection: one thread, a stream and a window for each.
 
-Its windows are small and open late, so that some streams wait while others go on. It resets single streams, stops
-to open the window of one or to read at all for a while, and disconnects suddenly. When the clients are `read_only`, it
+Its windows are small and open late, so that some streams wait while others continue. It resets single streams, stops
+opening the window of one or stops reading for a while, and disconnects suddenly. When the clients are `read_only`, it
 only reads.
 """
 
@@ -174,7 +174,7 @@ class _Streams:
         now = time.monotonic()
         for number, one in self.open.items():
             if one.taken and (at_once or (now >= one.stalled_until and self._rng.random() < OPEN)):
-                # By more than was taken: a window of one byte would stay one.
+                # By more than was read: a window of one byte would stay at one.
                 self._h2.increment_flow_control_window(one.taken + self._rng.choice((0, 0, 500)), number)
                 one.taken = 0
 

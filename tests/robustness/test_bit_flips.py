@@ -1,7 +1,7 @@
 """Flipped bits: a folder either serves exactly what was written or says why not, and can be recovered.
 
-The short form takes some bits of the meta pages and of the rest; the long form all of the meta pages and ten thousand
-others (`make robustness`). Each test prints its totals.
+The short version flips some bits of the meta pages and of the rest; the long version all of the meta pages and ten
+thousand others (`make robustness`). Each test prints its totals.
 """
 
 from __future__ import annotations

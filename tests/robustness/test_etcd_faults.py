@@ -1,6 +1,6 @@
 """Random faults of three nodes and three members of etcd: nothing acknowledged is lost, and no watch misses anything.
 
-REWOUND_ETCD_ROUNDS: how many rounds of the long form (make faults-etcd).
+REWOUND_ETCD_ROUNDS: the number of rounds of the long version (`make faults-etcd`).
 """
 
 from __future__ import annotations

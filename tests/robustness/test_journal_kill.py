@@ -16,7 +16,7 @@ from rewound.journal.repair import verify
 
 STEPS = ["begun", "events-written", "state-written", "before-commit", "after-commit"]
 NAMES = 40
-# With the two hundred of a server under load (`test_two_hundred_kills`), a thousand.
+# Together with the two hundred kills of a server under load (`test_two_hundred_kills`), a thousand.
 KILLS, KILLS_OF_ONE_JOURNAL = 800, 100
 TIMEOUT = 1800  # of a hundred kills, on a busy machine
 
@@ -122,7 +122,7 @@ def test_acknowledged_events_survive_kill_at_append_step(tmp_path: Path, step: s
 @pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("series", range(KILLS // KILLS_OF_ONE_JOURNAL))
 def test_journal_survives_eight_hundred_kills(tmp_path: Path, series: int) -> None:
-    """Journals that are killed again and again: at a failpoint, or from outside at any time."""
+    """Journals whose process is killed repeatedly: at a failpoint, or from outside at any time."""
     rng = random.Random(7 + series)
     head = 0
     for seed in range(KILLS_OF_ONE_JOURNAL):

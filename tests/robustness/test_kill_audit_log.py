@@ -1,4 +1,4 @@
-"""SIGKILL of a server whose audit log is blocking: the events of every response that a client has are in the file."""
+"""SIGKILL of a server with a blocking audit log: the file has the events of every response that a client got."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_events_of_acknowledged_responses_are_in_the_file(
             await clients.run()
         await server.ended()
     assert len(clients.acknowledged) >= KILLED_AFTER
-    # The last line may be half of one: nobody has its response.
+    # The last line may be incomplete: no client got its response.
     events = [orjson.loads(line) for line in log.read_bytes().splitlines() if line.endswith(b"}")]
     for stage in ("RequestReceived", "ResponseComplete"):
         written = {one["auditID"] for one in events if one["stage"] == stage}

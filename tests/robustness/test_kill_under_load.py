@@ -1,6 +1,6 @@
 """SIGKILL at a random time of random traffic, with commits in the event loop and in a thread beside it.
 
-The short form is in `test_kill_at_every_step`.
+The short version is in `test_kill_at_every_step`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def kill_while_creating(path: Path, rng: random.Random) -> None:
     with child:
         assert child.stdin is not None
         assert child.stdout is not None
-        # The first one takes the time of the imports; the second one shows how long a creation takes.
+        # The first creation includes the imports; the second one shows how long a creation takes.
         for name in ("warm", "measured", "killed"):
             begun = time.perf_counter()
             child.stdin.write(f"{path / name}\n")

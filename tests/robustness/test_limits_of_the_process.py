@@ -1,4 +1,4 @@
-"""A real server under limits of the operating system: it refuses writes with a sentence, and goes on reading."""
+"""A real server under limits of the operating system refuses writes with a clear message, and still serves reads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_address_space_limit_refuses_writes_and_keeps_reads(tmp_path: Path
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, where mounting one is allowed."""
+    """A separate file system, where mounting one is allowed."""
     folder = tmp_path / "mounted"
     folder.mkdir()
     if os.geteuid() or mount("-t", "tmpfs", "-o", "size=32m", "none", str(folder)):
@@ -144,7 +144,8 @@ async def on_a_new_connection(
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 async def test_lack_of_file_descriptors_stops_no_connected_client(tmp_path: Path) -> None:
     async with process(tmp_path) as server:
-        # Not that of httpx: it leaves an unfinished generator behind when a connection ends while it sends a body.
+        # Not httpx's HTTP/1.1 client: it leaves an unfinished generator behind when a connection ends while it sends
+        # a body.
         client = PlainClient("127.0.0.1", server.port)
         assert await on_a_new_connection(client, "POST", PATH, config_map("first")) == 201
         used = len(os.listdir(f"/proc/{server.process.pid}/fd"))

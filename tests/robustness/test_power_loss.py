@@ -1,9 +1,9 @@
-"""Power loss: a disk that has any part of what was written since the last fsync still has everything acknowledged.
+"""Power loss: a disk with any part of what was written since the last fsync still has everything acknowledged.
 
-LMDB writes the pages of a commit, waits until they are durable, then writes one meta page, and waits again. So after a
-power loss the file has the state before the commit with any of the commit's sectors and the old meta page, or all of
-them and the new one. The identity file is written after that without waiting: it may be older. The test records the
-file after every commit, and builds such states from each two that follow each other.
+LMDB writes the pages of a commit, waits until they are durable, then writes one meta page, and waits again. So after
+a power loss the file has the state before the commit with any of the commit's sectors and the old meta page, or all
+of them and the new one. The identity file is written after that without waiting: it may be older. The test records
+the file after every commit, and builds such states from each pair of consecutive files.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check(sample: Sample, folder: Path, data: bytes, recorded: bytes, expected: 
 
 
 def lose_power(sample: Sample, states: list[Durable], times: int) -> int:
-    """Build and check states of a disk; returns in how many the commit had not happened."""
+    """Build and check states of a disk; returns in how many of them the commit had not happened."""
     pairs = [
         (before, after) for before, after in pairwise(states) if after.transaction == before.transaction + 1
     ]

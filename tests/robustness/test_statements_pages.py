@@ -1,4 +1,6 @@
-"""Every statement about access and admission (STATEMENTS.md beside their tests) names a proof, and the proof exists."""
+"""Every statement about access and admission (STATEMENTS.md beside their tests) names a test or recording that
+exists.
+"""
 
 from __future__ import annotations
 

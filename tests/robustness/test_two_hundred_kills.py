@@ -1,4 +1,4 @@
-"""The long form: two hundred kills, with every kind of termination. `make robustness` runs it.
+"""The long version: two hundred kills, with every kind of termination. `make robustness` runs it.
 
 Each trial is one folder whose server is killed ten times, every third with commits in a thread; the trials of
 compaction and snapshots begin with many old events. `REWOUND_SEED` chooses another series. Each trial prints its
@@ -73,7 +73,7 @@ def kill_randomly(one: Trial) -> None:
 
 
 def test_kills_while_compacting(tmp_path: Path, report: Report) -> None:
-    """Retention compacts many old events and is killed again and again."""
+    """Retention compacts many old events and is killed repeatedly."""
     events = 2000 * COMPACTIONS
     with trial(tmp_path, f"{SEED} compacting", FORGET) as one:
         write_backlog(one.cluster.journal, events=events, objects=500)
@@ -83,7 +83,7 @@ def test_kills_while_compacting(tmp_path: Path, report: Report) -> None:
 
 
 def test_kills_while_taking_a_snapshot(tmp_path: Path, report: Report) -> None:
-    """A snapshot of twenty chunks is interrupted again and again; the last one finishes and compaction begins."""
+    """A snapshot of twenty chunks is interrupted repeatedly; the last one finishes and compaction begins."""
     with trial(tmp_path, f"{SEED} snapshot", FORGET) as one:
         write_backlog(one.cluster.journal, events=100_000, objects=20_000)
         for _ in range(SNAPSHOTS - 1):

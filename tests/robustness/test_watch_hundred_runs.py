@@ -1,4 +1,5 @@
-"""The long form: a hundred runs of random traffic with watchers, each ended in another way. `make robustness` runs it.
+"""The long version: a hundred runs of random traffic with watchers, each terminated in another way. `make robustness`
+runs it.
 
 Each trial is one folder whose watchers stay through five runs of its server; a third has a watch history, and a
 retention, of seconds. `REWOUND_SEED` chooses another series. Each trial prints its totals.

@@ -1,4 +1,4 @@
-"""Watchers beside random writes while the watch history and the retention are seconds long."""
+"""Watchers receive random writes while watch history and retention are only seconds long."""
 
 from __future__ import annotations
 

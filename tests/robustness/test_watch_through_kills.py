@@ -1,4 +1,4 @@
-"""Watchers of every kind beside random writes, while the server is killed and started again: the short form."""
+"""Watchers of every kind receive random writes while the server is killed and restarted: the short version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One data folder through many kills: start, list, load, kill, read the journal; at the end, validate.
+"""Takes one data folder through many kills: start, list, load, kill, read the journal; at the end, validate.
 
 The seed decides everything that a test can decide. Every failure names it.
 """

@@ -1,4 +1,4 @@
-"""One data folder with watchers through several runs of its server; at the end, validate what they received.
+"""Takes one data folder with watchers through several runs of its server; at the end, validates what they received.
 
 The writers are the traffic of the other trials. The server is tuned so that a second shows what otherwise takes
 hours: bookmarks many times a second, almost nothing held in memory, socket buffers that are soon full.

@@ -53,7 +53,7 @@ class Watchers:
             thread.start()
 
     def stop_writes(self) -> None:
-        """Stop the patches; from now on the watchers only read."""
+        """Stop the patches; after that the watchers only read."""
         self._patcher.leaving.set()
         self._threads[self._clients.index(self._patcher)].join(60)
         for one in self._watching:

@@ -1,6 +1,6 @@
-"""What one client of a trial watches and receives, through all runs of the server and whatever its connections are.
+"""What one client of a trial watches and receives, through all runs of the server and over any connection.
 
-It resumes from the last version it received, as clients should. `Watcher` gives it a connection of its own,
+It resumes from the last version it received, as clients should. `Watcher` gives it its own connection,
 `SharedConnection` gives several of them one HTTP/2 connection.
 """
 
@@ -63,7 +63,7 @@ class WatchingClient:
         self._cache = cache
         self._rng = rng
         self._session: WatchSession | None = None
-        self._position: int | None = None  # where to resume; None: start anew
+        self._position: int | None = None  # where to resume; None: start again
         self.read_only = threading.Event()
 
     def has_all(self, expected: ExpectedEvents) -> bool:
@@ -101,7 +101,7 @@ class WatchingClient:
         return self._session if self._position is not None else None
 
     def _new_session(self) -> WatchSession:
-        """Begin a session: set the version to start from, unless the server shall send the state."""
+        """Begin a session: set the version to start from, unless the server should send the state."""
         settings = self.settings
         session = WatchSession(settings.name, settings.interest, settings.start)
         # A version that is too old would be retried forever.

@@ -1,4 +1,4 @@
-"""A program that embeds a server without test controls cannot be asked for them."""
+"""An embedded server without test controls refuses to hand them out."""
 
 from __future__ import annotations
 

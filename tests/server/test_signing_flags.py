@@ -1,4 +1,4 @@
-"""The flags of signing of certificates: pairs of files, per signer or for all."""
+"""The flags for signing certificates: pairs of files, per signer or for all."""
 
 from __future__ import annotations
 

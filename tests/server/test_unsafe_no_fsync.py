@@ -1,4 +1,4 @@
-"""With --unsafe-no-fsync a commit does not wait for the disk, and what was written is there after a restart."""
+"""With --unsafe-no-fsync a commit does not wait for the disk, and survives a restart."""
 
 from __future__ import annotations
 

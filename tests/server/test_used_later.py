@@ -1,4 +1,4 @@
-"""Soon after a server is ready, it imports in a thread what first requests need."""
+"""Soon after it is ready, a server imports in a thread the modules that first requests need."""
 
 from __future__ import annotations
 

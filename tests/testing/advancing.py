@@ -1,4 +1,4 @@
-"""A server whose clock a test moves, in the event loop of the test."""
+"""A server whose clock a test advances, in the event loop of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOCK = "/debug/rewound/clock"
 
 @asynccontextmanager
 async def served(clock: AdvancingClock, **changed: Any) -> AsyncIterator[Api]:
-    """The test must run with `clock.deadlines`."""
+    """Advance the clock; the test must run with `clock.deadlines`."""
     with memory_folder() as folder:
         async with trio.open_nursery() as nursery:
             chosen = settings(folder, enable_test_controls=True, **changed)

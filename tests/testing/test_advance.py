@@ -1,4 +1,4 @@
-"""POST /debug/rewound/clock: the wall clock and all deadlines of the server move together."""
+"""POST /debug/rewound/clock moves the wall clock and all deadlines of the server together."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ async def test_token_of_a_service_account_expires(clock: AdvancingClock, deadlin
         assert (await api.ask("GET", "/version", token=token)).status == 200
         await api.ask("POST", CLOCK, {"advance": 500})
         assert (await api.ask("GET", "/version", token=token)).status == 200
-        await api.ask("POST", CLOCK, {"advance": 161})  # a minute more than the token asked for
+        await api.ask(
+            "POST", CLOCK, {"advance": 161}
+        )  # a minute more than the requested lifetime of the token
         assert (await api.ask("GET", "/version", token=token)).status == 401
 
 

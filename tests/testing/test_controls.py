@@ -1,4 +1,4 @@
-"""/debug/rewound/: exists with --enable-test-controls alone, and only for those who may use its paths."""
+"""/debug/rewound/ exists only with --enable-test-controls, and only for users who may use its paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: a restore brings every object back exactly, and what follows from objects follows too."""
+"""Restoring a snapshot brings every object back exactly; everything derived from objects follows."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_custom_kinds_come_and_go_with_their_definitions() -> None:
 
 
 async def test_custom_object_keeps_the_defaults_that_clients_saw() -> None:
-    """It was stored before its schema had a default, and is written again after that."""
+    """It was stored before its schema had a default, and is written again later."""
     async with served(enable_test_controls=True) as api:
         definition = registered(api, "kept")
         await api.create("customresourcedefinitions", definition)
@@ -282,7 +282,7 @@ async def test_unknown_snapshots_and_wrong_bodies_are_refused() -> None:
 
 
 class LargeRestore(trio.abc.Instrument):
-    """Observes the commit of a restore: where it runs, what happens beside it, and how its events are published."""
+    """Observes the commit of a restore: where it runs, what runs at the same time, and how its events are published."""
 
     def __init__(self, patch: pytest.MonkeyPatch, beside: Callable[[], Awaitable[None]]) -> None:
         self.loop_turns = 0
@@ -324,7 +324,7 @@ async def test_large_restore_does_not_hold_the_event_loop(monkeypatch: pytest.Mo
             responses.append(await api.ask("PUT", api.path("configmaps", name=name), body))
 
         async def beside() -> None:
-            stale = await api.get("configmaps", "c-0")  # reads go on, of the state before
+            stale = await api.get("configmaps", "c-0")  # reads continue, with the state before
             assert stale["data"] == {"n": "2"}
             nursery.start_soon(write, "c-0", stale)
             nursery.start_soon(write, "c-1", config_map("c-1", n="3"))

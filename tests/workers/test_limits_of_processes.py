@@ -62,7 +62,7 @@ class SilentWebhook:
 
 @asynccontextmanager
 async def clients_of(server: Server, number: int) -> AsyncIterator[dict[str, list[PlainClient]]]:
-    """For each process so many clients with a connection to it."""
+    """This many clients connected to each process."""
     found: dict[str, list[PlainClient]] = {"writer": [], "worker 1": []}
     with ExitStack() as opened:
         while any(len(some) < number for some in found.values()):

@@ -1,4 +1,4 @@
-"""What a child learns from its parent: to serve no more clients, and to stop."""
+"""A parent asks its child to drain or to stop; the child notices when the parent ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of several processes, as an outsider sees it: `rewound serve --workers 2`."""
+"""A server of several processes, as a client sees it: `rewound serve --workers 2`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def connections(server: Server) -> dict[str, int]:
 
 
 def _inodes(pid: int) -> set[str]:
-    """Of the sockets of a process; a descriptor may be closed meanwhile."""
+    """The inodes of a process's sockets; a descriptor may be closed meanwhile."""
     found = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
@@ -114,7 +114,7 @@ async def until(condition: Any) -> None:
 
 
 async def test_any_worker_knows_of_every_acknowledged_write(tmp_path: Path) -> None:
-    """Objects, rights and kinds: written over one connection, used at once over another."""
+    """Objects, rights and kinds written over one connection are visible at once over another."""
     flags = "--workers", "2", "--feature-gates", "WatchList=true"
     async with process(tmp_path, *flags) as server, clients(server) as some:
         for number in range(40):
@@ -154,7 +154,7 @@ async def _informers_begin_without_a_list(server: Server, some: list[httpx.Async
 
 
 async def _rights_hold_at_once(some: list[httpx.AsyncClient]) -> None:
-    """A role binding counts for the next request, whichever worker gets it; so does its removal."""
+    """A role binding applies to the next request, whichever worker gets it; so does its removal."""
     bindings = "/apis/rbac.authorization.cluster.io/v1/clusterrolebindings"
     for number in range(10):
         writer, reader = some[number % 4], some[(number + 1) % 4]
@@ -251,7 +251,7 @@ async def _watches_get_every_event(server: Server, some: list[httpx.AsyncClient]
 
 
 class Writers:
-    """Clients that create objects all the time, and what became of each."""
+    """Clients that continuously create objects, and the result of each create."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -266,7 +266,7 @@ class Writers:
         client = PlainClient("127.0.0.1", self._server.port)
         headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
         while not self.stopped:
-            await trio.sleep(0.02)  # more would only take the processor from the processes that start
+            await trio.sleep(0.02)  # more clients would only take CPU time from the processes that start
             name = next(self._names)
             body = json.dumps(config_map(name)).encode()
             try:
@@ -282,7 +282,7 @@ class Writers:
         self.running -= 1
 
     async def more(self, count: int = 20) -> None:
-        """Wait until so many more writes are acknowledged."""
+        """Wait until this many more writes are acknowledged."""
         wanted = len(self.acknowledged) + count
         await until(lambda: len(self.acknowledged) >= wanted)
 
@@ -304,7 +304,7 @@ async def test_processes_are_replaced_and_nothing_acknowledged_is_lost(tmp_path:
             os.kill(before["writer"], signal.SIGKILL)
             await until(lambda: children(server).get("writer") not in (None, before["writer"]))
             await writers.more()
-            # Clients of the writer process are disconnected, the others get a response.
+            # Clients of the writer process are disconnected; the others get a response.
             disconnected = ("ReadError", "RemoteProtocolError", "WriteError")
             unknown = ("it is unknown whether this change is stored", *disconnected)
             assert [one for one in writers.failed if not any(map(one.__contains__, unknown))] == []
@@ -323,7 +323,8 @@ async def test_processes_are_replaced_and_nothing_acknowledged_is_lost(tmp_path:
                 )
             )
             await writers.more()
-            # No connection is refused and no request fails: connections are kept for a moment, and end with a response.
+            # No connection is refused and no request fails: connections stay open for a moment, and end after a
+            # response.
             assert writers.failed[failures:] == []
 
             acknowledged = set(writers.acknowledged)
@@ -344,7 +345,7 @@ async def test_processes_are_replaced_and_nothing_acknowledged_is_lost(tmp_path:
 
 
 async def follow(server: Server, version: str, seen: list[str]) -> None:
-    """Watch from a version on, over a new connection whenever one ends, from the version of the last event."""
+    """Watch from a version, and resume from the last event's version over a new connection whenever one ends."""
 
     def take(event: dict[str, Any]) -> bool:
         nonlocal version

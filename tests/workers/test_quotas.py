@@ -1,4 +1,4 @@
-"""Limits of all workers, over channels: who holds what when workers come, want more, and end."""
+"""Limits shared by all workers, over channels: who holds what when workers start, want more, and end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Worker:
-    """A level with seats of a worker, whose process has this id."""
+    """A priority level with the seats of a worker, whose process has this id."""
 
     def __init__(self, process: int) -> None:
         self.quotas = QuotasOfWorker(process)

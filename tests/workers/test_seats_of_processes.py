@@ -1,4 +1,4 @@
-"""Writes that wait for a webhook, from clients of both processes: never more at once than the limit of all."""
+"""Writes that wait for a webhook, from clients of both processes, never exceed the shared limit together."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_writes_that_wait_for_a_webhook_keep_their_seats_in_every_process(
             while await concurrency_limit(server) != LIMIT:
                 await trio.sleep(0.05)
         async with clients_of(server, LIMIT + 1) as clients, trio.open_nursery() as creating:
-            # Those of the writer process first: they gave their seats back, which the others then had.
+            # Those of the writer process come first: they gave their seats back, and the others got them.
             for client in clients["writer"]:
                 creating.start_soon(create, "writer", client)
             await until(lambda: hook.accepted == LIMIT)

@@ -1,4 +1,4 @@
-"""What workers share with the writer process, over channels: here all processes are in one, each with its store."""
+"""What workers share with the writer process, over channels: here all run in one process, each with its own store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Writer:
 
 
 class Worker:
-    """A worker, and its connection to whichever writer process runs."""
+    """A worker, and its connection to the current writer process."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
@@ -218,6 +218,6 @@ async def test_all_processes_write_one_audit_log(tmp_path: Path) -> None:
     for line in (tmp_path / "audit.log").read_bytes().splitlines():
         event = orjson.loads(line)
         stages = found.setdefault(event["auditID"], [])
-        if event["stage"] not in stages:  # what was on its way when the channel closed is written again
+        if event["stage"] not in stages:  # writes that were under way when the channel closed are sent again
             stages.append(event["stage"])
     assert list(found.values()) == [["RequestReceived", "ResponseComplete"]] * 7

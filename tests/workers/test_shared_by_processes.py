@@ -1,4 +1,4 @@
-"""`rewound serve --workers 2` is one server: what a client begins with one process goes on with the other."""
+"""`rewound serve --workers 2` is one server: a client can continue with one process what it started with the other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def created(metrics: dict[str, float]) -> float:
 
 
 async def complete(client: httpx.AsyncClient) -> dict[str, float]:
-    """A scrape in which both processes answered in time: a busy machine may need several."""
+    """A scrape to which both processes contributed in time: a busy machine may need several."""
     with trio.fail_after(60):
         while True:
             before = (await scraped(client)).get("rewound_workers_unanswered_scrapes_total")
@@ -135,7 +135,7 @@ async def test_any_worker_goes_on_with_what_another_began(tmp_path: Path) -> Non
 
 
 async def _lists_continue(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
-    """Continue tokens, the same with ?at=, and exact versions."""
+    """Continue tokens, also with ?at=, and exact versions."""
     for number in range(5):
         assert (await one.post(MAPS, json=config_map(f"l{number}"))).status_code == 201
     whole = (await one.get(MAPS)).json()
@@ -154,7 +154,9 @@ async def _lists_continue(one: httpx.AsyncClient, other: httpx.AsyncClient) -> N
 
 
 async def _tokens_are_valid(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
-    """Of a service account: made by one worker, verified by the other, and refused by both without the account."""
+    """Service account tokens: issued by one worker, verified by the other, refused by both when the account is
+    deleted.
+    """
     account = {"metadata": {"name": "robot"}}
     assert (await one.post(ACCOUNTS, json=account)).status_code == 201
     made = [await client.post(f"{ACCOUNTS}/robot/token", json={"spec": {}}) for client in (one, other)]
@@ -175,7 +177,7 @@ async def _tokens_are_valid(one: httpx.AsyncClient, other: httpx.AsyncClient) ->
 
 
 async def _descriptions_are_the_same(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
-    """Documents with the same ETag: a client that knows one from a worker gets 304 from the other."""
+    """Documents have the same ETag in all workers: a client that has one from a worker gets 304 from the other."""
     index = (await one.get("/openapi/v3")).json()
     assert index == (await other.get("/openapi/v3")).json()
     for path in ("/openapi/v2", index["paths"]["api/v1"]["serverRelativeURL"]):
@@ -186,7 +188,9 @@ async def _descriptions_are_the_same(one: httpx.AsyncClient, other: httpx.AsyncC
 
 
 async def _page_reads_through_any(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
-    """No session: files by their ETag, events by versions; a wait in one worker for a write through another."""
+    """The page needs no session: files have ETags, events versions; a wait in one worker sees a write through
+    another.
+    """
     etag = (await one.get("/debug/journal/")).headers["etag"]
     assert (await other.get("/debug/journal/", headers={"if-none-match": etag})).status_code == 304
     types = [(await client.get(f"{TIMELINE}/types")).json() for client in (one, other)]
@@ -210,7 +214,7 @@ async def _page_reads_through_any(one: httpx.AsyncClient, other: httpx.AsyncClie
 
 
 async def _history_is_the_same(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
-    """Versions of an object, an undelete through another worker than the delete."""
+    """Versions of an object, and an undelete through another worker than the delete."""
     made = (await one.post(MAPS, json=config_map("old", a="1"))).json()
     assert (
         await other.patch(

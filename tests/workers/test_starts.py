@@ -1,4 +1,4 @@
-"""Processes that start: none accepts clients before all are ready, and none outlives its parent."""
+"""Starting processes: none accepts clients before all are ready, and none outlives its parent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EARLY = 24
 
 
 async def test_worker_that_waits_for_a_writer_process_ends_with_its_parent(tmp_path: Path) -> None:
-    """It has the sockets of clients: nobody else could listen there."""
+    """The process holds the listening sockets: a survivor would keep the port busy."""
     SharedPage.create(tmp_path / "page")
     ours, theirs = socket.socketpair()
     listening = socket.create_server(("127.0.0.1", 0))
@@ -46,7 +46,7 @@ async def test_worker_that_waits_for_a_writer_process_ends_with_its_parent(tmp_p
 
 
 async def test_replacement_asked_for_during_a_start_follows_it(tmp_path: Path) -> None:
-    """SIGHUP: the server starts, then each process is replaced. It ended with a traceback."""
+    """SIGHUP during a start: the server starts, then each process is replaced. (It used to end with a traceback.)"""
     port = reserve_port()
     started = await trio.lowlevel.open_process(
         flags(tmp_path, port, "--workers", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -84,7 +84,7 @@ async def test_clients_that_wait_for_a_start_are_spread_over_all_processes(tmp_p
                 await stream.send_all(b"GET /livez HTTP/1.1\r\nHost: t\r\n\r\n")
                 assert (await stream.receive_some(1000)).startswith(b"HTTP/1.1 200")
         await until(lambda: sum(connections(server).values()) == EARLY)
-        # How evenly depends on what else the machine does: the process that is ahead waits for the others a moment.
+        # How evenly depends on the machine's load: the process that is ahead waits a moment for the others.
         assert min(connections(server).values()) > 0
     finally:
         with trio.CancelScope(shield=True):

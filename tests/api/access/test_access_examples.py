@@ -1,4 +1,4 @@
-"""The examples of docs/access.md and of README.md about access: they have only flags that exist, and work as typed.
+"""The examples about access in docs/access.md and README.md use only flags that exist, and work as typed.
 
 `make robustness` types every example into a shell: a server of its own for each section, with other ports. A section
 that begins its example with "With the server of [another section]" goes on after that one.
@@ -44,7 +44,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def examples() -> dict[str, str]:
-    """What is typed in each section; YAML is not."""
+    """The shell commands of each section, without the YAML."""
     found = {}
     for heading, lines in sections().items():
         blocks = "\n".join(line if line[:4] == "    " else "" for line in lines).split("\n\n")
@@ -120,7 +120,7 @@ exec {python} -m rewound.cli.main "$first" "$@"
 
 
 def run(folder: Path, script: str) -> str:
-    """What a shell prints, with a free port for each of 6443, 7443 and 8080."""
+    """Run a script in a shell, with a free port for each of 6443, 7443 and 8080; return what it prints."""
     ports = {port: str(reserve_port()) for port in ("6443", "7443", "8080")}
     for port, free in ports.items():
         script = script.replace(port, free)
@@ -181,7 +181,7 @@ def test_example_works_as_typed(heading: str, tmp_path: Path) -> None:
     if "kubectl" in script and shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl")
     printed = run(tmp_path, script).replace('\\"', '"')
-    # Whoever has no ID token of the provider is anonymous.
+    # A user without an ID token of the provider is anonymous.
     wanted = ['User "system:anonymous" cannot list'] if heading == "OpenID Connect" else promised(script)
     for text in wanted:
         assert text in printed, printed

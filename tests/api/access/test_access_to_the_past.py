@@ -1,6 +1,6 @@
-"""Rights are those of today: whoever may not read a resource now gets nothing of its past, by any way there is.
+"""Current rights decide about history: a user who may not read a resource now cannot read its old versions either.
 
-A watch that is open when a right is taken away goes on to its end, as in Kubernetes: rights are checked when it opens.
+A watch that is open when a right is revoked continues to its end, as in Kubernetes: rights are checked when it opens.
 """
 
 from __future__ import annotations

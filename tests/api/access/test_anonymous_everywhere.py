@@ -53,7 +53,7 @@ def _filled(path: str) -> str:
 
 
 async def statuses(api: Api, sent: list[Sent]) -> list[int]:
-    """Send requests without credentials, many before their responses are read: they are thousands."""
+    """Send requests without credentials, pipelined because there are thousands of them."""
     assert api.addresses.insecure is not None
     stream = await trio.open_tcp_stream(*api.addresses.insecure)
     found: list[int] = []

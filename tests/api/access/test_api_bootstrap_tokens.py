@@ -1,4 +1,4 @@
-"""Bootstrap tokens over HTTP: who they are, and that they work only when they are enabled."""
+"""Bootstrap tokens over HTTP: which user they authenticate, and that they work only when enabled."""
 
 from __future__ import annotations
 

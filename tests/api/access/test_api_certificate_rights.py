@@ -53,7 +53,7 @@ def forbidden(verb: str, signer: str = "example.com/one") -> str:
 
 
 async def test_one_cannot_approve_ones_own_request_without_the_right() -> None:
-    """Neither alone nor together with a denial, and also not by an update that sends no condition."""
+    """Neither alone nor together with a denial, nor by an update that sends no condition."""
     async with served(extensions=Extensions(authorizers=[Grants(*MAY_WRITE)])) as api:
         await create(api, "cluster.io/api-server-client")
         message = forbidden("approve", "cluster.io/api-server-client")
@@ -149,7 +149,7 @@ async def test_certificate_cannot_be_smuggled_in_with_an_approval() -> None:
 
 
 async def test_approval_cannot_change_the_signer() -> None:
-    """The right counts for the signer that is stored, not for the one that is sent."""
+    """The right is checked for the stored signer, not for the one in the request."""
     grants = Grants(*MAY_WRITE, ("alice", "approve", "signers", "example.com/two"))
     async with served(extensions=Extensions(authorizers=[grants])) as api:
         stored = await create(api)

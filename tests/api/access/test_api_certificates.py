@@ -48,7 +48,7 @@ async def approve(api: Api) -> None:
 
 
 async def signed(api: Api) -> dict[str, Any]:
-    """The request as soon as it has a certificate."""
+    """Wait until the request has a certificate, and return it."""
     with trio.fail_after(60):
         async with watching(api, api.path("certificatesigningrequests")) as watch:
             while True:
@@ -108,7 +108,7 @@ async def test_signers_of_the_kubernetes_dialect() -> None:
 async def test_node_client_request_with_names_is_neither_approved_nor_signed(
     names: list[x509.GeneralName],
 ) -> None:
-    """A second, good request that is signed shows that the controllers have seen the first."""
+    """When a second, valid request is signed, the controllers have seen the first one too."""
     async with served_securely(extensions=Extensions(authorizers=[JOINING])) as api:
         path, signer = api.path("certificatesigningrequests"), NAMES["cluster"].node_client_signer
         spec = {"request": Wanted(NODE, names).encoded(), "signerName": signer, "usages": CLIENT}

@@ -1,4 +1,6 @@
-"""Audit events name the uses of service account tokens without an audience, and of those that are used too long."""
+"""Audit events name service account tokens without an audience, and tokens that are used past their intended
+lifetime.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: no request for a certificate of system:masters, where the plugin is on."""
+"""CertificateSubjectRestriction refuses certificate requests for system:masters, where the plugin is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's own key of service account tokens is damaged: the start or the request says so, and what to do."""
+"""The server's own key for service account tokens is damaged: the start or the request fails and says what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rewound.actors.access.accounts.keys import AccountKeyError
 from tests.gateway.account_tokens import ISSUER, forged, issued, request_token, status_with
 from tests.gateway.api import served
 
-# Has the form of a key, and is none: only the library notices.
+# Looks like a key but is none: only the cryptography library notices.
 NO_KEY = b"-----BEGIN PRIVATE KEY-----\nMAIFAA==\n-----END PRIVATE KEY-----\n"
 TOKEN = forged({"alg": "ES256"}, {"iss": ISSUER}, b"signature")
 

@@ -1,4 +1,4 @@
-"""A client certificate ends when it expires, also on connections and TLS sessions that are older."""
+"""An expired client certificate is refused, also on connections and TLS sessions that were opened before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def context_with(api: Api, certificate: Path) -> ssl.SSLContext:
 
 
 def expire(api: Api, certificate: Path) -> None:
-    """Set the clock of the server to the first moment at which the certificate is not valid any more."""
+    """Set the server's clock to the moment at which the certificate expires."""
     end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
     api.clock.advance(end.timestamp() - api.clock.now() / 1_000_000)
     assert datetime.fromtimestamp(api.clock.now() / 1_000_000, UTC) >= end

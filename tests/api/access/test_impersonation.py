@@ -1,4 +1,4 @@
-"""Impersonation over HTTP: each part is authorized by itself; then the request has the wanted identity alone."""
+"""Impersonation over HTTP: user, groups, uid and extra are authorized separately; then they replace the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles and bindings of more than 64 kB grant and take away rights like others; a thread compiles them."""
+"""Roles and bindings of more than 64 kB, which a thread compiles, grant and revoke rights like small ones."""
 
 from __future__ import annotations
 

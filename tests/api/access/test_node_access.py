@@ -1,4 +1,4 @@
-"""Nodes over HTTP, with the Node authorizer and NodeRestriction: what a node reads, and its attacks on others."""
+"""Node authorizer and NodeRestriction over HTTP: what a node may read, and what it must not read or change."""
 
 from __future__ import annotations
 

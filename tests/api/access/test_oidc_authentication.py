@@ -1,4 +1,4 @@
-"""ID tokens at a whole server, next to all other ways to sign in."""
+"""A server accepts OIDC ID tokens, next to all other ways to authenticate."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_id_token_signs_in() -> None:
 
 async def test_other_ways_to_sign_in_go_on() -> None:
     async with served_with_provider() as (api, provider, seen):
-        provider.answers = False  # a dead provider delays nobody else
+        provider.answers = False  # a dead provider delays no other authentication
         for token, name in ((ADMIN, "admin"), ("by-another-method", "bob"), (None, "system:anonymous")):
             assert (await api.ask("GET", PATH, token=token)).status == 200
             assert seen.last().name == name

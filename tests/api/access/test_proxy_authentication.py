@@ -205,7 +205,7 @@ async def test_start_warns_if_every_client_could_be_a_proxy(
 
 
 async def test_ca_nearest_to_the_certificate_decides() -> None:
-    """A proxy CA that a client CA issued makes proxies alone, and a client CA that a proxy CA issued clients alone."""
+    """A proxy CA issued by a client CA only authenticates proxies; a client CA issued by a proxy CA only clients."""
     below_clients = issuer("clients").intermediate("proxies of the company")
     below_proxies = issuer("proxies").intermediate("clients of the proxy")
     sent = issuer("proxies").intermediate("sent by the proxy")

@@ -1,4 +1,4 @@
-"""Attacks on an authenticating proxy's headers, as raw bytes over TLS: nobody becomes a user of their choice.
+"""Attacks on an authenticating proxy's headers, as raw bytes over TLS: no client can choose its user.
 
 Every attack is sent by clients that may set no headers (without a certificate, with one of the client CA, with a proxy
 certificate of another name), and those that abuse spelling also through the proxy itself, next to the header that it
@@ -54,9 +54,9 @@ ATTACKS_2: dict[str, tuple[tuple[bytes, bytes], ...]] = {
     "NUL in the value": ((b"x-remote-user", b"ro\x00ot"),),
     "pseudo-header": ((b":x-remote-user", b"root"),),
 }
-# Those whose order or sender can matter.
+# Attacks in which the order or the sender can matter.
 WELL_FORMED = {"as it is", "mixed case", "underscores", "white space around the value"}
-# Next to the header of the proxy, these are another header, or no header at all.
+# Next to the proxy's header, the server takes these for another header, or for none.
 HARMLESS_1 = {"underscores", "one underscore", "as a trailer"}
 HARMLESS_2 = {"underscores"}
 
@@ -125,7 +125,7 @@ async def test_untrusted_senders_cannot_name_another_user(protocol: str) -> None
 
 @pytest.mark.parametrize("protocol", ["HTTP/1.1", "HTTP/2"])
 async def test_header_next_to_that_of_the_proxy_changes_nothing(protocol: str) -> None:
-    """Either the request is refused, or it is that of the user whom the proxy names."""
+    """Either the request is refused, or it has the user that the proxy names."""
     proxy = issuer("proxies").leaf("front")
     async with served_behind_proxy(requestheader_allowed_names=("front",)) as (api, seen):
         for what in ATTACKS_1 if protocol == "HTTP/1.1" else ATTACKS_2:
@@ -158,7 +158,7 @@ async def test_white_space_alone_is_no_user_name() -> None:
 
 
 async def test_header_does_not_last_longer_than_its_request() -> None:
-    """The parser reuses the headers of the request before if the bytes are equal; other bytes are other headers."""
+    """The parser reuses the previous request's headers if the bytes are equal; other bytes are other headers."""
     proxy = issuer("proxies").leaf("front")
     async with served_behind_proxy() as (api, seen), connected(api, proxy, "http/1.1") as stream:
         client = Client(stream)

@@ -1,4 +1,6 @@
-"""Users can give themselves and others no rights that they do not have: by a role, a binding, or an aggregated role."""
+"""Users cannot grant rights that they do not have, to themselves or others: by a role, a binding, or an aggregated
+role.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ APPLY = {"content-type": "application/apply-patch+yaml"}
 
 @asynccontextmanager
 async def granted(*more: dict[str, Any]) -> AsyncIterator[Api]:
-    """A server where alice may write all kinds of RBAC everywhere, and has these rights besides."""
+    """A server where alice may write all RBAC kinds everywhere, and has these additional rights."""
     async with served() as api:
         kinds = rule(WRITES, "roles rolebindings clusterroles clusterrolebindings", GROUP)
         await api.create("clusterroles", role("own", kinds, *more))

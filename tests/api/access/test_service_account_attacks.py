@@ -47,7 +47,7 @@ def segment(data: bytes) -> str:
 
 
 def signed_raw(key: Any, claims: str, header: str = '{"alg":"ES256"}') -> str:
-    """With exactly this text of header and claims."""
+    """A token with exactly these texts as header and claims."""
     signed_text = f"{segment(header.encode())}.{segment(claims.encode())}"
     signature = ECAlgorithm(ECAlgorithm.SHA256).sign(signed_text.encode(), key)
     return f"{signed_text}.{segment(signature)}"
@@ -263,7 +263,7 @@ async def test_changed_and_cut_tokens_are_refused() -> None:
             token.swapcase(),
         ):
             assert await status_with(api, changed) == 401
-        # The unused bits of the last character: another text of the same signature.
+        # Changes the unused bits of the last character: different text, same signature.
         last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".index(signature[-1])
         twin = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last ^ 1]
         assert await status_with(api, f"{head}.{payload}.{signature[:-1]}{twin}") == 401
@@ -313,7 +313,7 @@ async def test_deeply_nested_header_is_refused(monkeypatch: pytest.MonkeyPatch) 
         assert await status_with(api, forged_token) == 401
 
         def load(_: object, jwt: bytes) -> object:
-            """As older releases of the library, which do not catch the error."""
+            """Behaves like older releases of the library, which do not catch the error."""
             return json.loads(base64.urlsafe_b64decode(jwt.split(b".")[0] + b"=="))
 
         monkeypatch.setattr(PyJWS, "_load", load)

@@ -164,7 +164,7 @@ async def test_account_loses_the_reference_to_a_deleted_secret() -> None:
 
 
 async def test_forged_claims_of_secret_tokens_are_refused() -> None:
-    """Without a lookup: with it, no token is accepted but the one in the Secret."""
+    """Without a lookup: with it, only the token in the Secret is accepted."""
     claims_alone = ServiceAccountSettings(service_account_lookup=False)
     async with served_securely(service_accounts=claims_alone) as api:
         await make_account(api)

@@ -1,4 +1,4 @@
-"""Authentication by token file or as anonymous, and both authorization modes."""
+"""Authentication with a token file or as anonymous, in both authorization modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TokenReview says why a service account token is not accepted, as Kubernetes does; a request gets 401 alone."""
+"""A TokenReview says why a service account token is not accepted, as in Kubernetes; a request only gets 401."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_audience_times_and_signature() -> None:
         early = signed({**claims, "nbf": now + 100, "iat": now + 100}, own_key(api))
         assert await reason(api, early) == "[invalid bearer token, service account token is not valid yet]"
         future = signed({**claims, "iat": now + 100}, own_key(api))
-        assert (await review(api, future))["authenticated"]  # v1.25 looks at nbf and exp alone
+        assert (await review(api, future))["authenticated"]  # v1.25 checks only nbf and exp
         api.clock.advance(3660)
         assert await reason(api, token) == "[invalid bearer token, service account token has expired]"
 

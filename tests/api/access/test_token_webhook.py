@@ -1,4 +1,4 @@
-"""A server with a token webhook: requests, TokenReviews, and what a webhook that does not respond delays."""
+"""A server with a token webhook: requests, TokenReviews, and what is delayed by a webhook that does not respond."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_token_review_gives_the_reason(tmp_path: Path) -> None:
 
 
 def api_audiences(status: dict[str, Any]) -> tuple[str, ...]:
-    """The audiences of the server: those of a static token."""
+    """A token without audiences, like a static token, has those of the server."""
     assert status["audiences"]
     return tuple(status["audiences"])
 

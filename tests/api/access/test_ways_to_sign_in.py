@@ -1,4 +1,4 @@
-"""All ways to sign in at once, at one server: each names its users, and all of them are authenticated."""
+"""One server with all authenticators enabled: each authenticates its users."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_every_way_to_sign_in_works_next_to_the_others() -> None:
 
 
 async def test_first_success_ends_authentication() -> None:
-    """A certificate is enough, whatever the token; a token that is known is, whatever the provider does."""
+    """A valid certificate suffices whatever the token; a known token suffices whatever the provider does."""
     async with (
         identity_provider(ManualClock().now() / 1_000_000) as provider,
         served_to_all(client_ca_file=issuer("clients").file, oidc=oidc(provider)) as (api, seen),

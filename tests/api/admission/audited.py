@@ -1,4 +1,4 @@
-"""An audit log for servers of these tests, and the annotations of its events."""
+"""An audit log for the servers of these tests, and the annotations of its events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def audited(folder: Path) -> AuditSettings:
 
 
 def annotations_of_pods(folder: Path, domain: str) -> list[dict[str, str]]:
-    """Of each create of a pod, those whose prefix ends with the domain. The server must have stopped."""
+    """Annotations whose prefix ends with the domain, of each create of a pod. The server must have stopped."""
     events = [orjson.loads(line) for line in (folder / "audit.log").read_bytes().splitlines()]
     created = [
         one for one in events if one["verb"] == "create" and one["objectRef"].get("resource") == "pods"

@@ -142,7 +142,7 @@ async def test_default_decides_when_the_webhook_fails(tmp_path: Path, respond: A
 
 
 async def _limited(api: Api, name: str) -> dict[str, str]:
-    """The annotation of LimitRanger, which other plugins do not concern."""
+    """The annotation of LimitRanger, which is unrelated."""
     stored = (await api.get("pods", name))["metadata"]["annotations"]
     assert stored[FAILED_OPEN] == "true"
     return {key: value for key, value in stored.items() if "limit-ranger" in key}

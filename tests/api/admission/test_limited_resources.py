@@ -1,4 +1,4 @@
-"""Resources that the configuration of ResourceQuota names are used only where a quota covers them."""
+"""Resources that the ResourceQuota configuration limits can be used only if a quota covers them."""
 
 from __future__ import annotations
 

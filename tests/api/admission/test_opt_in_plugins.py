@@ -158,7 +158,7 @@ async def test_volumes_on_disks_are_refused_without_a_region() -> None:
 
 
 async def test_an_empty_list_of_groups_is_denied_and_otherwise_not_stored() -> None:
-    """Kubernetes distinguishes an empty list from none here only: no stored object has it."""
+    """Only here does Kubernetes distinguish an empty list from none: no stored object has it."""
     pods = "/api/v1/namespaces/default/pods"
     new = {
         "metadata": {"name": "web"},

@@ -56,7 +56,7 @@ def message(response: ApiResponse) -> str:
 
 
 async def test_pods_are_refused_without_a_policy() -> None:
-    """Nor does a policy count that nobody may use, or whose rule lacks its ranges."""
+    """A policy that the user may not use, or whose rule lacks its ranges, does not count."""
     async with started(may_use("alice", "wrong")) as (api, _):
         assert message(await create(api, "a")) == "no providers available to validate pod request"
         await create_policy(api, "wrong", runAsUser={"rule": "MustRunAs"})

@@ -25,14 +25,14 @@ MEMORY = {"key": "node.cluster.io/memory-pressure", "operator": "Exists", "effec
 
 @asynccontextmanager
 async def started(**changed: Any) -> AsyncIterator[Api]:
-    """With a namespace in which pods are BestEffort: in `default` they get a request of CPU."""
+    """A server with a namespace in which pods are BestEffort: in `default` they get a CPU request."""
     async with served(enable_admission_plugins="PodTolerationRestriction", **changed) as api:
         await api.create("namespaces", {"metadata": {"name": "team"}})
         yield api
 
 
 async def tolerated(api: Api, name: str, *own: dict[str, Any], cpu: str = "") -> list[Any]:
-    """Without the two tolerations that every pod gets."""
+    """The tolerations of a pod, without the two that every pod gets."""
     resources = {"requests": {"cpu": cpu}} if cpu else {}
     spec = {"containers": [{"name": "c", "image": "i", "resources": resources}], "tolerations": list(own)}
     made = await api.create("pods", {"metadata": {"name": name}, "spec": spec}, "team")

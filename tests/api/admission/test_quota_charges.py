@@ -1,4 +1,4 @@
-"""A quota is charged in the commit of the object that uses it."""
+"""A quota is charged in the same commit as the object that uses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from tests.gateway.api import Api, Document, served
 
 HERE = "/api/v1/namespaces/charged"
-# Without its controller, nothing else writes the status.
+# Without the quota controller, nothing else writes the status.
 WITHOUT_CONTROLLER = ControllerSettings(controllers=("default", "-resourcequota", "-root-ca-cert-publisher"))
 
 
@@ -25,7 +25,7 @@ WITH_CONTROLLER = ControllerSettings(controllers=("default", "-root-ca-cert-publ
 
 
 class RefusesCharges(Plugin):
-    """Refuses what the server writes to the status of quotas, as a rule that is wrong could."""
+    """Refuses the server's writes to the status of quotas, as an incorrect validation rule could."""
 
     name = "RefusesCharges"
     validates = (rule(UPDATE, of=(Resource("", "resourcequotas"),), subresources=("status",)),)

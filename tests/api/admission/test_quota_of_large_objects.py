@@ -1,4 +1,4 @@
-"""Large objects, which a thread decides, are limited by quotas and LimitRanges too."""
+"""Quotas and LimitRanges also limit large objects, which are handled in a thread."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def spec_of(name: str) -> Document:
 
 
 def converted(one: Document, target: str) -> Document:
-    """What the webhook makes of an object."""
+    """Convert an object as the webhook does."""
     source, wanted = (text.rpartition("/")[2] for text in (one["apiVersion"], target))
     spec = dict(one.get("spec", {}))
     if FIELDS[source] in spec:
@@ -41,7 +41,7 @@ def converted(one: Document, target: str) -> Document:
 
 
 def reviewed(review: Document) -> Document:
-    """The right response to a ConversionReview."""
+    """The correct response to a ConversionReview."""
     request = review["request"]
     objects = [converted(one, request["desiredAPIVersion"]) for one in request["objects"]]
     return {
@@ -55,7 +55,7 @@ def reviewed(review: Document) -> Document:
 class Converting:
     api: Api
     peer: Peer
-    respond: Respond | None = None  # instead of the right response
+    respond: Respond | None = None  # sent instead of the correct response
     wait: Callable[[], Awaitable[Any]] | None = None  # before each response
     _counted: int = field(default=0)
 
@@ -98,7 +98,7 @@ class Converting:
         return {"strategy": "Webhook", "webhook": webhook}
 
     def calls(self) -> list[int]:
-        """The number of objects in each call since the last time."""
+        """The number of objects in each call since this was last called."""
         fresh = self.peer.received[self._counted :]
         self._counted += len(fresh)
         return [len(one.document["request"]["objects"]) for one in fresh]

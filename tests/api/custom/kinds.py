@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions for tests, and what a client does with them."""
+"""CustomResourceDefinitions for tests, and requests for their objects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def widget(name: str, **parts: Any) -> Document:
 
 
 async def until(api: Api, holds: Callable[[], Awaitable[Any]]) -> Any:
-    """What `holds` returns once it is true; controllers need some turns of the event loop, and some pauses."""
+    """Wait until `holds` returns something true, and return it; controllers need some passes of the event loop, and
+    pauses.
+    """
     for attempt in range(400):
         found = await holds()
         if found:
@@ -91,7 +93,7 @@ async def define(api: Api, declared: Document) -> Document:
         return stored if conditions(stored).get("Established") == "True" else None
 
     found: Document = await until(api, established)
-    # Where commits are slow, what is stored can be read a moment before everybody follows it: wait for that.
+    # Where commits are slow, reads can see an object a moment before all followers have: wait for them.
     await api.ask("GET", path, resourceVersion=found["metadata"]["resourceVersion"])
     return found
 

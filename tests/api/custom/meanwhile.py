@@ -1,4 +1,4 @@
-"""What others notice while the server works on something large."""
+"""Checks that other requests are served while the server works on something large."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Meanwhile:
     )  # of requests that were sent while large work was waiting
 
     def check(self, *, in_thread: bool = True) -> None:
-        """Nothing held the event loop, and others were served while the worker thread was busy."""
+        """Nothing blocked the event loop, and other requests were served while the worker thread was busy."""
         assert self.steps.most < FEW_CALLS, self.steps.longest
         assert set(self.statuses) == ({200} if in_thread else set())
 
 
 @contextmanager
 def meanwhile(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meanwhile]:
-    """Every piece of large work waits in its thread until another request has its response."""
+    """Make every large job wait in its thread until another request has got its response."""
 
     async def other() -> None:
         found.statuses.append((await api.ask("GET", "/version")).status)

@@ -1,4 +1,4 @@
-"""A null in an applied custom object is a value that its manager sets: refused where it is not allowed, else owned.
+"""A null in an applied custom object is a value that its manager owns, and is refused where the schema forbids it.
 
 Other writes drop nulls that the schema does not allow when they are decoded; an apply is not decoded before the merge.
 """
@@ -87,7 +87,7 @@ async def test_allowed_null_goes_with_its_manager() -> None:
         assert set(entry["fieldsV1"]["f:spec"]) == {f"f:{name}" for name in ("text", *nulls)}
         (await apply(api, "other", nullable=None)).expect(200)
         left = (await apply(api, text="t")).expect(200)
-        assert left["spec"] == {"text": "t", "nullable": None, **DEFAULTS}  # the other manager has that one
+        assert left["spec"] == {"text": "t", "nullable": None, **DEFAULTS}  # the other manager owns that one
         left = (await apply(api, "other")).expect(200)
         assert left["spec"] == {"text": "t", **DEFAULTS}
 
@@ -102,7 +102,7 @@ async def test_null_keeps_a_map_that_another_manager_filled() -> None:
 
 
 async def test_null_without_a_type_is_not_stored() -> None:
-    """The schema gives no type that null could not have, and does not allow null either: reads drop it."""
+    """The schema has no type that excludes null, but does not allow null either: reads drop it."""
     async with served() as api:
         await define(api, definition(version(spec=SPEC)))
         (await apply(api, text="t", any=1)).expect(201)

@@ -1,4 +1,4 @@
-"""A custom object cannot be applied with values of other types than its schema says: 400, before any conflict."""
+"""Applying a custom object with values of types that its schema does not allow is a 400, before any conflict."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ async def test_types_that_a_schema_leaves_open() -> None:
         await define(api, definition(version(spec={**SPEC})))
         sent = widget("a", spec={**spec, "text": "t"})
         (await api.ask("PATCH", f"{WIDGETS}/a", sent, headers=APPLY, fieldManager="m")).expect(201)
-        # Whether a number is an integer is for validation to say, and comes after conflicts.
+        # Validation, which comes after conflicts, checks whether a number is an integer.
         sent = widget("a", spec={"size": 1.5})
         (await api.ask("PATCH", f"{WIDGETS}/a", sent, headers=APPLY, fieldManager="m")).expect(422)

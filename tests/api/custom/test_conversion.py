@@ -212,7 +212,7 @@ async def test_status_and_scale_of_another_version() -> None:
 
 
 async def test_deletes_need_no_conversion() -> None:
-    """Neither of an object, of a collection, nor of the definition: a broken webhook cannot prevent them."""
+    """A broken webhook cannot prevent deletes: of an object, of a collection, or of the definition."""
     async with converting() as server:
         for name in "abc":
             await server.create(name)
@@ -225,7 +225,7 @@ async def test_deletes_need_no_conversion() -> None:
 
 
 async def test_large_objects_are_converted_too() -> None:
-    """A worker thread decides them, and the thread cannot wait for a webhook either."""
+    """A worker thread handles them, and it cannot wait for a webhook either."""
     async with converting() as server:
         text = "x" * 200_000
         sent = server.widget("v2", "a", 1)

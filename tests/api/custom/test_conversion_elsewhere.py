@@ -1,4 +1,4 @@
-"""Conversion by a webhook where no client asked for another version: admission, history, metrics."""
+"""Conversion webhooks called by the server for itself: for admission, history and metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_equivalent_admission_webhooks_get_and_patch_the_version_of_their_
         assert (await server.create("a", size=3))["spec"] == {"size": 40}
         await server.patch("v2", "a", {"spec": {"text": "x"}})
         (await server.api.ask("DELETE", server.path("v1", "a"))).expect(200)
-        # Asked once for each write: conversions do not repeat admission.
+        # Called once for each write: conversions do not repeat admission.
         created, updated, deleted = (one.document["request"] for one in admission.received)
         assert created["object"]["apiVersion"] == f"{GROUP}/v2"
         assert created["object"]["spec"] == {"length": 3}

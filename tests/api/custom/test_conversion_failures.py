@@ -252,7 +252,9 @@ def _managers(one: Document) -> list[tuple[str, str]]:
 
 
 async def test_webhook_that_is_down_blocks_no_write_in_the_storage_version() -> None:
-    """An entry of another version in managedFields cannot be compared: they are cleared, and the write goes on."""
+    """An entry of another version in managedFields cannot be compared: managedFields are cleared, and the write
+    continues.
+    """
     async with converting(subresources={"status": {}}) as server:
         api = server.api
         for name in "abcdef":

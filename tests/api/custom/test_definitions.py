@@ -43,7 +43,7 @@ async def test_established_kind_is_served_and_described() -> None:
         schema = document["components"]["schemas"]["com.example.v1.Widget"]
         assert schema["properties"]["spec"]["properties"]["size"] == {"type": "integer"}
         assert schema["x-cluster-group-version-kind"] == [{"group": GROUP, "version": "v1", "kind": "Widget"}]
-        # kubectl apply sends the kind of patch that it finds here.
+        # kubectl apply chooses its patch type by what it finds here.
         patch = document["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/widgets/{{name}}"]["patch"]
         assert list(patch["requestBody"]["content"]) == [
             "application/json-patch+json",

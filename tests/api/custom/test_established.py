@@ -1,4 +1,4 @@
-"""Whoever reads the condition Established finds the kind served."""
+"""When a client reads the condition Established, the kind is already served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.api import served
 
 
 async def test_kind_is_served_when_established_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on a slow disk: then a worker thread commits, and reads see it before the feed does."""
+    """Also on a slow disk, where a worker thread commits and reads see the commit before the feed does."""
     seen: list[tuple[bool, int]] = []  # established, and the status of a list of the kind
     write, token = Journal.write, trio.lowlevel.current_trio_token()
 

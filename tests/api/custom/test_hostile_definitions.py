@@ -1,4 +1,4 @@
-"""Definitions that would take much of the server are refused, or delay nobody."""
+"""Definitions that would take much CPU or memory are refused, or delay no other request."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ruled(rule: str, **properties: Any) -> dict[str, Any]:
 
 
 def nested_branches() -> dict[str, Any]:
-    """Two branches on each level: checking a branch again for each branch around it would take for ever."""
+    """Two branches on each level: checking a branch once for each enclosing branch would take for ever."""
     branch: dict[str, Any] = {"minimum": 1}
     for _ in range(40):
         branch = {"oneOf": [branch, {"maximum": 0}]}
@@ -85,7 +85,7 @@ def embedded_objects(levels: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def filled(levels: int, width: int) -> dict[str, Any]:
-    """A schema whose default has so many levels of lists, each of so many items."""
+    """A schema whose default has this many levels of lists, with this many items each."""
     schema: dict[str, Any] = {**TEXT, "default": "x" * 20}
     for _ in range(levels):
         items = {**record(a=schema), "default": {}}
@@ -160,7 +160,8 @@ COSTLY: dict[str, tuple[dict[str, Any], Any, int, bool, bool]] = {
 async def test_costly_definitions_delay_no_other_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema, spec, status, definition_in_thread, object_in_thread = COSTLY[name]
     async with served(max_object_size=0) as api:
-        await define(api, definition(plural="gears", kind="Gear"))  # imports what the first definition needs
+        # imports the modules that the first definition needs
+        await define(api, definition(plural="gears", kind="Gear"))
         with meanwhile(api, monkeypatch) as others:
             await define(api, definition(version(spec=schema)))
         others.check(in_thread=definition_in_thread)

@@ -1,4 +1,4 @@
-"""Large schemas are compiled and described in worker threads only, whoever needs them first."""
+"""Large schemas are compiled and described only in worker threads, whatever needs them first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def large(default: str) -> dict[str, Any]:
 
 @pytest.fixture
 def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions, each of the time of a schema's size, that the event loop has called."""
+    """The functions called in the event loop that take time proportional to the size of a schema."""
     called: list[str] = []
     steps = [
         (compiling, "parse_schema"),
@@ -81,7 +81,7 @@ async def test_objects_that_controllers_remove_after_a_change_of_the_schema(on_t
 
 
 async def test_deletion_of_a_large_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event loop parses no schema for it: a megabyte would hold all other requests for 20 milliseconds."""
+    """The event loop does not parse the schema: a megabyte would block all other requests for 20 milliseconds."""
     parsed: list[int] = []
     original = orjson.loads
 
@@ -98,7 +98,7 @@ async def test_deletion_of_a_large_definition(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(orjson, "loads", loads)
         deleted = await api.ask("DELETE", f"{DEFINITIONS}/{NAME}")
         assert (deleted.status, len(deleted.body) > LARGE_BYTES) == (200, True)
-        # The kind is served until its objects are removed, with its schema, but none can be created.
+        # Until its objects are removed, the kind is served with its schema, but no object can be created.
         assert (await api.ask("POST", WIDGETS, widget("b"))).status == 405
         shown = (await api.ask("GET", f"{WIDGETS}/a")).expect(200)
         assert shown["spec"]["colour"] == "red"
@@ -110,7 +110,7 @@ async def test_deletion_of_a_large_definition(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_watches_that_go_on_after_a_change_of_the_schema(on_the_loop: list[str]) -> None:
-    """The watch shows another version than the one in which objects are written, whose schema nobody else needs."""
+    """The watch uses another version than the writes, whose schema nothing else needs."""
 
     def versions(default: str) -> list[dict[str, Any]]:
         return [version(spec=large("")), version("v2", storage=False, spec=large(default))]

@@ -91,7 +91,7 @@ async def test_scale_of_an_object_that_was_stored_without_the_default_of_its_rep
 
 
 async def test_status_writes_do_not_look_for_equal_items_and_embedded_objects() -> None:
-    """v1.25 validates the schema and rules of the whole object then, and nothing else."""
+    """In this case v1.25 validates only the schema and rules of the whole object."""
     status = {
         "type": "object",
         "properties": {
@@ -189,7 +189,7 @@ async def test_methods_that_custom_kinds_do_not_have() -> None:
 
 
 async def test_head_is_get_without_a_body() -> None:
-    """Unlike built-in kinds, which refuse it with 405: custom kinds look at the verb of a request."""
+    """Unlike built-in kinds, which refuse it with 405: custom kinds check the verb of a request."""
     async with served() as api:
         await define(api, definition(version(subresources={"status": {}})))
         (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
@@ -228,7 +228,7 @@ async def test_head_of_a_long_list_and_of_a_watch_holds_nothing(monkeypatch: pyt
 
 
 async def http1_head(api: Api, path: str) -> tuple[int, bytes]:
-    """Twice on one connection: a response with a body would be taken for the next head."""
+    """Twice on one connection: a response with a body would be parsed as the next head."""
     assert (await api.ask("HEAD", path)).status == 200
     response = await api.ask("HEAD", path)
     return response.status, response.body

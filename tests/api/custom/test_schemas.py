@@ -1,4 +1,4 @@
-"""Changes of the schema of a custom kind hold for the next request, for stored objects, and in running watches."""
+"""A changed schema of a custom kind applies to the next request, to stored objects, and in running watches."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_empty_dependencies_are_refused() -> None:
 
 
 async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
-    """As Go reads them: larger numbers are floats, and floats without a fraction are integers, written as such."""
+    """As in Go: larger numbers are floats, and floats without a fraction are integers and written as such."""
     path = f"{DEFINITIONS}?dryRun=All"
     spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 0}}}
     body = orjson.dumps(definition(version(spec=spec)))
@@ -123,7 +123,7 @@ async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
                 (b"1e3", b"1000"),
                 (b"9007199254740991.0", b"9007199254740991"),
                 *((text, b"") for text in (b"9223372036854775808", b"-9223372036854775809", b"1e19", b"1.5")),
-                # Floats that could have lost digits are no integers.
+                # Floats that could have lost digits are not integers.
                 *((text, b"") for text in (b"1e18", b"-1e18", b"0.1e19", b"9007199254740992.0")),
             ):
                 with case(text):

@@ -1,4 +1,4 @@
-"""The default of `status` is what clients get of a custom object whose status nobody has set yet, as in v1.25."""
+"""A custom object whose status has not been set is served with the default of `status`, as in v1.25."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.api.custom.kinds import APPLY, MERGE, WIDGETS, define, definition, ve
 from tests.gateway.api import served
 from tests.gateway.watch.watching import watching
 
-# The first form is that of Flux's definitions.
+# The first form is the one in Flux's definitions.
 OBSERVED: dict[str, Any] = {
     "type": "object",
     "default": {"observedGeneration": -1},
@@ -68,7 +68,7 @@ async def test_an_applied_object_has_the_default() -> None:
 
 
 async def test_the_storage_version_says_which_default() -> None:
-    """A status that another version of the kind would default is that of the version in which objects are stored."""
+    """If several versions have a default for the status, that of the storage version is used."""
     async with served() as api:
         other = {**OBSERVED, "default": {"phase": "Other"}}
         await define(api, definition(with_status(OBSERVED), with_status(other, name="v2", storage=False)))
@@ -94,7 +94,7 @@ async def test_a_null_that_the_schema_allows_is_no_absent_status() -> None:
 
 
 async def test_a_required_status_cannot_be_created() -> None:
-    """The default comes after validation, which has the object without a status."""
+    """The default is added after validation, which sees the object without a status."""
     async with served() as api:
         declared = with_status(OBSERVED)
         declared["schema"]["openAPIV3Schema"]["required"] = ["status"]

@@ -1,4 +1,4 @@
-"""The storage version of a custom kind changes while objects of earlier versions stay."""
+"""The storage version of a custom kind changes while objects remain stored in earlier versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_first_update_after_the_switch_writes_the_new_storage_version() ->
 
 
 async def test_object_of_an_earlier_storage_version_is_read_by_its_own_schema() -> None:
-    """Fields that the new storage version lacks stay in storage until the object is written again."""
+    """Fields that the new storage version lacks remain stored until the object is written again."""
     async with served() as api:
         await define(api, definition(version("v1"), version("v2", spec=ONLY_TEXT, storage=False)))
         (await api.ask("POST", WIDGETS, widget("a"))).expect(201)

@@ -1,4 +1,4 @@
-"""Objects of custom kinds with values of other types than their schema says are refused, whatever writes them."""
+"""Objects of custom kinds with values of the wrong type are refused by every kind of write."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Two kinds of objects in a namespace of the test's own, on a server that all tests of this folder share.
+"""A built-in and a custom kind in a namespace of each test, on a server that all tests of this folder share.
 
     @both
     async def test_name_is_generated(opened: Opened) -> None:
         async with opened() as kind:
             made = await kind.create("", metadata={"generateName": "a-"})
 
-The built-in kind is ConfigMap; the custom kind, Widget, has a structural schema with the same fields. The server knows
-both in every test, so that objects of one kind can own objects of the other. Config maps are also those of servers
-with other transports, over each protocol that they speak.
+The built-in kind is ConfigMap; the custom kind, Widget, has a structural schema with the same fields. The server
+knows both in every test, so that objects of one kind can own objects of the other. Tests of ConfigMap also run on
+servers with other transports, over each of their protocols.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """As messages, quotas and rights name it."""
+        """The name of the resource in messages, quotas and rights."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, name: str = "", *, everywhere: bool = False) -> str:

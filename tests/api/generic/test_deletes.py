@@ -1,4 +1,4 @@
-"""Deletes with preconditions, finalizers, owners and namespaces, of a built-in kind and of a custom kind."""
+"""Deletes with preconditions, finalizers, owners and namespaces, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

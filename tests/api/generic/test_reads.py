@@ -1,4 +1,4 @@
-"""Lists, pages, selectors, tables and PartialObjectMetadata, of a built-in kind and of a custom kind."""
+"""Lists, pages, selectors, tables and PartialObjectMetadata, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights and quotas name the resource, of a built-in kind and of a custom kind."""
+"""Rights and quotas name the resource, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

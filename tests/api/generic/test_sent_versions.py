@@ -1,4 +1,4 @@
-"""What counts as a resourceVersion in a sent object: numbers of 64 bits. Of a built-in kind and of a custom kind."""
+"""A resourceVersion in a sent object must be a 64-bit number, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches with selectors, bookmarks and versions, of a built-in kind and of a custom kind."""
+"""Watches with selectors, bookmarks and versions, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

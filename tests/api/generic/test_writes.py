@@ -1,4 +1,4 @@
-"""Creates, updates, patches and server-side apply, of a built-in kind and of a custom kind."""
+"""Creates, updates, patches and server-side apply, for a built-in and a custom kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long list is sent in parts: the same bytes as in one body, from one version, and little of it is held."""
+"""A long list is sent in parts: the same bytes as in one body, from one version, and only a part of it is in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def fill(api: Api) -> None:
 
 @contextmanager
 def parts(monkeypatch: pytest.MonkeyPatch, size: int = 600) -> Iterator[None]:
-    """Inside, lists have parts of about `size` bytes and no single body."""
+    """Inside this context, lists are sent in parts of about `size` bytes, never in a single body."""
     with monkeypatch.context() as changed:
         changed.setattr("rewound.actors.store.reads.BATCH_ROWS", 3)
         changed.setattr(lists, "WHOLE", 0)

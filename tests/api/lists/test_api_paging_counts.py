@@ -18,7 +18,7 @@ async def fill(api: Verbs, count: int, namespace: str = "default") -> None:
 async def shapes(
     api: Verbs, limits: list[int], namespace: str | None = "default", **query: Any
 ) -> list[tuple[int, int | None, bool]]:
-    """Of each page: number of items, remainingItemCount, and whether there is a continue token."""
+    """For each page: number of items, remainingItemCount, and whether there is a continue token."""
     found = []
     more: dict[str, str] = {}
     for limit in limits:

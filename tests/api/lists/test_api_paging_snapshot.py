@@ -1,4 +1,4 @@
-"""All pages of a list have the state of its first page, whatever is written meanwhile."""
+"""All pages of a list show the state at its first page, whatever is written meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.custom_api import generic
 async def pages(
     api: Verbs, *, limit: int, between: Any = None, namespace: str | None = "default", **query: Any
 ):
-    """All pages of a list; calls a function between any two."""
+    """All pages of a list; calls a function after each page but the last."""
     found: list[Document] = []
     token = ""
     while True:

@@ -1,4 +1,4 @@
-"""timeoutSeconds of lists and deletes of collections: a request that takes longer is a 504."""
+"""timeoutSeconds limits lists and deletes of collections: a request that takes longer gets a 504."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 async def after(api: Api, clock: MockClock, seconds: float, method: str, **query: Any) -> list[ApiResponse]:
-    """The responses of a request that arrived within this time."""
+    """The responses to a request that arrived within this time."""
     responses: list[ApiResponse] = []
 
     async def ask() -> None:

@@ -128,7 +128,7 @@ async def test_forged_count_does_not_change_the_items(opened: Opener) -> None:
 
 
 async def names_from(api: Verbs, token: str) -> list[str]:
-    """The names on all pages from a token on."""
+    """The names on all pages, starting with a token."""
     seen: list[str] = []
     while token:
         page = await api.list("configmaps", limit=1, **{"continue": token})

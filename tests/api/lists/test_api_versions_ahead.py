@@ -1,4 +1,4 @@
-"""A resourceVersion that this server has not reached: the request waits, then a 504 with Retry-After."""
+"""A request with a resourceVersion that the server has not reached waits, then gets a 504 with Retry-After."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that begin in the same pass of the event loop share one turn: other requests do not wait for all of them."""
+"""Lists that start in the same pass of the event loop share its time: other requests do not wait for all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTS = 8
 
 
 class Passes(trio.abc.Instrument):
-    """The most first steps of lists that were taken in one pass of the event loop."""
+    """The largest number of lists that started in one pass of the event loop."""
 
     def __init__(self) -> None:
         self.steps = self.most = self.taken = 0

@@ -1,4 +1,6 @@
-"""Plugins of an embedding program: a write that waits for one delays no other write, and evictions pass them too."""
+"""Admission plugins of an embedding program: a write that waits for one delays no other write; evictions pass them
+too.
+"""
 
 from __future__ import annotations
 

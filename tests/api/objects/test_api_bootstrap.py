@@ -1,4 +1,4 @@
-"""The objects of a fresh server when it is ready; a restart creates no more."""
+"""A new server has its initial objects when it is ready; a restart creates no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting a collection: every matching object of one namespace is deleted by itself."""
+"""Deleting a collection deletes every matching object of one namespace, one by one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_only_objects_that_a_selector_matches_are_deleted(
 
 
 async def test_objects_are_deleted_in_the_order_of_the_list() -> None:
-    """Their finalizers keep them, with the version of the deletion."""
+    """Their finalizers keep them, with the resourceVersion of the deletion."""
     async with served() as api:
         for _ in range(5):  # tasks that started together would run in either order
             for name in ("c", "a", "b"):

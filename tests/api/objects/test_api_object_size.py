@@ -1,4 +1,4 @@
-"""Objects that etcd would not take from kube-apiserver are refused as there, unless a flag says otherwise."""
+"""Objects too large for the etcd of a kube-apiserver are refused as there, unless a flag allows them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refused(response: Document, message: str = MESSAGE) -> None:
 
 
 async def room(api: Api) -> int:
-    """How long the text of a widget called `a` may be: the request has its JSON, two keys and 39 bytes."""
+    """The maximum length of the text of a widget named `a`: the etcd request has its JSON, two keys and 39 bytes."""
     dry = await api.ask("POST", PATH, widget("a", 0), dryRun="All")
     stored = dry.expect(201)
     del stored["metadata"]["managedFields"]
@@ -56,7 +56,7 @@ async def test_limit_of_etcd_to_the_byte() -> None:
         assert (
             "managedFields" in (await api.ask("POST", PATH, widget("a", most - 500))).expect(201)["metadata"]
         )
-        # A change has its key three times in the request.
+        # An update has the key three times in the request.
         patched = await api.ask("PATCH", f"{PATH}/a", {"text": "x" * most}, headers=MERGE)
         refused(patched.expect(500))
         patched = await api.ask("PATCH", f"{PATH}/a", {"text": "x" * (most - 200)}, headers=MERGE)

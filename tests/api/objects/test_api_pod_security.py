@@ -59,7 +59,7 @@ async def test_pod_that_violates_the_enforced_level_is_refused(dialect: str) -> 
 
 
 async def test_large_pods_are_refused_too() -> None:
-    """A worker thread decides about them."""
+    """A worker thread handles them."""
     async with served() as api:
         await add_namespace(api, "ns", enforce="baseline")
         large = pod(hostNetwork=True)

@@ -1,4 +1,4 @@
-"""Preconditions of a delete: uid and resourceVersion; one that fails is a 409."""
+"""Preconditions of a delete, uid and resourceVersion: if one fails, the response is a 409."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PUT to a name that does not exist: most kinds respond with 404, a few are created."""
+"""PUT to a name that does not exist is a 404 for most kinds; for a few it creates the object."""
 
 from __future__ import annotations
 

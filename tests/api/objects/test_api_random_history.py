@@ -1,4 +1,4 @@
-"""Random writes, restarts and passing time, compared with a model: every exact version equals the model.
+"""Random writes, restarts and passing time are compared with a model: every exact version equals the model.
 
 The model is a list of states, one per version. Every version that the server still serves must equal it, and every
 version that it refuses must be older than the watch history.

@@ -1,4 +1,4 @@
-"""A service that is not stored uses up no address and no port, whoever refuses it."""
+"""A service that is not stored keeps no address and no port, whatever refuses it."""
 
 from __future__ import annotations
 

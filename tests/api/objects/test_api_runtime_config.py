@@ -151,5 +151,5 @@ async def test_group_of_the_past_can_be_disabled(config: str) -> None:
         described = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
         assert not [path for path in (*listed, *described) if REWIND_GROUP in path]
         assert (await api.ask("GET", f"/openapi/v3{past}")).status == 404
-        # `?at=` of gets and lists is not of the group.
+        # `?at=` of gets and lists does not belong to the group.
         assert names(await api.list("configmaps", at=await api.head()))

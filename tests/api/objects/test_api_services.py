@@ -1,4 +1,4 @@
-"""Services over HTTP: addresses from the configured ranges, stable over a restart, and no endpoints to proxy to."""
+"""Services over HTTP: addresses from the configured ranges, the same after a restart, and no endpoints to proxy to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An apply that repeats an item of a set or a key of a keyed list is refused and names the list, wherever that is."""
+"""An apply that repeats an item of a set or a key of a keyed list is refused, and the error names the list."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_repeated_items_are_refused() -> None:
 
 
 async def test_equal_items_of_atomic_lists_are_accepted() -> None:
-    """An atomic list may have equal items: nothing says that they differ."""
+    """An atomic list may have equal items."""
     async with shared() as api:
         slice_ = {
             "apiVersion": "discovery.cluster.io/v1",

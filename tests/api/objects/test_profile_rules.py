@@ -1,4 +1,4 @@
-"""Rule by rule, what a server of each profile does, as a client sees it; names are those of one dialect throughout."""
+"""What a server of each profile does, rule by rule, as a client sees it; all use the names of one dialect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.actors.certificates.making_requests import Wanted
 from tests.gateway.api import ALICE, Api, names, served
 from tests.gateway.shared_server import ServerThread
 
-Probe = Callable[[Api], Awaitable[str]]  # asks a server; returns the word of the rule that it follows
+Probe = Callable[[Api], Awaitable[str]]  # asks a server; returns the value of the rule that it follows
 PROBES: dict[str, Probe] = {}
 _servers: dict[str, ServerThread] = {}
 
@@ -41,7 +41,7 @@ def probe(of: Probe) -> Probe:
 
 
 def choice(name: str, *, documents: bool) -> str:
-    """The word of a rule by what was seen."""
+    """The value of a rule, by what was observed."""
     rule = next(one for one in TABLE if one.name == name)
     return rule.documents.word if documents else rule.v1_25.word
 
@@ -185,7 +185,7 @@ async def scale_owner(api: Api) -> str:
     path = api.path("replicasets", name="scaled")
 
     async def owners() -> list[tuple[str, str, bool]]:
-        """Of the replicas: manager, operation, and whether through the scale."""
+        """The owners of the replicas: manager, operation, and whether through the scale subresource."""
         entries = (await api.get("replicasets", "scaled"))["metadata"]["managedFields"]
         return [
             (one["manager"], one["operation"], one.get("subresource") == "scale")

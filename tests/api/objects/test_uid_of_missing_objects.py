@@ -1,4 +1,4 @@
-"""An update with the uid of an object that does not exist is a conflict, of kinds that an update creates or not."""
+"""An update with the uid of an object that does not exist is a conflict, whether or not updates create the kind."""
 
 from __future__ import annotations
 

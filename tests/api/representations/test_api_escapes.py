@@ -1,4 +1,4 @@
-"""JSON of every kind has the escapes that Go's encoder writes: some clients take U+2028 for the end of a line."""
+"""JSON of every kind has the escapes that Go's encoder writes: some clients treat U+2028 as the end of a line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Chunks:
         self.received = b""
 
     async def event(self) -> bytes:
-        """The next event of a watch; it is one line also for a client that ends lines at U+2028."""
+        """The next event of a watch, which is one line even for a client that ends lines at U+2028."""
         while b"}\n\r\n" not in self.received:
             more = await self.stream.receive_some()
             assert more
@@ -122,14 +122,14 @@ async def test_objects_that_an_earlier_release_stored(tmp_path: Path) -> None:
             check((await api.ask("GET", PATH)).body, 2)
         async with opened(api, f"{PATH}?watch=1") as chunks:
             check(await chunks.event(), 2)
-        # It is no change to write the same object again.
+        # Writing the same object again is not a change.
         before = await api.head()
         (await api.ask("PUT", f"{PATH}/a", OBJECT)).expect(200)
         assert await api.head() == before
 
 
 def store_unescaped(folder: Path) -> None:
-    """Append the object once more as an earlier release encodes it."""
+    """Append the object once more in the encoding of an earlier release."""
     with closing(Journal.open(folder / "journal")) as journal:
         type_id = journal.type_id("configmaps")
         with journal.read() as view:

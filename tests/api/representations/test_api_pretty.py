@@ -1,4 +1,4 @@
-"""Indented JSON if the client asks for it or is a tool for people; the content is the same."""
+"""JSON is indented if the client asks for it or is a browser or curl; the content is the same."""
 
 from __future__ import annotations
 

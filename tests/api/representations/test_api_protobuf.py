@@ -1,4 +1,4 @@
-"""Built-in kinds in protobuf, with a client that uses Google's library."""
+"""Built-in kinds in protobuf, read by a client with Google's library."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ async def test_unsupported_content_type_of_the_envelope_is_refused(sent: dict[st
 
 
 async def test_documents_of_the_core_group_have_no_api_version() -> None:
-    """In any representation, as those of kube-apiserver."""
+    """In any representation, like the errors of kube-apiserver."""
     async with shared() as api:
         for path, kind in (("/api", "APIVersions"), ("/api/v1", "APIResourceList")):
             assert "apiVersion" not in (await api.ask("GET", path)).document

@@ -1,4 +1,4 @@
-"""Requests with any header fields, also repeated ones, over HTTP/1.1 and HTTP/2."""
+"""Sends requests with any header fields, also repeated ones, over HTTP/1.1 and HTTP/2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of 500 levels work everywhere, as in Kubernetes v1.25; deeper ones than the limit are refused."""
+"""Documents of 500 levels work everywhere, as in Kubernetes v1.25; documents deeper than the limit are refused."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ async def test_deep_schemas() -> None:
 
 
 async def test_deeper_schemas_are_refused() -> None:
-    """Of a built-in kind: between what can be stored and what parsers read, too."""
+    """Of a built-in kind, including depths that parsers accept but that cannot be stored."""
     async with shared() as api:
         with checking() as case:
             for begin, end, levels in (

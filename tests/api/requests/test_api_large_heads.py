@@ -1,4 +1,4 @@
-"""Heads as large as kube-apiserver accepts them: long selectors, many fields, long fields."""
+"""The server accepts heads as large as kube-apiserver does: long selectors, many fields, long fields."""
 
 from __future__ import annotations
 

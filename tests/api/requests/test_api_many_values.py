@@ -1,4 +1,4 @@
-"""Bodies are bounded by the number of their values, and those with many are handled in the thread for large work."""
+"""The number of values in a body is limited, and bodies with many are handled in the thread for large work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE = 65_536
 
 
 def pieces(metrics: str) -> int:
-    """How much large work there was."""
+    """The number of jobs that the thread for large work got."""
     line = next(one for one in metrics.splitlines() if one.startswith("rewound_large_work_started_total "))
     return int(float(line.split()[-1]))
 

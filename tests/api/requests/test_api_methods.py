@@ -1,4 +1,4 @@
-"""Methods that a path does not allow get a 405 with a Status, and change nothing."""
+"""Methods that a path does not allow get a 405 with a Status and change nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = [
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")
     ],
 ]
-# Paths that respond to every method, as those of kube-apiserver do.
+# Paths that respond to every method, as in kube-apiserver.
 PLAIN = [
     "/",
     "/apis",
@@ -62,7 +62,7 @@ async def test_plain_path_responds_to_every_method(path: str) -> None:
             assert response.status == got.status, method
             assert response.body == (b"" if method == "HEAD" else got.body), method
             assert response.headers["content-length"] == got.headers["content-length"]
-        for method in ("HEAD", "POST"):  # rights are those of the method
+        for method in ("HEAD", "POST"):  # the method decides which right is needed
             assert (await api.ask(method, path, token=ALICE)).status == 403
 
 

@@ -39,7 +39,7 @@ NO_PATH = [
     "/livez/ping/more",
     "/version/more",
     "/metrics/more",
-    # Authorizers know these by their usual form alone.
+    # Authorizers know these paths only in their usual form.
     "/metrics/",
     "//metrics",
     "/%2Fmetrics",

@@ -1,4 +1,4 @@
-"""Header lines that a client sends twice: equal ones count once, different ones are refused as before."""
+"""Repeated header lines: equal ones count once, different ones are refused."""
 
 from __future__ import annotations
 

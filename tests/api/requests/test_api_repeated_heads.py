@@ -1,4 +1,4 @@
-"""Requests on one connection that repeat a header block, or nearly: what was computed for one holds for its equals."""
+"""Requests on one connection with equal or similar header blocks: results are reused only for equal ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_impersonation_holds_for_every_stream_that_repeats_its_block() -> 
     async with shared() as api, raw_client(api) as stream:
         client = Http2Client(stream)
         await client.open()
-        for _ in range(4):  # from the second one on, the block is the same to the byte
+        for _ in range(4):  # starting with the second one, the block is identical
             as_jane = await client.request(
                 COLLECTION.encode(), extra=(caller, (b"impersonate-user", b"jane"))
             )
@@ -160,7 +160,7 @@ async def test_changed_rights_hold_for_the_next_request_that_repeats_an_earlier_
 
 
 class ChangingUser:
-    """A token whose user its method may change, as a webhook does."""
+    """A token whose authenticator may change its user, as a webhook does."""
 
     def __init__(self) -> None:
         self.user = User("nobody", groups=(AUTHENTICATED,))

@@ -1,4 +1,4 @@
-"""Malformed or invalid queries: 400 or 422, and never half applied."""
+"""Malformed or invalid queries get 400 or 422 and are never partly applied."""
 
 from __future__ import annotations
 

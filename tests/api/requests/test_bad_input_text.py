@@ -1,4 +1,4 @@
-"""Invalid text: stored if Go programs would store it, else refused."""
+"""Invalid text is stored if Go programs would store it, and otherwise refused."""
 
 from __future__ import annotations
 

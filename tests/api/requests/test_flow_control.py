@@ -25,7 +25,7 @@ EVERYTHING = {
 
 @asynccontextmanager
 async def limited(**changed: Any) -> AsyncIterator[Api]:
-    """A server on which everybody may do everything, and each level has a single seat."""
+    """A server on which every user may do everything, and each level has a single seat."""
     given = {"max_requests_inflight": 1, "max_mutating_requests_inflight": 0}
     open_to_all = {"authorization_mode": "AlwaysAllow", "anonymous_auth": False}
     async with served(**{**given, **open_to_all, **changed}) as api:
@@ -144,7 +144,7 @@ async def test_exempt_users_pass_while_others_wait(slow_disk: type[SlowDisk]) ->
 
 
 async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk]) -> None:
-    """Alice's 30 requests came first; Bob's starts among the first of them all the same."""
+    """Alice's 30 requests came first; Bob's still starts among the first."""
     async with limited() as api, trio.open_nursery() as nursery:
         slow_disk.gate = trio.Event()
         ended: list[str] = []
@@ -162,7 +162,7 @@ async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk
         with trio.fail_after(60):
             while len(ended) < 31:
                 await trio.lowlevel.checkpoint()
-        # Alice may use six queues, so six of hers start before that of Bob, and the one that was running.
+        # Alice may use six queues, so six of her requests start before Bob's, plus the one that was running.
         assert ended.index(BOB) <= 10
 
 
@@ -203,7 +203,7 @@ async def test_changed_and_deleted_schemas_take_effect() -> None:
     async with served() as api:
 
         async def flow() -> tuple[str | None, str | None]:
-            """Of requests that repeat each other."""
+            """Applies to requests with equal heads."""
             first, *others = [
                 flow_headers(await api.ask("GET", f"{MAPS}/a", token=ALICE), "cluster") for _ in range(4)
             ]
@@ -268,7 +268,7 @@ def test_impossible_limits_are_refused(flags: dict[str, int]) -> None:
 
 
 async def test_level_that_is_deleted_while_a_body_arrives_is_not_used() -> None:
-    """Nothing would start a request that waits in it."""
+    """Otherwise nothing would ever start a request that waits in it."""
     body = b'{"metadata":{"name":"a"}}'
     head = (
         f"POST {MAPS} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {ALICE}\r\nContent-Type: application/json\r\n"

@@ -1,4 +1,6 @@
-"""A request that waits for somebody outside has no seat: others of its level, which has one, do not wait for it."""
+"""A request that waits for an external service has no seat: the others of its level, with one seat, do not wait for
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ LEVEL = "global-default"
 
 @dataclass
 class Answer:
-    """Of somebody outside: `give` lets it come."""
+    """An external response that arrives when `give` is called."""
 
     asked: int = 0
     given: trio.Event = field(default_factory=trio.Event)
@@ -42,13 +44,13 @@ class Answer:
 @dataclass
 class Waiting:
     api: Api
-    ask: Callable[[int], Awaitable[ApiResponse]]  # as alice, with a number for a name
+    ask: Callable[[int], Awaitable[ApiResponse]]  # sent as alice, with a number as name
     answer: Callable[[], Awaitable[None]]
     status: int
 
 
 async def outside(api: Api) -> dict[str, float]:
-    """How many requests of the level have seats, and how many wait outside."""
+    """How many requests of the level have seats, and how many wait for an external service."""
     names = {
         f"apiserver_flowcontrol_{name}_requests": name for name in ("current_executing", "current_inqueue")
     }
@@ -129,7 +131,7 @@ async def authorization(_: str, folder: Path) -> AsyncIterator[Waiting]:
         answer.given.set()
 
     def ask(api: Api, number: int) -> Awaitable[ApiResponse]:
-        """Two of three ask about the same, and share the call."""
+        """Two of three requests ask for the same, and share the call."""
         return api.ask("GET", f"/api/v1/namespaces/n{number // 2}/configmaps", token=ALICE)
 
     async with https_peer(respond) as peer:

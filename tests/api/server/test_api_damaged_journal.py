@@ -1,4 +1,4 @@
-"""Damage and changed files under a running server: no wrong answers, refused writes, a failing /readyz."""
+"""Files of a running server are damaged or changed: no wrong responses, refused writes, a failing /readyz."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ HOOKS = [
 
 
 async def test_kubernetes_dialect_has_the_checks_of_kube_apiserver() -> None:
-    """And `actors`, which has no counterpart there."""
+    """Also `actors`, a check that kube-apiserver does not have."""
     wanted = {
         "healthz": ["ping", "log", "etcd", *HOOKS, "actors"],
         "livez": ["ping", "log", "etcd", *HOOKS, "actors"],

@@ -1,4 +1,4 @@
-"""/metrics: what dashboards of Kubernetes read, with its names and labels; unknown resources add no series."""
+"""/metrics has what Kubernetes dashboards read, with its names and labels; unknown resources add no series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wall clock jumps, back and far ahead: versions rise, what is current is readable, and nothing wrong is served."""
+"""The wall clock jumps back or far ahead: versions rise, current objects can be read, and nothing wrong is served."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ async def test_a_jump_of_the_clock(seconds: float) -> None:
             "GET", api.path("configmaps"), limit=5, **{"continue": page["metadata"]["continue"]}
         )
         for response in (old, following):
-            assert response.status in (200, 410), response.text  # what the clock said meanwhile decides
+            assert response.status in (200, 410), (
+                response.text
+            )  # the time at which the clock was read decides
             if response.status == 200:
                 assert not {"b", "c"}.intersection(names(response.document))
         await api.restart()

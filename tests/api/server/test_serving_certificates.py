@@ -88,7 +88,7 @@ async def test_client_ca_file_may_hold_several_cas() -> None:
 
 
 async def test_certificate_must_be_for_client_authentication() -> None:
-    """One without extended key usages is for everything."""
+    """A certificate without extended key usages is valid for every use."""
     async with served_securely(client_ca_file=issuer("clients").file) as api:
         for usages, accepted in (
             ((CLIENT,), True),

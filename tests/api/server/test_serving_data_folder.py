@@ -1,4 +1,4 @@
-"""The data folder: journal, certificates and admin.kubeconfig, with keys that only their owner reads."""
+"""The data folder has journal, certificates and admin.kubeconfig; only its owner can read the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM ends a process in good order whatever silent clients it has: each kind of them at once.
+"""SIGTERM ends a process cleanly while it has silent clients of every kind at once.
 
 test_silent_clients.py and test_*shutdown.py in tests/gateway/connections and tests/gateway/watch prove the seconds in
 virtual time; the limit here is what a busy machine needs.
@@ -41,7 +41,7 @@ def get(path: str, more: str = "") -> bytes:
 
 
 class Clients:
-    """Opens connections to one server; the caller of each method falls silent afterwards."""
+    """Opens connections to one server; each method sends something and then stays silent."""
 
     def __init__(self, server: Server, secure: int, context: ssl.SSLContext, stack: AsyncExitStack) -> None:
         self._ports = {False: server.port, True: secure}

@@ -1,4 +1,4 @@
-"""Health checks while the server starts and stops, and which requests it still serves meanwhile."""
+"""Health checks while the server starts and stops, and which requests it serves meanwhile."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Hooks:
         return [one.document["request"] for one in self.peer.received]
 
     def called(self) -> list[str]:
-        """The paths that were called since the last time."""
+        """The paths that were called since this was last read."""
         paths = [one.target.partition("?")[0] for one in self.peer.received]
         self.peer.received.clear()
         return paths
@@ -79,7 +79,7 @@ class Hooks:
 async def hooking(
     *, certificate: str = "server", changed: dict[str, Any] | None = None, **paths: Respond | dict[str, Any]
 ) -> AsyncIterator[Hooks]:
-    """`paths` are responses by the first part of the path; those of others allow."""
+    """`paths` maps the first part of a path to its response; all other paths allow."""
 
     async def respond(received: Received) -> Any:
         review = received.document

@@ -1,4 +1,4 @@
-"""Metrics of admission: durations by phase, plugin and webhook, calls, refusals and failures that were passed over."""
+"""Metrics of admission: durations by phase, plugin and webhook, calls, refusals and ignored failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX = "apiserver_admission"
 
 
 async def metric(api: Api, name: str, *labels: str) -> float:
-    """The value of the series that has all these labels, `name="value"` each; 0 if there is none."""
+    """The value of the series that has all these labels (`name="value"`); 0 if there is none."""
     text = (await api.ask("GET", "/metrics")).text
     found = [
         line
@@ -91,7 +91,7 @@ async def test_denial_counts_with_its_code() -> None:
 
 
 async def test_codes_of_calls_that_failed() -> None:
-    """400 if there is no review to read, 503 if it breaks the rules, otherwise the status of the response."""
+    """400 if there is no review, 503 if the review is invalid, otherwise the status in the response."""
     responses: dict[str, tuple[Any, int]] = {
         "garbage": (lambda _: Reply(body=b"no review"), 400),
         "types": ({"allowed": "yes"}, 400),

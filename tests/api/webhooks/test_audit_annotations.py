@@ -1,4 +1,4 @@
-"""What audit events and responses show of webhooks that deny, fail, patch wrongly or are asked again."""
+"""Audit events and responses about webhooks that deny, fail, return bad patches or are reinvoked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = {"good": "1", "bad key": "2", "a/b": "3", "": "4", "x" * 64: "5", "y" * 6
 
 
 async def test_every_call_of_a_mutating_webhook_is_recorded() -> None:
-    """By the path of the webhook: failurePolicy, status of the create, whether the object changed."""
+    """For each webhook path: failurePolicy, status of the create, whether the object changed."""
     calls: dict[str, tuple[str, int, bool]] = {
         "deny": ("Fail", 429, False),
         "dead": ("Fail", 500, False),
@@ -122,7 +122,7 @@ async def test_denial_with_seconds_has_retry_after() -> None:
 
 
 async def test_warnings_of_repeated_rounds_are_sent_once_each() -> None:
-    """A write whose object changes while a webhook is asked is admitted again."""
+    """A write whose object changes while a webhook is called is admitted again."""
     calls = 0
     merge = {"content-type": "application/merge-patch+json"}
 
@@ -130,7 +130,7 @@ async def test_warnings_of_repeated_rounds_are_sent_once_each() -> None:
         nonlocal calls
         calls += 1
         call = calls
-        if call == 1:  # the write in between is reviewed too
+        if call == 1:  # the intermediate write is reviewed too
             await opened[0].api.ask("PATCH", f"{MAPS}/a", {"data": {"other": "1"}}, headers=merge)
         return {"warnings": [f"call {call}", "always"]}
 
@@ -157,7 +157,7 @@ def _auditing(folder: Any) -> AuditSettings:
 
 
 def _annotations(audit: AuditSettings) -> dict[str, dict[str, str]]:
-    """By the name of the object; the server has stopped."""
+    """Annotations by the name of the object; the server must have stopped."""
     with open(audit.audit_log_path) as log:
         events = [orjson.loads(line) for line in log]
     return {event["objectRef"]["name"]: event["annotations"] for event in events}

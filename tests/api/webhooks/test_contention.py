@@ -1,4 +1,4 @@
-"""Many writers of one object at once, through webhooks: without a version all of them succeed."""
+"""Many writers change one object at once, through webhooks: without a resourceVersion all succeed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_patches_of_all_kinds_succeed_and_none_is_lost(kind: str) -> None:
         assert [one.status for one in responses] == [200] * WRITERS
         stored = (await hooks.api.ask("GET", f"{DEPLOYMENTS}/a")).expect(200)
         assert stored["metadata"]["annotations"] == {"k": "1", **{f"k{n}": "1" for n in range(WRITERS)}}
-        # One for each writer, a second one for those that had to start again, and some on a slow machine.
+        # One call for each writer, a second one for each that was retried, and some more on a slow machine.
         assert len(hooks.requests) <= 3 * WRITERS
 
 

@@ -1,4 +1,4 @@
-"""What webhooks see of deletions: single objects, collections, and pods with their grace periods."""
+"""The reviews that webhooks get for deletions: single objects, collections, and pods with grace periods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.api.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, hooking
 
 
 async def test_collection_is_reviewed_object_by_object_until_the_first_refusal() -> None:
-    """In the order of the list, and without names: the old objects have them."""
+    """In the order of the list, and without a name: the old object has it."""
     async with hooking(
         check=lambda sent: DENY if sent["oldObject"]["metadata"]["name"] == "c" else {}
     ) as hooks:
@@ -30,7 +30,7 @@ async def test_collection_is_reviewed_object_by_object_until_the_first_refusal()
 
 @pytest.mark.parametrize("profile", PROFILES)
 async def test_collection_has_the_warnings_of_all_its_objects(profile: str) -> None:
-    """Each once, and also when a later object is refused."""
+    """Each object is reviewed once, even if a later one is refused."""
 
     def warn(sent: dict[str, Any]) -> dict[str, Any]:
         name = sent["oldObject"]["metadata"]["name"]
@@ -52,7 +52,7 @@ async def test_collection_has_the_warnings_of_all_its_objects(profile: str) -> N
 
 
 async def test_deletion_that_cannot_be_is_not_reviewed() -> None:
-    """Failed preconditions, and deletes of a pod that is in its grace period."""
+    """Deletes with failed preconditions, and of a pod that is already in its grace period."""
     rules = [{**CONFIG_MAPS, "operations": ["DELETE"], "resources": ["configmaps", "pods"]}]
     async with hooking() as hooks:
         (await hooks.create("a")).expect(201)

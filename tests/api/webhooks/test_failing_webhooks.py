@@ -1,4 +1,4 @@
-"""Webhooks that fail or lie: the write is refused under failurePolicy Fail, and goes on under Ignore."""
+"""Webhooks that fail or return nonsense: the write is refused with failurePolicy Fail, and continues with Ignore."""
 
 from __future__ import annotations
 

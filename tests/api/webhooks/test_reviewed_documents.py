@@ -1,4 +1,4 @@
-"""What is in a review: the object as it is at that moment, with what the server has added by then."""
+"""A review has the object as it is at that moment, with everything that the server has added so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def record(hooks: Hooks, *kinds: str) -> None:
 
 
 def reviewed(hooks: Hooks, kind: str) -> dict[str, Any]:
-    """The request of the last review that the webhooks of a kind got."""
+    """The request of the last review that the webhooks of a configuration kind got."""
     found = [one for one in hooks.peer.received if one.target.startswith(f"/{kind}")]
     return found[-1].document["request"]  # type: ignore[no-any-return]
 
@@ -147,7 +147,7 @@ async def test_uid_is_a_precondition_of_deleting_namespaces_and_definitions() ->
 
 
 async def test_webhook_may_echo_the_review_of_a_large_object() -> None:
-    """As some do that change the review which they got."""
+    """Some webhooks respond with the review that they got, changed."""
     async with hooking(echo=lambda request: {"echoed": request}) as hooks:
         await hooks.configure("mutating", hooks.hook("a.example.com", "/echo"))
         data = {"k": "x" * 600_000}

@@ -1,4 +1,4 @@
-"""A write that waits for webhooks ends after the time that its client allows, or 34 s: 504, and nothing is stored."""
+"""A write that waits for webhooks ends after the client's timeout, or 34 s: 504, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUESTED = "Timeout: request did not complete within requested timeout - contex
 
 
 class Hanging:
-    """A webhook that responds when it may."""
+    """A webhook that responds when the test lets it."""
 
     def __init__(self) -> None:
         self.reached, self.may_respond = trio.Event(), trio.Event()
@@ -87,7 +87,7 @@ async def test_timeout_of_the_client_ends_a_write(write: str, kind: str, mock_cl
 
 @pytest.mark.parametrize("query", [{}, {"timeout": "50s"}])
 async def test_write_ends_after_34_seconds(query: dict[str, str], mock_clock: MockClock) -> None:
-    """Over two webhooks that take 20 s each, and also if the client allows more."""
+    """With two webhooks that take 20 s each, even if the client allows more."""
     first, second = Hanging(), Hanging()
     async with hooking(first=first, second=second) as hooks:
         for name, kind in (("first", "mutating"), ("second", "validating")):
@@ -160,7 +160,7 @@ async def test_timeout_of_the_client_ends_what_is_not_stored(
 async def test_write_that_is_being_stored_at_its_deadline_says_so(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A 504 means that nothing is stored, so a write that waits for the disk gets no 504."""
+    """A 504 means that nothing is stored, so a write that waits for the disk never gets one."""
     monkeypatch.setattr(open_store, "Committer", SlowDisk)
     async with hooking(hang=(hanging := Hanging())) as hooks:
         await hooks.configure("validating", hooks.hook("a.example.com", "/hang"))

@@ -225,7 +225,7 @@ async def test_refused_write_has_the_warnings_of_all_webhooks() -> None:
 
 
 async def test_validating_webhooks_are_called_at_the_same_time_and_each_can_refuse() -> None:
-    """Each responds only when the other was called."""
+    """Each webhook responds only after the other was called."""
     called = {"first": trio.Event(), "second": trio.Event()}
 
     async def first(_: dict[str, Any]) -> dict[str, Any]:
@@ -263,7 +263,7 @@ async def test_webhook_that_writes_to_the_server() -> None:
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
 async def test_configuration_that_changes_during_a_request(kind: str) -> None:
-    """The request goes on with the webhooks that it began with; the next one has the new ones."""
+    """A request continues with the webhooks that it started with; the next request uses the new ones."""
     async with hooking() as hooks:
 
         async def change(request: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +339,7 @@ async def test_audit_events_show_what_webhooks_did() -> None:
 
 
 async def test_review_in_v1beta1() -> None:
-    """Such webhooks may leave out the type, have any uid, and leave out the type of a patch."""
+    """Webhooks of that version may omit the type, send any uid, and omit the patch type."""
     response: dict[str, Any] = {}
     async with hooking(old=lambda _: Reply(body=orjson.dumps(response))) as hooks:
         versions = ["v9", "v1beta1", "v1"]
@@ -357,7 +357,7 @@ async def test_review_in_v1beta1() -> None:
 
 
 async def test_large_objects_are_reviewed_and_patched() -> None:
-    """A worker thread decides these."""
+    """A worker thread handles these."""
     async with hooking(patch=adding("/data/x", "1"), check={"warnings": ["seen"]}) as hooks:
         await hooks.configure("mutating", hooks.hook("a.example.com", "/patch"))
         await hooks.configure("validating", hooks.hook("b.example.com", "/check"))
@@ -390,7 +390,7 @@ async def test_status_and_scale_are_reviewed_as_subresources() -> None:
 
 
 async def test_stored_configurations_that_could_not_be_created_today() -> None:
-    """They come from imports: side effects in a dry run, and review versions that the server does not know."""
+    """Imported configurations: side effects in a dry run, and review versions that the server does not support."""
     async with open_store() as store:
         rbac = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
         mutating, _ = webhook_plugins(

@@ -1,4 +1,4 @@
-"""Webhooks are asked about creates whose object is never stored: reviews, bindings, evictions, token requests."""
+"""Webhooks are called for creates whose object is never stored: reviews, bindings, evictions, token requests."""
 
 from __future__ import annotations
 

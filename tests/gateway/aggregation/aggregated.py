@@ -48,7 +48,8 @@ RESOURCES = {
 def discovering(respond: Respond) -> Respond:
     """Responds to the probe itself, and lets `respond` respond to everything else.
 
-    It closes connections after its responses and says so: a POST on a pooled one would fail if it is closed meanwhile.
+    It sends Connection: close with every response: a POST on a pooled connection would fail if that was closed
+    meanwhile.
     """
 
     async def serve(call: Call) -> None:
@@ -63,20 +64,20 @@ def discovering(respond: Respond) -> Respond:
 
 
 def forwarded(backend: Backend) -> list[Call]:
-    """Without the server's own requests, for discovery and OpenAPI documents."""
+    """The requests received, without the server's own ones for discovery and OpenAPI documents."""
     return [one for one in backend.calls if one.line.split()[1].startswith(f"{GROUP_VERSION}/")]
 
 
 @asynccontextmanager
 async def aggregating(**changed: Any) -> AsyncIterator[Api]:
-    """A server that forwards to loopback and shows a certificate that backends of tests verify."""
+    """A server that forwards to loopback and presents a certificate that the backends of tests verify."""
     proxy = ProxySettings(
         allow_local_proxy_targets=True,
         proxy_client_cert_file=pki() / "client.pem",
         proxy_client_key_file=pki() / "client.key",
     )
     async with served(**{"proxy": proxy, **changed}) as api:
-        if not api.settings.pki.exists():  # else a child process makes them when controllers need them
+        if not api.settings.pki.exists():  # otherwise a child process creates them when controllers need them
             shutil.copytree(own_certificates(api.settings.dialect).folder, api.settings.pki)
         yield api
 
@@ -110,7 +111,7 @@ async def register(api: Api, port: int, **spec: Any) -> None:
 
 
 async def condition(api: Api, holds: Callable[[dict[str, Any]], bool], name: str = NAME) -> dict[str, Any]:
-    """The condition Available once it is as it should be."""
+    """Wait until the condition Available has this status, and return it."""
     found: dict[str, Any] = {}
 
     def reached(response: ApiResponse) -> bool:

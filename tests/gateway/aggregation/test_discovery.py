@@ -1,4 +1,4 @@
-"""Aggregated groups in discovery: as their server lists them, and never slower for a server that is dead."""
+"""Discovery lists aggregated groups as their servers do, and a dead server never delays it."""
 
 from __future__ import annotations
 

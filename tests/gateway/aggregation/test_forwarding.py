@@ -1,4 +1,4 @@
-"""Requests of aggregated group versions reach the server behind the APIService, with the user in its headers."""
+"""Requests for aggregated group versions reach the server behind the APIService, with the user in headers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_authorization_happens_here_too() -> None:
 
 
 async def test_a_request_is_authorized_as_what_the_server_will_take_it_for() -> None:
-    """The other server leaves out malformed parameters one by one, and knows no watch of a single object."""
+    """The other server drops malformed parameters one by one, and does not support watches of a single object."""
     rights = Grants(("alice", "list", "things", "any"), ("alice", "watch", "things", "a"))
     served = serving(discovering(respond), certificate="service")
     async with served as backend, aggregating(extensions=Extensions(authorizers=(rights,))) as api:
@@ -141,7 +141,9 @@ async def test_a_request_is_authorized_as_what_the_server_will_take_it_for() -> 
     ids=["name", "line feed", "NUL", "group", "extra", "space after", "tab before", "space before a group"],
 )
 async def test_user_that_would_break_a_header_is_not_forwarded(user: User) -> None:
-    """Webhooks, identity providers and token files may name such users. White space around a value is no part of it."""
+    """Webhooks, identity providers and token files may name such users. Leading and trailing white space is not part
+    of a value.
+    """
 
     class Named:
         def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:

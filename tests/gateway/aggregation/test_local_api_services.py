@@ -1,4 +1,4 @@
-"""Every group version that the server serves itself has a local APIService; deleted ones come back."""
+"""Every group version that the server itself serves has a local APIService, which is recreated when deleted."""
 
 from __future__ import annotations
 

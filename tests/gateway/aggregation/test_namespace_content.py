@@ -1,4 +1,6 @@
-"""Aggregated servers that respond badly when a namespace is deleted: no attempt takes long, nor does one break."""
+"""Aggregated servers that respond badly while a namespace is deleted: each attempt ends soon and without an
+exception.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A namespace that is deleted takes its objects on aggregated servers with it, and waits while one cannot be asked."""
+"""Deleting a namespace deletes its objects on aggregated servers, and waits while one of these does not respond."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_namespace_waits_while_a_server_is_unavailable() -> None:
 
     async with serving(discovering(respond), certificate="service") as backend, aggregating() as api:
         await make_service(api)
-        # Nothing listens on the port 1.
+        # Nothing listens on port 1.
         await api.create("apiservices", api_service(1))
         await condition(api, lambda one: one["status"] == "False")
         await api.create("namespaces", {"metadata": {"name": "doomed"}})

@@ -1,4 +1,4 @@
-"""OpenAPI documents have what aggregated servers describe; servers that lie or do not respond change nothing."""
+"""OpenAPI documents include what aggregated servers describe; invalid or missing responses change nothing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_both_documents_have_the_group_version_and_nothing_else_of_the_ser
 
 
 async def test_a_server_that_lies_changes_nothing() -> None:
-    """A document without end, and one at another place than OpenAPI documents are."""
+    """An endless document, and one at a path where no OpenAPI document belongs."""
 
     async def lie(call: Call) -> None:
         if call.line.startswith("GET /openapi/v2 "):

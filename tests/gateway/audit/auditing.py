@@ -28,7 +28,7 @@ def rules(*levels: str, more: str = "") -> str:
 
 @dataclass
 class Audited:
-    """Events can be read once the server has stopped."""
+    """A server with an audit log. Its events can be read after the server has stopped."""
 
     api: Api
     path: Path

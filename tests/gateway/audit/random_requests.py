@@ -37,7 +37,7 @@ KINDS = [("", "v1", "things", ""), ("apps", "v1", "sets", "scale"), ("ex.io", "v
 
 
 class Kept:
-    """A backend that keeps events, or the records that stand for them."""
+    """A backend that keeps events, or the records from which they are made."""
 
     losses: Sequence[Losses] = ()
 
@@ -74,7 +74,7 @@ def play(log: AuditLog, clock: ManualClock, random: Random) -> None:
         record = _start(log, users, random)
         _happen(record, users, random)
         if random.random() < 0.4:
-            record.complete()  # nothing came between its events
+            record.complete()  # no other event came between its events
             continue
         open_records.append(record)
         if random.random() < 0.6:
@@ -96,7 +96,7 @@ def _users(random: Random) -> list[User]:
 
 
 def _start(log: AuditLog, users: list[User], random: Random) -> AuditRecord:
-    """A request that arrived, and mostly its user is known and allowed to."""
+    """A request that arrived, usually with a user who is allowed to make it."""
     odd, verb = random.choice, random.choice(VERBS)
     namespace, name = odd(["", "default"]), "" if verb in WITHOUT_NAME and random.random() < 0.8 else odd(ODD)
     group, version, resource, subresource = odd(KINDS)
@@ -124,7 +124,7 @@ def _start(log: AuditLog, users: list[User], random: Random) -> AuditRecord:
 
 
 def _happen(record: AuditRecord, users: list[User], random: Random) -> None:
-    """What the server learns, and how it ends."""
+    """What the server learns about the request, and how it ends."""
     odd, attributes = random.choice, record.attributes_
     status = odd([200, 200, 200, 201, 204, 302, 404, 500])
     if random.random() < 0.08:

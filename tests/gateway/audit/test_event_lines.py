@@ -1,4 +1,6 @@
-"""Lines of events without bodies: fast and general form are the JSON of the same document, whatever clients send."""
+"""Lines of events without bodies: the fast and the general encoder write JSON of the same document, whatever clients
+send.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def user_document(user: User) -> dict[str, Any]:
 
 
 def document(event: Event) -> dict[str, Any]:
-    """What the line shows, from the record alone."""
+    """What the line shows, computed from the record alone."""
     record, stage, at, _ = event
     attributes, first = record.attributes_, stage == "RequestReceived"
     found: dict[str, Any] = {
@@ -123,7 +125,7 @@ def status_document(event: Event) -> dict[str, Any]:
 
 
 def of_resources(events: list[Event]) -> list[Event]:
-    """Without those of requests that failed to authenticate: they are tested with a server."""
+    """Without requests that failed to authenticate: these are tested with a server."""
     return [event for event in events if event.stage != "ResponseStarted"]
 
 
@@ -133,7 +135,7 @@ def expected_lines(events: list[Event]) -> list[bytes]:
 
 
 def short(events: list[Event]) -> list[Event]:
-    """What a backend makes lines of at once."""
+    """The lines that a backend writes at once."""
     return [event for event in events if event.stage == "RequestReceived" or not event.record.is_long]
 
 

@@ -1,4 +1,4 @@
-"""What audit events show of requests, by level and stage: a real server writes them to a real file."""
+"""The contents of audit events, by level and stage, as a real server writes them to a real file."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_failed_authentication_has_one_event_without_the_token(accept: str
         assert "s3cret" not in audit.path.read_text()
     assert response.status == 401
     assert (event["stage"], event["verb"]) == ("ResponseStarted", "watch" if query else "list")
-    if accept == "text/plain":  # a Status that is not negotiated is not shown
+    if accept == "text/plain":  # a Status that was not negotiated is not included
         message = "Authentication failed, attempted: bearer"
         assert event["responseStatus"] == {"metadata": {}, "message": message, "code": 401}
         assert "responseObject" not in event
@@ -327,7 +327,7 @@ async def test_deprecated_version_is_annotated() -> None:
 
 
 async def test_impersonation_shows_both_users() -> None:
-    policy = rules("level: Metadata, users: [admin]")  # rules are about the authenticated user
+    policy = rules("level: Metadata, users: [admin]")  # rules match the authenticated user
     headers = {"impersonate-user": "bob", "impersonate-group": "ops"}
     async with audited(policy) as audit:
         response = await audit.api.ask("GET", PATH, headers=headers)

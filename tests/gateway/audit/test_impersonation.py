@@ -1,4 +1,4 @@
-"""The audit log keeps both identities of an impersonated request; its policy is that of the caller."""
+"""Audit events have both identities of an impersonated request; the policy is matched with the caller's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Modes of the audit log: batch never delays a request, blocking waits for its events, strict refuses without them."""
+"""Modes of the audit log: batch never delays a request, blocking waits for its events, strict fails requests it
+cannot log.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,7 @@ async def test_large_events_lose_their_objects_if_truncated() -> None:
 
 
 class SlowOutput:
-    """Writes nothing until it may."""
+    """Writes nothing until the test lets it."""
 
     def __init__(self) -> None:
         self.may_write = threading.Event()
@@ -194,7 +196,7 @@ async def test_impersonated_user_and_annotations_are_shown_from_the_second_event
 
 
 class WhoWrites(SlowOutput):
-    """Remembers which threads write."""
+    """Records which threads write."""
 
     def __init__(self, *, is_quick: bool) -> None:
         super().__init__()
@@ -236,7 +238,7 @@ async def test_blocking_mode_leaves_what_is_not_quick_to_the_thread(monkeypatch:
 
 
 async def test_blocking_mode_leaves_large_events_of_others_to_the_thread() -> None:
-    """A short event that finds a large one in the queue does not format it in the event loop."""
+    """A short event does not format a large one that waits in the queue, in the event loop."""
     output, unused = WhoWrites(is_quick=True), audit_log(SlowOutput())
     backend = LogBackend(output, Lines(CLUSTER), buffer_size=10, max_size=5, max_wait=3600.0)
     large, short = receive(unused), receive(unused)
@@ -275,7 +277,7 @@ async def test_thread_does_not_wake_for_every_few_events() -> None:
 
 
 class AwaitedOutput(SlowOutput):
-    """Reports when it has ten lines."""
+    """Sets an event after ten lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -334,7 +336,8 @@ async def test_request_is_in_the_file_while_it_is_handled() -> None:
     assert stages(output) == ["RequestReceived", "ResponseComplete"]
 
 
-@pytest.mark.parametrize("requests", [2, 40])  # of 40 the ends do not wait together with the arrivals
+# of 40 events, the last ones of requests do not wait together with the first ones
+@pytest.mark.parametrize("requests", [2, 40])
 async def test_events_are_in_the_order_in_which_they_happened(requests: int) -> None:
     output = SlowOutput()
     log = audit_log(output, buffer_size=10_000, max_size=64)

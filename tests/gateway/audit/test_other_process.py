@@ -1,4 +1,4 @@
-"""Audit events that another process writes: modes, bounds and losses are those of a server of one process."""
+"""Audit events that another process writes: modes, limits and losses are the same as in a single process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METADATA = rules("level: Metadata")
 
 
 class Process:
-    """The process that writes events, as seen by a worker: `away` makes calls wait, as while it is restarted."""
+    """The process that writes events, as a worker sees it: `away` makes calls wait, as during its restart."""
 
     def __init__(self, settings: AuditSettings, nursery: trio.Nursery) -> None:
         self.settings = settings

@@ -1,4 +1,6 @@
-"""A rule for a resource covers its past, and the timeline shows no objects: policies of Kubernetes name neither."""
+"""A policy rule for a resource also covers its history; the timeline never includes objects. Kubernetes policies know
+neither.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_rule_for_a_resource_and_its_past(
 ) -> None:
     text = rules(f"level: Request, resources: [{{resources: [{rule}]}}]", "level: RequestResponse")
     policy = parse_policy(text.encode(), CLUSTER)
-    # The answer for another path with the same names is not used again.
+    # The cached result for another path with the same names is not used.
     for other in (f"{SECRETS}/s/{subresource}", f"{PAST}/{resource}/s/{subresource}", path):
         found = policy.evaluate(
             Attributes(User("a"), "get", "", "v1", resource, subresource, "default", name, other)

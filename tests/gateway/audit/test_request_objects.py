@@ -1,4 +1,4 @@
-"""requestObject is the decoded object, once there is one: nothing of requests that are refused before."""
+"""requestObject is the decoded object: requests that are refused before decoding have none."""
 
 from __future__ import annotations
 

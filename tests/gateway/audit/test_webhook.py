@@ -1,4 +1,4 @@
-"""The webhook of the audit log: a real HTTPS server gets EventLists, dies, and comes back."""
+"""The audit webhook: a real HTTPS server gets EventLists, dies, and is back later."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_server_that_dies_and_returns_gets_what_waited(tmp_path: Path) -> 
         receiver.alive = False
         for name in "abc":  # the API goes on
             await api.create("configmaps", config_map(name))
-        # "a" and "b" are given up after five tries each; the first one also went over the connection of "before".
+        # "a" and "b" are given up after five attempts each; the first attempt also used the connection of "before".
         await receiver.reached(tries=1 + 1 + 2 * 5)
         receiver.alive = True
         await api.create("configmaps", config_map("after"))

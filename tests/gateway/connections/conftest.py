@@ -1,4 +1,4 @@
-"""Whose protocols a server speaks, and small buffers of the kernel for tests with clients that do not read."""
+"""Fixtures: which transport a server uses, and small kernel buffers for clients that do not read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BUFFER = 32 << 10
 
 @pytest.fixture(params=["ours", "hypercorn"])
 def protocols(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that uses it runs twice: with our protocols, and with those of `--transport asgi`.
+    """Runs a test twice: with our own protocols, and with those of `--transport asgi`.
 
-    What Hypercorn's do otherwise is in docs/transports.md; tests of that do not use it.
+    docs/transports.md lists where Hypercorn's protocols differ; tests of these differences do not use this fixture.
     """
     if request.param == "hypercorn":
         monkeypatch.setattr(http_server, "Server", HypercornServer)

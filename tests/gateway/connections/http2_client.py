@@ -58,7 +58,7 @@ class Http2Client:
         return bool(data)
 
     async def arrived(self) -> None:
-        """Wait until the server has processed all that was sent so far, however long its way takes."""
+        """Wait until the server has processed everything sent so far."""
         self._pings += 1
         self.connection.ping(b"%08d" % self._pings)
         await self.flush()

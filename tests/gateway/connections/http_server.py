@@ -1,4 +1,4 @@
-"""A server on real sockets with any handler, a throw-away certificate authority, and a client of raw HTTP/1.1 bytes.
+"""A server on real sockets with any handler, a temporary CA, and a client that sends raw HTTP/1.1 bytes.
 
 Server and client share the test's trio loop: under `mock_clock` time passes only when a test advances it,
 and loopback delivers before a send returns, so nothing here waits for a wall clock.
@@ -76,7 +76,7 @@ _folder = tempfile.TemporaryDirectory(prefix="rewound-authority-")
 
 @cache
 def authority() -> Authority:
-    """One authority for the whole run, because generating keys is slow."""
+    """One CA for the whole run, because generating keys is slow."""
     folder = Path(_folder.name)
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca = _issue("test authority", ca_key, ca_key, "test authority", is_ca=True)
@@ -170,7 +170,7 @@ class Client:
         return Reply(status, headers, await self.receive(length))
 
     async def receive(self, length: int) -> bytes:
-        """The next bytes, as they are."""
+        """The next bytes, unparsed."""
         while len(self._buffer) < length:
             await self._more()
         return self._take(length)
@@ -247,7 +247,7 @@ def refuse(status: int, message: str) -> Response:
 
 
 def reading(handle: Handle, handled: list[str]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """A handler that wants the body of every request, and lists the paths of those that it got whole."""
+    """A handler that reads the body of every request, and records the paths of those that arrived whole."""
 
     async def read(request: Request) -> Response:
         if request.arriving is not None:
@@ -269,7 +269,9 @@ async def served(
     reads: bool = True,
     **config: object,
 ) -> AsyncIterator[Host]:
-    """A server with this handler; without `reads`, it has to read bodies itself. `config`: keys of Hypercorn's."""
+    """A server with this handler, which reads bodies itself unless `reads`. `config`: keys of Hypercorn's
+    configuration.
+    """
     handled: list[str] = []
     chosen = reading(handle, handled) if reads else handle
     server = Server(chosen, refuse, limits or Limits(), observer, memory)  # type: ignore[arg-type]

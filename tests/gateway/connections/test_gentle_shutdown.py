@@ -1,4 +1,4 @@
-"""A process that stops while others serve the same clients answers what these send on connections that they keep."""
+"""A process that stops while other processes serve the same port still responds on its open connections."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ async def test_connection_without_a_request_ends_after_a_moment(mock_clock: Mock
 
 
 async def test_blank_lines_do_not_keep_a_connection_of_a_stopping_server(mock_clock: MockClock) -> None:
-    """HTTP allows them before a request: they are no part of one."""
+    """HTTP allows empty lines before a request; they are not part of it."""
     async with served(limits=GENTLE) as host, host.connect() as client:
         await client.get()
         await advance(
             mock_clock, 0.5
-        )  # the server looks at its connections once a second, and more often from then on
+        )  # the server checks its connections once a second, and more often after that
         host.stop.set()
         for _ in range(12):
             await advance(mock_clock, 0.25)
@@ -60,7 +60,7 @@ async def test_blank_lines_do_not_keep_a_connection_of_a_stopping_server(mock_cl
 
 
 async def test_client_whose_stream_ends_with_the_stop_may_send_another_request(mock_clock: MockClock) -> None:
-    """The head of its response was sent before: it could not say that the connection ends."""
+    """The head of its response was already sent without Connection: close."""
     gate = trio.Event()
 
     async def parts() -> object:
@@ -122,7 +122,7 @@ async def test_http2_peer_that_acknowledges_nothing_is_left_after_a_while(mock_c
 
 
 async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clock: MockClock) -> None:
-    """--goaway-chance: the client connects again, perhaps to another process."""
+    """--goaway-chance: the client reconnects, perhaps to another process."""
     gate = trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -147,7 +147,7 @@ async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clo
 async def test_stop_hurries_requests_of_a_connection_that_was_leaving_by_itself(
     mock_clock: MockClock,
 ) -> None:
-    """The client reads nothing: a stopping server waits for it as long as for others."""
+    """The client reads nothing: a stopping server waits for it no longer than for others."""
 
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * (1 << 20))

@@ -1,4 +1,4 @@
-"""Clients that do not read their responses: they delay no other, use little memory, and time out."""
+"""Clients that do not read their responses delay no other client, use little memory, and time out."""
 
 import pytest
 import trio

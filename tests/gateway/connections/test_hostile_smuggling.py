@@ -83,7 +83,7 @@ async def test_chunked_body_over_http_1_0_is_refused() -> None:
 
 @pytest.mark.usefixtures("protocols")
 async def test_length_repeated_with_the_same_number_counts_once() -> None:
-    """As in Go's server; the next request on the connection is read where this one ends."""
+    """As in Go's server; the next request on the connection starts where this one ends."""
     paths: list[tuple[str, bytes]] = []
 
     async def handle(request: Request) -> Response:
@@ -102,7 +102,7 @@ async def test_length_repeated_with_the_same_number_counts_once() -> None:
 
 @pytest.mark.usefixtures("protocols")
 async def test_connection_over_tls_does_not_change_to_http2_without_alpn() -> None:
-    """A proxy that forwards the fields would pass on requests that it does not read."""
+    """A proxy that forwards these fields would pass on requests that it does not see."""
     handle = Counter()
     async with served(handle) as host, host.connect_tls() as client:
         fields = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"

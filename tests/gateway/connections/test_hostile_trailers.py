@@ -1,4 +1,4 @@
-"""Trailers, chunk extensions, tiny chunks and many header fields: none makes a connection hold more than a head may."""
+"""Trailers, chunk extensions, tiny chunks and many header fields never make a connection hold more than a head may."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.settling import settled
 SMALL = Limits(target=64 * 1024, head=128 * 1024, headers=200)
 
 KIB = 1024
-PARTS = 12  # more than a head may have, and just more than we let Hypercorn take, which does not read on
+PARTS = 12  # more than a head may have, and just more than Hypercorn may buffer, which then stops reading
 CHUNKED = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST = b"5\r\nhello\r\n0\r\n"
 
@@ -104,7 +104,7 @@ async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert held < 6 * 20 * 2000  # an object of its own takes each byte at least 34 of them
+        assert held < 6 * 20 * 2000  # each byte as a separate object takes at least 34 bytes
         await client.send(b"0\r\n\r\n")
         assert (await client.reply()).body == b"%d" % (21 * 2000)
 

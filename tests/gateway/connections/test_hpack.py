@@ -1,4 +1,4 @@
-"""The HPACK decoder: RFC 7541's examples, hpack's Encoder and Decoder as the other side, and hostile blocks."""
+"""The HPACK decoder: RFC 7541's examples, the hpack package as its peer, and hostile blocks."""
 
 import sys
 import tracemalloc
@@ -108,7 +108,7 @@ def test_requests_of_appendix_c(blocks: tuple[str, ...]) -> None:
     ]
 
 
-# Names and values: few, so that the dynamic table is used, and some too long to stay in it.
+# Few names and values, so that the dynamic table is used, and some that are too long to stay in it.
 NAMES = st.sampled_from([b":path", b"accept", b"user-agent", b"x-a", b"x-" + b"b" * 700])
 VALUES = st.one_of(
     st.sampled_from([b"", b"/", b"*/*", b"/api/v1/pods", b"\xff\x00", b"v" * 900, b"w" * 5000]),
@@ -140,7 +140,7 @@ def test_decodes_what_the_hpack_package_encodes(blocks: list[tuple[TypedFields, 
 
 
 def outcomes(block: bytes) -> tuple[object, object]:
-    """What the hpack package and we make of a block: fields or None for an error."""
+    """The results of the hpack package and of our decoder for a block: fields, or None for an error."""
     try:
         theirs = [tuple(pair) for pair in hpack.Decoder(LIMIT).decode(block, raw=True)]
     except HPACKError:

@@ -1,4 +1,4 @@
-"""Request bodies: by length, in chunks, announced with Expect; and responses without one."""
+"""Request bodies with a length, in chunks, or with Expect; and responses without a body."""
 
 from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served

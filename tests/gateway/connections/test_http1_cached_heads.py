@@ -117,7 +117,7 @@ def posted(field: bytes, body: bytes, line: bytes = b"POST /first HTTP/1.1") -> 
 
 
 def after_a_body(data: bytes) -> None:
-    """Compare what a parser makes of these bytes after a request with a body with what another makes of them first."""
+    """Compare how these bytes are parsed after a request with a body, and as the first request."""
     primed, fresh = Parser(PEER, Limits(body=100)), Parser(PEER, Limits(body=100))
     primed.feed(posted(b"Content-Length: 5\r\n", b"first"))
     assert primed.ready.pop().body == b"first"
@@ -183,7 +183,7 @@ def test_gets_and_writes_keep_a_head_each() -> None:
         parser.ready = []
         parser.feed(posted(b"Content-Length: 5\r\n", b"first"))
         parser.ready = []
-        parser._http = None  # llhttp: from now on nothing is parsed
+        parser._http = None  # llhttp parses nothing after this
 
 
 def test_heads_that_are_long_together_are_not_both_cached() -> None:

@@ -1,4 +1,4 @@
-"""Requests that repeat a header block have a path of their own through the connection: it ends like the other one."""
+"""Requests that repeat a header block take a separate path through the connection, with the same results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGE = bytes(100_000)
 
 
 class Handler:
-    """Responds to each path in its own way."""
+    """A handler with a different response for each path."""
 
     def __init__(self) -> None:
         self.memory = MemoryBudget(1 << 30)
@@ -46,7 +46,7 @@ class Handler:
 
 
 async def repeat(client: Client) -> None:
-    """From now on the header block of a get is known."""
+    """Make the header block of a GET known to the connection."""
     for path in ("/a", "/b", "/b"):
         assert (await client.get(path)).body == path.encode()
 

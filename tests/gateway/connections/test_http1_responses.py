@@ -1,4 +1,4 @@
-"""Heads of responses: cached heads stay correct, and no value can inject a header."""
+"""Response heads: cached heads stay correct, and no value can inject a header."""
 
 import uuid
 

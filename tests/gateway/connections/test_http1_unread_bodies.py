@@ -25,7 +25,7 @@ CHUNKED = b"POST /post HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n
 
 
 async def refuse(request: Request) -> Response:
-    """Responds without the body; to GET with its path."""
+    """Responds without reading the body; to GET with its path."""
     if request.method == "GET":
         return Response(200, request.path.encode())
     return Response(401, b"who?")
@@ -97,7 +97,7 @@ async def test_discarded_rest_that_never_comes_ends_the_connection(mock_clock: M
 
 
 async def test_connection_is_idle_after_a_discarded_body(mock_clock: MockClock) -> None:
-    """It ends without a word: a response that no request asked for would be taken for that of the next one."""
+    """The connection closes silently: the client would take a response for that of its next request."""
     async with served(refuse, reads=False) as host, host.connect() as client:
         assert (await client.request(post(10))).status == 401
         await client.send(b"x" * 10)
@@ -117,7 +117,7 @@ async def test_head_behind_a_discarded_body_has_its_own_time(mock_clock: MockClo
 
 
 async def test_unwanted_body_gets_no_continue() -> None:
-    """The client may send it or not: only the end of the connection makes clear where the next request begins."""
+    """The client may or may not send the body, so the next request cannot be found: the connection closes."""
     async with served(refuse, reads=False) as host, host.connect() as client:
         reply = await client.request(post(10, more=b"Expect: 100-continue\r\n"))
         assert (reply.status, reply.headers[b"connection"]) == (401, b"close")

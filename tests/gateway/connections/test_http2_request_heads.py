@@ -1,4 +1,4 @@
-"""Request heads from HTTP/2 header blocks: every rule of RFC 9113, section 8, the limits, and the cache of blocks."""
+"""Parses request heads from HTTP/2 header blocks: the rules of RFC 9113, section 8, the limits, and the cache."""
 
 import hpack
 import pytest
@@ -274,7 +274,7 @@ def insert(path: bytes) -> bytes:
 
 
 def direct(path: bytes) -> bytes:
-    """A block that leaves the table as it is."""
+    """A block that does not change the table."""
     return b"\x82\x87\x04" + bytes([len(path)]) + path + b"\x01\x01t"
 
 

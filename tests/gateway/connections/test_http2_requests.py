@@ -117,7 +117,7 @@ async def test_requests_run_concurrently() -> None:
 
 
 async def test_more_than_a_thousand_requests_on_one_connection() -> None:
-    # Some servers close connections after a thousand, unless configured otherwise.
+    # Some servers close connections after a thousand requests, unless configured otherwise.
     async with served() as host, http2_client(host) as client:
         for _ in range(11):
             for number in [await client.request() for _ in range(100)]:

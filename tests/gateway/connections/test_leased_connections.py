@@ -1,4 +1,4 @@
-"""Connections of one of several workers: more than it may have wait until it gets more, or an idle one is closed."""
+"""A worker whose leased connections are used up lets new ones wait until it gets more, or closes an idle one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners: addresses, Unix sockets and inherited sockets; no socket stays open when one cannot be bound."""
+"""Listeners: addresses, Unix sockets and inherited sockets; if one cannot be bound, none stays open."""
 
 from __future__ import annotations
 

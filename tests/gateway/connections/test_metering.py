@@ -1,4 +1,4 @@
-"""A meter finds the size of payloads in frames, wherever these were divided."""
+"""A meter finds the size of payloads in frames, wherever sends divide these."""
 
 from __future__ import annotations
 

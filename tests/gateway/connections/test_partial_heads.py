@@ -1,4 +1,4 @@
-"""Heads of requests that arrive in part: what all connections hold of them together is bounded."""
+"""Incomplete request heads: all connections together hold a bounded amount of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def budget() -> MemoryBudget:
 
 
 async def begin(client: Client, size: int) -> None:
-    """Send so many bytes of a head, and not its end."""
+    """Send this many bytes of a head, but not its end."""
     await client.send(b"GET / HTTP/1.1\r\nHost: t\r\nX-Long: ".ljust(size, b"x"))
     await settled()
 

@@ -1,4 +1,4 @@
-"""Connections that become readable in the same pass of the event loop go on in turns, by the time that they take."""
+"""Connections that become readable in the same pass of the event loop take turns, by the time that each needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Connection:
 
 
 class Bench(trio.abc.Instrument):
-    """Connections of which each takes some processor time, and the most that all took between two polls."""
+    """Connections that each use some CPU time, and the most time that all used between two polls."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -57,7 +57,9 @@ async def running(seconds: float) -> AsyncIterator[tuple[Bench, trio.Nursery]]:
 async def test_those_that_become_readable_together_hold_the_loop_for_a_turn(milliseconds: float) -> None:
     async with running(milliseconds / 1000) as (bench, nursery):
         for _ in range(3):
-            nursery.start_soon(bench.read, Connection())  # what one takes is known from those before
+            nursery.start_soon(
+                bench.read, Connection()
+            )  # the time of one is estimated from the previous ones
         await wait_all_tasks_blocked()
         for _ in range(MANY):
             nursery.start_soon(bench.read, Connection())

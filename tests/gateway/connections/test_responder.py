@@ -1,4 +1,4 @@
-"""What a codec is asked to send for each kind of response, and what the observer gets: the same for every protocol."""
+"""The calls of codec and observer for each kind of response, which are the same for every protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATIENT = ("begin", 200, {"bare": False, "patient": True})
 
 
 class RecordingCodec:
-    """Writes down what it is asked; a response has been sent at once."""
+    """Records its calls; a response counts as sent at once."""
 
     def __init__(self, request: Request, *, may_upgrade: bool = False) -> None:
         self.request: Request | None = request

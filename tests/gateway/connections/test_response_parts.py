@@ -1,4 +1,4 @@
-"""A body in parts is produced as its client takes it, and one that cannot be completed never looks complete."""
+"""A body in parts is produced as fast as its client reads; an incomplete body never looks complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = b"x" * 32_000_000  # more than all buffers between server and client
 
 
 class Producer:
-    """A handler whose responses have these parts; counts those that were asked for."""
+    """A handler whose responses have these parts; counts how many were requested."""
 
     def __init__(self, parts: list[bytes], failure: Exception | None = None) -> None:
         self.parts = parts

@@ -1,4 +1,4 @@
-"""--server-config: which keys of Hypercorn's configuration the server uses, and what it says about all others."""
+"""--server-config: which keys of Hypercorn's configuration the server uses, and its errors for all others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refusal(path: Path, text: str, *flags: str) -> str:
 
 
 def test_every_key_of_hypercorn_is_in_one_table_and_in_the_docs() -> None:
-    """A release of Hypercorn with other keys fails here."""
+    """Fails with a release of Hypercorn that has other keys."""
     ours = (*USED, *ASGI, *FLAGS, *REFUSED)
     theirs = {
         *(key for key in vars(Config) if not key.startswith("_") and not callable(getattr(Config, key))),
@@ -254,7 +254,7 @@ async def test_hypercorns_protocols_are_served_on_unix_sockets_too(tmp_path: Pat
 
 
 async def test_a_server_on_unix_sockets_only(tmp_path: Path) -> None:
-    """It has no address that pods could reach: no Service of the API, and no kubeconfig."""
+    """It has no address that pods could reach: so there is no Service of the API, and no kubeconfig."""
     secure, plain = tmp_path / "tls.sock", tmp_path / "plain.sock"
     text = f"bind = 'unix:{secure}'\ninsecure_bind = 'unix:{plain}'\n"
     async with served(**configured(tmp_path, text)) as api:
@@ -277,7 +277,7 @@ async def test_a_server_on_unix_sockets_only(tmp_path: Path) -> None:
 
 
 async def test_tls_is_as_the_file_says_on_every_address(tmp_path: Path) -> None:
-    """Whoever has no certificate ends in the handshake; the first address is the one in the kubeconfig."""
+    """A client without a certificate fails in the handshake; the kubeconfig has the first address."""
     text = "bind = ['127.0.0.1:0', '[::1]:0']\nverify_mode = 2\nalpn_protocols = ['http/1.1']\n"
     async with served(**configured(tmp_path, text)) as api:
         assert api.addresses.secure is not None
@@ -301,7 +301,7 @@ async def test_tls_is_as_the_file_says_on_every_address(tmp_path: Path) -> None:
 
 
 async def test_an_inherited_socket_is_served_by_the_command(tmp_path: Path) -> None:
-    """As systemd hands it over: a client that connects before the start waits and is served."""
+    """As systemd passes it: a client that connects before the start waits and is served."""
     with socket.create_server(("127.0.0.1", 0)) as inherited:
         address, number = inherited.getsockname(), inherited.fileno()
         (tmp_path / "server.py").write_text(f"insecure_bind = 'fd://{number}'\n")

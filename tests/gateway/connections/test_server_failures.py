@@ -1,4 +1,4 @@
-"""A handler that raises: its client gets 500, the log a traceback, and the server goes on."""
+"""If a handler raises, its client gets 500, the log a traceback, and the server continues."""
 
 import pytest
 

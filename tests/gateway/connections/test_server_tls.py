@@ -35,7 +35,7 @@ async def test_client_certificate_is_optional() -> None:
 async def test_certificate_that_cannot_be_verified_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Python's TLS library ends such a handshake by itself (docs/decisions/0030-client-certificates.md)."""
+    """Python's TLS library ends such a handshake itself (docs/decisions/0030-client-certificates.md)."""
     async with served() as host, host.connect_tls(certificate=True) as other:
         context = authority().client_context()
         context.load_cert_chain(issuer("somebody else").leaf("mallory"))
@@ -43,7 +43,8 @@ async def test_certificate_that_cannot_be_verified_is_logged_and_counted(
             stream = trio.SSLStream(
                 await trio.open_tcp_stream(*host.secure), context, server_hostname="localhost"
             )
-            await stream.do_handshake()  # in TLS 1.3 the client's part ends before the server has verified it
+            # in TLS 1.3 the client's part ends before the server has verified the certificate
+            await stream.do_handshake()
             with pytest.raises(trio.BrokenResourceError):
                 await stream.receive_some()
             await trio.aclose_forcefully(stream)

@@ -1,4 +1,4 @@
-"""A stopping server waits for handlers, but not for silent clients: in whatever state, they delay it by seconds."""
+"""A stopping server waits for handlers; silent clients in any state delay it only by seconds."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.settling import settled
 
 
 class Peer:
-    """A client that makes its handshake bytes when a test asks for them."""
+    """A client that produces its handshake bytes when a test asks for them."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock

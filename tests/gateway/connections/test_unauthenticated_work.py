@@ -1,4 +1,4 @@
-"""Clients that have not authenticated wait for their turns; those that have never do. Time and work are virtual."""
+"""Unauthenticated clients wait for their turns; authenticated ones never do. Time and work are virtual."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TURN = 0.003  # seconds of work
 
 
 class Processor:
-    """The processor time of the event loop."""
+    """The CPU time of the event loop."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -38,7 +38,7 @@ class Processor:
 
 
 class Connection:
-    """One of a client that sends without end, and what the server did for it."""
+    """A connection of a client that sends without end, and what the server did for it."""
 
     def __init__(self, work: UnauthenticatedWork, processor: Processor, address: str) -> None:
         self.deadline = inf
@@ -67,7 +67,7 @@ class Connection:
         while True:
             await self.one_turn()
             self.client.pause()
-            await checkpoint()  # for more bytes, which are there
+            await checkpoint()  # for more bytes, which have arrived
 
 
 class Bench:
@@ -141,7 +141,7 @@ async def _arrive(client: Connection, arrived: list[float]) -> None:
 
 
 async def _begin_arriving(client: Connection) -> None:
-    """A client that sends the first part of a handshake only."""
+    """A client that sends only the first part of a handshake."""
     await client.one_turn(0.001)
     client.client.pause()
 
@@ -160,7 +160,7 @@ async def test_client_that_arrives_after_a_burst_does_not_wait_for_it(autojump_c
 
 
 async def test_clients_of_a_burst_arrive_one_after_the_other(autojump_clock: MockClock) -> None:
-    """With the same turns for all, none would have authenticated before all have begun."""
+    """With equal turns for all, none would have authenticated before all have started."""
     async with running() as (bench, nursery):
         clients, arrived = [bench.connect() for _ in range(400)], list[float]()
         for client in clients:
@@ -201,7 +201,7 @@ async def test_authenticated_connection_is_never_delayed_and_pays_back(autojump_
 
 
 async def test_few_work_between_two_polls(autojump_clock: MockClock) -> None:
-    """However many connections are ready at the same moment, and however little the server owes them."""
+    """However many connections are ready at the same time, and however little the server owes them."""
     async with running() as (bench, nursery):
         for index in range(40):
             nursery.start_soon(bench.connect(f"192.0.2.{index}").send_without_end)
@@ -209,8 +209,8 @@ async def test_few_work_between_two_polls(autojump_clock: MockClock) -> None:
         for _ in range(400):
             await checkpoint()
             most, last = max(most, bench.processor.now - last), bench.processor.now
-            autojump_clock.jump(0.1)  # as if the machine were too busy to let the server have its share
-        # The task that counts runs somewhere in a pass, so that it may see a part of two.
+            autojump_clock.jump(0.1)  # as if the machine were too busy to give the server its share
+        # The counting task runs somewhere within a pass, so it may see parts of two.
         assert TURN <= most <= 2 * (SHARES.step + TURN)
         assert bench.processor.now > 100 * TURN
 
@@ -297,7 +297,7 @@ async def test_thousands_that_wait_when_the_server_stops_go_on_in_turns(autojump
 
 
 async def test_clients_that_leave_while_they_wait_are_forgotten(autojump_clock: MockClock) -> None:
-    """Also when more arrive than have turns: the newest are the next, so that the oldest would stay for ever."""
+    """Even if more arrive than can be served: with the newest first, the oldest would wait for ever."""
     async with running() as (bench, nursery):
         first = bench.connect()
         await first.one_turn(100.0)
@@ -402,7 +402,7 @@ async def test_addresses_are_forgotten(autojump_clock: MockClock) -> None:
 
 
 def served_with(processor: Processor, cost: float) -> AbstractAsyncContextManager[Host]:
-    """A server that works for so long for each request, and knows clients with a token."""
+    """A server whose requests take this long, and that authenticates clients with a token."""
 
     async def handle(request: Request) -> Response:
         processor.now += cost
@@ -446,7 +446,7 @@ async def test_requests_of_unauthenticated_clients_are_delayed_and_all_answered(
 
 
 async def test_requests_after_an_authenticated_one_are_not_delayed(mock_clock: MockClock) -> None:
-    """On an address whose other clients have used its share: time does not pass."""
+    """On an address whose other clients have used up its share: time does not pass."""
     processor = Processor()
     async with served_with(processor, 0.01) as host, host.connect() as known, host.connect() as other:
         host.server.state.unauthenticated.clock = processor

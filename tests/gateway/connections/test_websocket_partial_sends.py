@@ -1,4 +1,4 @@
-"""Events and control frames on one pipe: however sends are divided, each frame is whole and in order."""
+"""Events and control frames on one pipe: however sends are split, each frame is whole and in order."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_frames_stay_whole_in_any_order_of_steps(room: int, slice: int, steps: l
             events = [frame.event for frame in found if frame.opcode == TEXT]
             assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == written
             pongs = [frame.payload for frame in found if frame.opcode == PONG]
-            # Not every ping needs a pong, but the newest does, and the order stays.
+            # Not every ping needs a pong, but the newest does, and pongs stay in order.
             assert pongs == [ping for ping in pinged if ping in pongs]
             assert pongs[-1:] == pinged[-1:]
             assert not watcher.group.lagging
@@ -182,7 +182,7 @@ async def test_bytes_after_a_violation_are_discarded() -> None:
 
 
 async def test_client_that_sends_on_and_does_not_read_is_disconnected(autojump_clock: MockClock) -> None:
-    """Nothing interrupts a task that always finds bytes: it has to look at the clock itself."""
+    """A task that always finds bytes is never interrupted: it has to check the clock itself."""
     async with memory_hub() as base:
         transport = FakeTransport(20, 0)
         pipe: Any = WebSocket(transport, b"\x81\x05hello")  # type: ignore[arg-type]

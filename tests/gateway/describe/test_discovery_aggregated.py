@@ -48,7 +48,7 @@ async def verbs(api: Api, path: str) -> dict[str, tuple[list[str], str]]:
 def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str]]:
     found = {}
     for one in resources:
-        if "responseKind" in one:  # else it has only its subresources
+        if "responseKind" in one:  # otherwise it has only its subresources
             found[one["resource"]] = one["verbs"], one["responseKind"]["kind"]
         for below in one.get("subresources", ()):
             name = f"{one['resource']}/{below['subresource']}"

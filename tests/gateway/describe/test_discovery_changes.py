@@ -1,4 +1,4 @@
-"""However kinds came and went: a catalog finds what one finds that only ever had the rest."""
+"""After kinds were added and removed, discovery equals that of a catalog that only ever had the remaining kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ changes = some.lists(some.tuples(some.sampled_from(TYPES), some.none() | version
 
 
 def definitions_of(type_name: str, versions: list[str]) -> list[Definition]:
-    """Each with texts of its own, as documents that were decoded have."""
+    """Each with separate strings, as decoded documents have."""
     plural, _, group = type_name.partition(".")
     views = Storage(stored_as=type_name, conversion=Conversion(lambda one: one, lambda one: one))
     return [
@@ -41,7 +41,7 @@ def definitions_of(type_name: str, versions: list[str]) -> list[Definition]:
 
 
 def found(catalog: Catalog) -> dict[str, object]:
-    """What clients find; kinds that were declared again may stand elsewhere in their group version."""
+    """What clients find; kinds that were declared again may be at another place in their group version."""
     groups = catalog.groups()
     resources = [catalog.of_version(group, version) for group in groups for version in groups[group]]
     return {

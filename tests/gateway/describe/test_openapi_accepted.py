@@ -1,4 +1,4 @@
-"""Validators of others accept the documents of both OpenAPI versions, and both dialects have the same content."""
+"""Third-party validators accept the documents of both OpenAPI versions, and both dialects have the same content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.gateway.describe.reader import Schema, version_2, version_3
 
 # Validation takes seconds: each dialect is validated in one OpenAPI version, and then compared with the other. The
-# short forms validate all types in version 2, and the operations of a few groups in both versions.
+# short tests validate all types in version 2, and the operations of a few groups in both versions.
 SOME_DOCUMENTS = (
     "api",
     "apis",

@@ -1,4 +1,4 @@
-"""Documents are made once, in slices, so that other requests are not delayed."""
+"""Documents are built once, in slices, so that they do not delay other requests."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_documents_equal_those_of_json(dialect: str) -> None:
 
 
 def _readable(value: Any, *, names: bool = False) -> Any:
-    """Without what the messages cannot hold: defaults that are lists or objects, and empty lists.
+    """Remove what the messages cannot represent: defaults that are lists or objects, and empty lists.
 
     `names`: whether the keys are names, not those of a schema.
     """

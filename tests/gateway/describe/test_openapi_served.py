@@ -159,7 +159,7 @@ async def _url(api: Api, part: str) -> str:
 
 
 async def test_document_has_the_texts_that_clients_look_for() -> None:
-    """kubectl's own tests find out by them that a server describes its API."""
+    """kubectl's own tests use them to find out whether a server describes its API."""
     async with shared() as api:
         body = (await api.ask("GET", "/openapi/v2")).body
         for text in (

@@ -60,7 +60,7 @@ def first_with() -> dict[str, Definition]:
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
 def test_value_that_the_schema_forbids_is_refused(definition: Definition, everywhere: bool) -> None:
-    """In the short form, each field of a definition at one place of one kind."""
+    """In the short version of the test, each field of a definition at one place of one kind."""
     reader, title = described(definition)
     checked: set[tuple[str, str]] = set()
     spots = 0

@@ -1,4 +1,4 @@
-"""Parts of a list hold one part of memory, less if there is no room, and end with the time that the client allowed."""
+"""A list in parts holds memory for one part, less if there is no room, and ends at the client's timeout."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_parts_without_room_are_small() -> None:
 
 
 async def test_objects_that_become_large_are_divided_among_more_parts() -> None:
-    """Defaults may make ten times as much of each object as is stored."""
+    """Defaults may make an object ten times as large as stored."""
     converted = 0
 
     def grow(body: bytes) -> bytes:

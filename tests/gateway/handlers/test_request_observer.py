@@ -1,4 +1,4 @@
-"""What an observer records of API requests: user and attributes, the decision, and the response."""
+"""An observer records user, attributes, decision and response of API requests."""
 
 from __future__ import annotations
 

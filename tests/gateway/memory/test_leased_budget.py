@@ -1,4 +1,4 @@
-"""The memory budget of one of several workers: its part of the budget of all, and how it grows."""
+"""The memory budget of one of several workers: its part of the shared budget, and how it grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of a server makes which check fail, under the names of kube-apiserver."""
+"""Which failing part of a server makes which health check fail, with the names of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = CHECK_NAMES["kubernetes"]
 
 @dataclass
 class FakeParts:
-    """Every part is this object."""
+    """Stands in for every part of a server."""
 
     crashed: list[str] = field(default_factory=list)
     last_failure: str = ""

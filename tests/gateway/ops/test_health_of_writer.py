@@ -15,7 +15,7 @@ REGISTRATION = RegistrationController.name
 
 
 class Writer:
-    """The process that writes; `answer` None: it is away."""
+    """The process that writes; `answer` None: it is not running."""
 
     def __init__(self, parts: FakeParts) -> None:
         self.checks = Checks(CHECK_NAMES["kubernetes"], parts, fairness=True)
@@ -55,7 +55,7 @@ async def failures(health: Health, kind: str = "readyz") -> set[str]:
         ({"failed_followers": 1}, {}, {"informer-sync"}, set()),
         ({}, {"failed_followers": 1}, {"informer-sync"}, set()),
         ({"missing": ["v1.apps"]}, {}, {"autoregister-completion"}, {"autoregister-completion"}),
-        ({}, {"missing": ["v1.apps"]}, set(), set()),  # the writer says when all were there
+        ({}, {"missing": ["v1.apps"]}, set(), set()),  # the writer reports when all processes were ready
         ({"crashed": ["garbage collector"]}, {}, {"actors"}, {"actors"}),
         (
             {"crashed": [REGISTRATION]},

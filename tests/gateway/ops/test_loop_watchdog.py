@@ -1,4 +1,4 @@
-"""The watchdog of the event loop, with a clock that the tests move: what it counts, and which request it names."""
+"""The watchdog of the event loop, with a clock that tests control: what it counts, and which request it names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def a_request(path: str, query: str = "limit=1") -> Request:
 
 
 async def step(clock: HandClock, seconds: float) -> None:
-    """One pass of the loop, in which this task takes so long."""
+    """One pass of the loop, in which this task takes this long."""
     await trio.lowlevel.checkpoint()
     clock.now += seconds
     await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""Series of requests with the labels and buckets of Kubernetes, and the text that Go would write."""
+"""Metrics of requests have the labels and buckets of Kubernetes, and the text format that Go writes."""
 
 from __future__ import annotations
 

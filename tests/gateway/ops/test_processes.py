@@ -1,4 +1,4 @@
-"""The numbers of several processes as one: each metric by its rule, and no counter goes backwards with a process."""
+"""Metrics of several processes are combined, each by its own rule; no counter decreases when a process ends."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_worker_counts_before_it_has_connected_to_the_next_process_that_wr
     assert (await asking.scrape())["requests_total 200 GET"] == 8
     second.leave(late)
     assert (await asking.scrape())["requests_total 200 GET"] == 8
-    assert killed.served == 4  # was killed with the process that wrote: what it had counted stays
+    assert killed.served == 4  # killed together with the process that wrote: its counts remain
 
 
 async def test_metrics_of_a_process_are_the_numbers_that_it_sends() -> None:

@@ -1,4 +1,4 @@
-"""A webhook for tests, with its connections closed at the end."""
+"""Opens a client for a webhook, and closes its connections at the end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def client(*, proxy_url: str = "", server_name: str = "", max_idle: int = 10) ->
 
 @asynccontextmanager
 async def closing_server(requests: list[bytes], *, after: int) -> AsyncIterator[int]:
-    """An HTTPS server that responds to so many requests of a connection, and reads one more before it closes it."""
+    """An HTTPS server that responds to this many requests of a connection, and reads one more before it closes."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pki() / "server.pem", pki() / "server.key")
 
@@ -56,7 +56,7 @@ async def test_request_on_a_pooled_connection_that_is_closed_goes_over_a_new_one
             body = b"%d" % number
             assert (await calls.request(f"https://127.0.0.1:{port}/", {}, body, LARGEST)).body == b"{}"
         calls.close()
-    # The first of each connection has a response, the second one none.
+    # The first request on each connection gets a response, the second one none.
     assert [one[-1:] for one in requests if one] == [b"0", b"1", b"1", b"2", b"2"]
 
 

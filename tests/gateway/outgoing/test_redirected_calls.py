@@ -1,4 +1,4 @@
-"""Calls of admission and conversion follow redirects, and are repeated after Retry-After, within their time."""
+"""Admission and conversion calls follow redirects and are retried after Retry-After, within their timeout."""
 
 from __future__ import annotations
 

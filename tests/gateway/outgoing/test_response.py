@@ -1,4 +1,4 @@
-"""Responses of webhooks, byte by byte: what is well formed is read, what is ambiguous or too large is an error."""
+"""Parses responses of webhooks: well-formed ones are read, ambiguous or too large ones are errors."""
 
 from __future__ import annotations
 

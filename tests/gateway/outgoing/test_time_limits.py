@@ -1,4 +1,4 @@
-"""Calls over pooled connections end when their time is over, each at its own moment."""
+"""Calls over pooled connections end at their own timeouts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client() -> HttpsClient:
 
 @pytest.mark.parametrize("dripping", [False, True])
 async def test_slow_response_over_a_pooled_connection(dripping: bool, autojump_clock: MockClock) -> None:
-    """One that never begins, and one of which a byte arrives each second."""
+    """A response that never starts, and one that sends a byte a second."""
     autojump_clock.autojump_threshold = 0.05
 
     async def drip() -> AsyncIterator[bytes]:

@@ -1,4 +1,6 @@
-"""Whom a connection of ours trusts: every certificate of a bundle is an anchor, names are alternative names."""
+"""Which servers our outgoing connections trust: every certificate of a bundle is an anchor, and only alternative
+names count.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def first_certificate(file: Path) -> bytes:
 
 
 def handshake(client: ssl.SSLContext, server_pair: Path, name: str = "localhost") -> str:
-    """ "" if the client trusts the server, otherwise why not."""
+    """Why the client does not trust the server; "" if it does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server_pair)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -180,7 +182,7 @@ def test_what_a_bundle_does_not_vouch_for_is_refused(build: Build, tmp_path: Pat
 
 
 def _older(why: str) -> str:
-    """As OpenSSL 1.1.1 and 3.0 say it."""
+    """The texts of OpenSSL 1.1.1 and 3.0."""
     return why.replace("unsuitable", "unsupported")
 
 
@@ -191,7 +193,7 @@ def test_identity_provider_is_not_trusted_by_its_own_certificate_without_the_ca_
 
 
 def test_leaf_of_another_is_no_authority() -> None:
-    """A certificate without the CA flag vouches for itself only."""
+    """A certificate without the CA flag is trusted only as itself."""
     false_authority = issuer("false authority", ca=False)
     leaf = false_authority.leaf("server", usages=(SERVER,))
     assert handshake(verifying(false_authority.file.read_bytes()), leaf) == "invalid CA certificate"

@@ -1,4 +1,4 @@
-"""A request waits for what other processes have shown to clients, before rights or objects are read."""
+"""Before rights or objects are read, a request waits for everything that other processes have shown to clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Others:
-    """Other processes, which know of an object that this one has to get first."""
+    """Other processes that have written an object which this one does not have yet."""
 
     def __init__(self) -> None:
         self.api: Api

@@ -1,4 +1,6 @@
-"""A connection is known from its first authenticated request on; public paths and wrong tokens do not make it so."""
+"""A connection counts as authenticated after its first authenticated request; public paths and wrong tokens do not
+count.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 
 
 class Peers:
-    """Makes a server, and keeps the peer of its last request."""
+    """Starts a server, and keeps the peer of its last request."""
 
     def __init__(self) -> None:
         self.last = Peer()
@@ -40,7 +42,7 @@ class Peers:
 
 
 async def _ask(api: Api, path: str, token: str = "") -> int:
-    """On the connection of the last call."""
+    """Sends it on the connection of the last call."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return (await api.client.get(path, headers=headers)).status_code
 

@@ -1,4 +1,4 @@
-"""A request that was refused is freed at once: not one of hundreds waits, with its body, for the garbage collector."""
+"""Refused requests and their bodies are freed at once, without waiting for the garbage collector."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_refused_request_is_freed(body: bytes, status: int) -> None:
         await api.create("configmaps", {"metadata": {"name": "victim"}})
         for _ in range(8):
             assert (await api.ask("POST", api.path("configmaps"), body)).status == status
-        assert len(_held()) <= 2  # that idle threads have had last
+        assert len(_held()) <= 2  # which idle threads still refer to
 
 
 @pytest.mark.usefixtures("no_collection")

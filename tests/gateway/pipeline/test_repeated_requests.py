@@ -1,4 +1,4 @@
-"""A request that repeats the one before byte by byte is authenticated and authorized like any other."""
+"""A request identical to the previous one is authenticated and authorized like any other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Quick:
 
 
 class Server:
-    """A pipeline with small parts around it: it is authenticator, authorizer and handler itself."""
+    """A pipeline with minimal parts: this object is its authenticator, authorizer and handler."""
 
     def __init__(self) -> None:
         self.users: dict[bytes | None, User] = {HEADERS[b"authorization"]: User("alice", "1", ("devs",))}

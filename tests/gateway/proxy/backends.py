@@ -54,7 +54,7 @@ class Call:
         return bytes(await self.stream.receive_some(65536))
 
     async def body(self) -> bytes:
-        """A whole body, with whatever frames it."""
+        """A complete body, by its length or in chunks."""
         data = b""
         if self.header("transfer-encoding"):
             while not data.endswith(b"0\r\n\r\n"):
@@ -86,7 +86,7 @@ class Backend:
 async def serving(
     respond: Respond, *, certificate: str = "", host: str = LOOPBACK, port: int = 0
 ) -> AsyncIterator[Backend]:
-    """With a certificate, over TLS."""
+    """A backend; with a certificate, over TLS."""
     context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

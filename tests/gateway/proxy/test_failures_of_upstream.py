@@ -1,4 +1,4 @@
-"""What a client reads when the other server cannot be reached or breaks off: the texts of Kubernetes."""
+"""The errors that a client gets when the backend cannot be reached or breaks off, with the texts of Kubernetes."""
 
 from __future__ import annotations
 

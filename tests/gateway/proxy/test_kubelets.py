@@ -1,4 +1,6 @@
-"""log, exec, attach and portforward: what the kubelet of the pod's node gets, and what is refused before."""
+"""log, exec, attach and portforward: the requests that the kubelet of the pod's node gets, and those that are
+refused.
+"""
 
 from __future__ import annotations
 

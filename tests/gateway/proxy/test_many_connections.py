@@ -1,4 +1,4 @@
-"""Many requests that begin to wait for one server at once open few connections at a time. In virtual time."""
+"""Many simultaneous requests for one server open only a few connections at a time. In virtual time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rewound.gateway.proxy.upstream import Target, Unreachable, connect
 
 
 class Dialled(Connections):
-    """Connections that take as long as the test wants."""
+    """Connections that the test completes when it wants."""
 
     def __init__(self) -> None:
         super().__init__(max_idle=0)

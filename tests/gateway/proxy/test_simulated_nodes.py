@@ -1,4 +1,4 @@
-"""Requests for containers on simulated nodes are answered by the server: there is no kubelet."""
+"""The server itself responds to requests for containers on simulated nodes: there is no kubelet."""
 
 from __future__ import annotations
 

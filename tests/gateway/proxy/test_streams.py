@@ -1,4 +1,4 @@
-"""Bodies stream through the proxy in both directions: bounded memory, and an end on one side ends the other."""
+"""Bodies stream through the proxy in both directions: memory is bounded, and an end on one side ends the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AUTHORIZATION = ((b"authorization", b"Bearer admin-token"),)
 
 
 def peak_memory() -> int:
-    """Bytes that this process has used at most."""
+    """The peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

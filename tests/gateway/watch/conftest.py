@@ -1,8 +1,8 @@
-"""All tests of watches: the server's socket buffers hold less than one large event, and turns have no end.
+"""For all watch tests: the server's socket buffers hold less than one large event, and turns have no time limit.
 
-A busy machine would end a turn at any place: what is sent together would be random. Tests of turns set their own.
-The kernel's autotuning would let them hold megabytes on one machine and less on another: whether a client that does
-not read falls behind, and in the middle of which event, would be random.
+On a busy machine a turn could end anywhere, and what is sent together would be random; tests of turns set their own
+limit. With the kernel's autotuning, buffers hold megabytes on one machine and less on another: whether and where a
+client that does not read falls behind would be random.
 """
 
 from __future__ import annotations

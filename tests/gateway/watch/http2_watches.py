@@ -1,6 +1,6 @@
 """A client of watches over HTTP/2: many streams on one connection, each read or stalled by a test.
 
-The library that it stands on raises if the server exceeds a window.
+Its library, h2, raises if the server exceeds a window.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WIDE = 1 << 30
 
 
 class StreamWatch(Watch):
-    """One stream. `reading` False: its window stays closed, as that of a client that does not read."""
+    """One stream. `reading` False: its window stays closed, like that of a client that does not read."""
 
     def __init__(self, number: int, *, reading: bool) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class StreamWatch(Watch):
 
 
 class StreamBody(StreamWatch):
-    """A response that is no watch."""
+    """A response that is not a watch."""
 
     body = b""
 
@@ -62,9 +62,9 @@ class StreamBody(StreamWatch):
 
 
 class Connection:
-    """`window` is what each stream may send at first, `shared` what all of them together may.
+    """`window` is the initial window of each stream, `shared` that of the connection.
 
-    With `shared` None, one stalled stream cannot exhaust what all share.
+    With `shared` None, a stalled stream cannot exhaust the connection's window.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Connection:
         await self.widen(unread, watch)
 
     async def widen(self, increment: int, watch: StreamWatch | None = None) -> None:
-        """Open the window of a stream, or that of the connection, by so many bytes."""
+        """Open the window of a stream, or of the connection, by this many bytes."""
         with suppress(h2.exceptions.StreamClosedError):
             if increment:
                 self.h2.increment_flow_control_window(increment, watch.number if watch is not None else None)
@@ -163,7 +163,7 @@ class Connection:
                 watch.close(broken)
 
     async def read_once(self, size: int) -> bool:
-        """Read up to so many bytes; False at the end."""
+        """Read up to this many bytes; False at the end."""
         data = await self._stream.receive_some(size)
         for event in self.h2.receive_data(self._goaway.without_goaway(bytes(data))):
             self._handle(event)
@@ -196,7 +196,7 @@ class Connection:
 async def connection(
     api: Api, *, window: int = DEFAULT_WINDOW, shared: int | None = None, reading: bool = True
 ) -> AsyncIterator[Connection]:
-    """Connect; unless `reading`, a test reads itself, from a small buffer."""
+    """Connect; unless `reading`, the test itself reads, from a small buffer."""
     assert api.addresses.insecure is not None
     sock = trio.socket.socket()
     if not reading:

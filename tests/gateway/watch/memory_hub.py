@@ -1,4 +1,4 @@
-"""A hub on a real journal with pipes in memory: tests of groups in virtual time, with sends divided anywhere.
+"""A watch hub on a real journal with pipes in memory: for tests of groups in virtual time, with sends split anywhere.
 
 async with memory_hub() as base:
     watcher = base.join(FakePipe(room=100))

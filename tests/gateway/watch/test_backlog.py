@@ -12,7 +12,7 @@ class Shared:
     """A backlog of every event of a memory hub; it records which segments it had to encode."""
 
     def __init__(self, base: MemoryHub) -> None:
-        # As after a restart: no past change is in memory.
+        # As after a restart: no earlier change is in memory.
         changes = Changes(base.journal, base.type_id, base.feed.head)
         self.made: list[int] = []
         self._backlog = Backlog(changes, self._framed, lambda: 1)

@@ -1,4 +1,4 @@
-"""After a watch its connection goes on: requests sent meanwhile get their responses, in order."""
+"""A connection continues after a watch: requests sent during the watch get their responses, in order."""
 
 from __future__ import annotations
 

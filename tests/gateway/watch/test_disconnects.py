@@ -1,4 +1,4 @@
-"""Clients that disconnect, in order or by reset, idle or in a burst: no other watch is affected, and all is freed."""
+"""Clients that disconnect, by close or reset, idle or in a burst, affect no other watch, and their memory is freed."""
 
 from __future__ import annotations
 

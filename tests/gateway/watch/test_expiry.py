@@ -1,4 +1,4 @@
-"""The watch history advances during a watch: a watch behind it gets 410, one that keeps up never does."""
+"""The watch history moves on during a watch: a watch behind it gets 410, one that keeps up never does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_watch_that_keeps_up_never_expires(transport: str, mock_clock: Moc
 
 @pytest.mark.usefixtures("no_recent_frames")
 async def test_watch_that_lags_after_a_long_idle_time_does_not_expire() -> None:
-    """Its last event is older than the history, but no change followed it: it lags by moments only."""
+    """Its last event is older than the history, but no change followed it: it is not behind."""
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path, stalled=True, resourceVersion=await api.head()) as watch:

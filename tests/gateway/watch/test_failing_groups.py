@@ -1,4 +1,4 @@
-"""A group whose sweep raises ends its own watches with an ERROR event; everything else goes on."""
+"""A group whose sweep raises ends its own watches with an ERROR event; everything else continues."""
 
 from __future__ import annotations
 

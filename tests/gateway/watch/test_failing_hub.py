@@ -20,7 +20,7 @@ from tests.robustness.objects import Key, bare
 from tests.robustness.observations import Observations, Stream, WatchEvent, WatchSession
 from tests.robustness.validate.watch import validate_watches
 
-PLURAL = "configmaps"  # the resource that the validators take the things of the memory hub for
+PLURAL = "configmaps"  # the resource under which the validators handle the things of the memory hub
 
 
 @contextmanager

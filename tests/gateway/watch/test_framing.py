@@ -1,4 +1,4 @@
-"""Events with objects as they are stored are encoded and framed in one step: with the same bytes as in two."""
+"""Events whose objects are sent as stored are encoded and framed in one step, with the same bytes as in two."""
 
 from __future__ import annotations
 

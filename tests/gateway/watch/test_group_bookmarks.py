@@ -1,4 +1,4 @@
-"""Bookmarks in a group: at intervals, up to the offset of all members, and versions never decrease."""
+"""Bookmarks in a group: sent at intervals, up to the offset that all members have; versions never decrease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the first event of a stream is encoded differently, each member gets it once, and then joins the sweep."""
+"""Where the first event of a stream is encoded differently, each member gets that once, and then joins the sweep."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def test_frame_may_be_sent_in_part_at_any_byte(slice: int) -> None:
 def test_members_with_any_pace_get_the_same_bytes(
     rooms: list[int], reads: list[int], slice: int, writes: list[tuple[str, int]], kept: int
 ) -> None:
-    """However sends are divided, all members get the same bytes, and events are never truncated or mixed."""
+    """However sends are split, all members get the same bytes, and events are never truncated or mixed."""
 
     async def run() -> None:
         async with memory_hub() as base:
@@ -202,7 +202,7 @@ async def joined_ahead(base: MemoryHub) -> Watcher:
 
 
 async def test_member_ahead_of_the_sweep_waits_for_it() -> None:
-    """The feed has a commit before its sweep: a list may return its version meanwhile."""
+    """The feed has a commit before its sweep does, so a list may return its version in between."""
     async with memory_hub() as base:
         base.join()
         base.commit([base.event(f"n-{number}") for number in range(3)])

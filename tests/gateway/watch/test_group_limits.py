@@ -1,4 +1,4 @@
-"""A member with a limit: it gets no event after it, keeps only a cursor, and misses nothing when the limit moves."""
+"""A member with a limit gets no event beyond it, keeps only a cursor, and misses nothing when the limit moves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_sweeping_member_stops_at_its_limit_and_rejoins_the_sweep() -> Non
 
 
 async def test_nothing_is_kept_for_a_held_member() -> None:
-    """A thousand events are read from the journal when it is released, none of them are encoded before."""
+    """When released, a thousand events are read from the journal; none is encoded before."""
     async with memory_hub() as base:
         held = base.join()
         limit(held, base.feed.head)

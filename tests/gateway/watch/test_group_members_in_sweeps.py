@@ -1,4 +1,4 @@
-"""Members join and leave in the middle of a sweep: none misses an event, none gets one twice."""
+"""Members that join or leave during a sweep miss no event and get none twice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_member_may_leave_at_any_moment_of_a_sweep() -> None:
             place = 0
             while writing and place < TURN * 3:
                 for member in members[place : place + 20]:
-                    # It has received all up to this offset, and nothing beyond.
+                    # It has received everything up to this offset, and nothing beyond.
                     reached = member.group.reached(member.member)
                     left.append((reached, member))
                     base.leave(member)

@@ -1,4 +1,4 @@
-"""A sweep sends the same bytes to every member, several events in one call if committed together."""
+"""A sweep sends the same bytes to every member; events committed together are sent in one call."""
 
 from __future__ import annotations
 

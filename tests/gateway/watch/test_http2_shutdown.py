@@ -1,4 +1,4 @@
-"""A stopping server does not wait for silent HTTP/2 clients of watches, whatever state their streams are in."""
+"""A stopping server does not wait for silent HTTP/2 clients with watches, whatever state their streams are in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STREAMS = 20
 
 
 class Watcher(RawClient):
-    """Opens watches of config maps from the newest version on; `initial`: of those that exist first."""
+    """Opens watches of config maps from the newest version; with `initial`, starting with the existing objects."""
 
     def __init__(self, api: Api, stream: trio.abc.Stream, head: str) -> None:
         super().__init__(stream)

@@ -70,7 +70,7 @@ async def test_events_of_ten_watches_leave_in_few_writes(monkeypatch: pytest.Mon
 
 
 async def test_watches_of_one_connection_end_on_time(mock_clock: MockClock) -> None:
-    """Each at its own, also between two ticks of the watchdog."""
+    """Each at its own timeout, also between two ticks of the watchdog."""
     async with served() as api, connection(api) as client:
         watches = []
         for _ in range(4):
@@ -88,7 +88,7 @@ async def test_watches_of_one_connection_end_on_time(mock_clock: MockClock) -> N
 
 
 async def test_resets_during_sweeps_and_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every member is a turn of the sweep, so that streams end between the turns of one event."""
+    """Every member is a turn of the sweep, so streams end between the turns of one event."""
     monkeypatch.setattr(group, "TURN", 1)
     monkeypatch.setattr(group, "SMALLEST_TURN", 1)
     async with served() as api, connection(api) as client, connection(api) as other:
@@ -161,7 +161,7 @@ async def test_watches_that_end_while_they_wait_are_freed(mock_clock: MockClock)
 
 
 async def test_watches_of_a_connection_that_fails_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if another task than the first one reads, because a request had to wait."""
+    """Even if another task than the first one reads, because a request had to wait."""
     async with served() as api, connection(api) as client:
         watch = await client.watch(PATH)
         document = await client.request("/openapi/v2", kind=StreamBody)

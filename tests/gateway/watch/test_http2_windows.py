@@ -1,4 +1,4 @@
-"""Watches over HTTP/2 get what their windows allow: not a byte more, and what the client opens at once.
+"""Watches over HTTP/2 send exactly what their windows allow, and continue as soon as the client opens them.
 
 The client's library raises if a window is exceeded.
 """
@@ -29,7 +29,7 @@ async def lagging(api: Api) -> float:
 
 
 async def until_received(watch: StreamWatch, size: int) -> None:
-    """Wait for so many bytes, and see that no more come."""
+    """Wait for this many bytes, and check that no more arrive."""
     await eventually(lambda: watch.received >= size)
     await settled()
     assert watch.received == size
@@ -72,7 +72,7 @@ async def test_initial_window_that_changes_while_a_watch_lags() -> None:
         await until_received(watch, 151)
         await client.change_initial_window(MANY)
         assert await watch.types_and_names(1) == [("ADDED", "a")]
-        # A stream that begins now has the new window.
+        # A stream that starts now has the new window.
         later = await client.watch(PATH, reading=False)
         assert await later.types_and_names(1) == [("ADDED", "a")]
 

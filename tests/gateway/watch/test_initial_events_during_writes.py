@@ -1,4 +1,4 @@
-"""Between the initial events and the events after them there is no gap and no repetition."""
+"""There is no gap and no repetition between the initial events and those after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def churn(api: Api, rounds: int) -> None:
-    """Write objects before, at and after the page that the watch has reached."""
+    """Write objects before, on and after the page that the watch has reached."""
     for turn in range(rounds):
         await api.replace("configmaps", config_map(f"m-{turn % 40:02}", turn=str(turn)))
         await api.create("configmaps", config_map(f"a-{turn:03}"))
@@ -95,7 +95,7 @@ async def test_pages_have_one_version() -> None:
 
 
 async def test_commits_in_a_thread_are_neither_lost_nor_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal then has a commit before the feed: initial events may be of a version that is still to be swept."""
+    """The journal then has a commit before the feed does: initial events may have a version that is not swept yet."""
     monkeypatch.setattr(slow_disk, "SLOW_COMMIT", -1.0)
     async with served() as api:
         for number in range(40):

@@ -1,4 +1,4 @@
-"""A watch of one object gets its events only, by its path, by the deprecated path, or by a field selector."""
+"""A watch of one object, by its path, the deprecated path or a field selector, gets only its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""200 informers of one process, which begin as those of client-go 0.35 do: a watch each, no list, and no error."""
+"""200 informers of one process start like those of client-go 0.35: a watch each, no list, and no error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGIN = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "a
 
 
 class Informer:
-    """A cache of objects; it begins with a watch, and watches on from the last version after a disconnect."""
+    """A cache of objects; it starts with a watch, and after a disconnect resumes from the last version."""
 
     def __init__(self, path: str, query: dict[str, str]) -> None:
         self._path, self._query = path, query
@@ -38,7 +38,7 @@ class Informer:
         self._watch = await client.watch(self._path, resourceVersion=self.version, **query)
 
     async def sync(self) -> None:
-        """Until the bookmark that ends the initial events."""
+        """Read until the bookmark that ends the initial events."""
         while True:
             if await self.next():
                 return

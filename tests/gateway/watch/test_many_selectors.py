@@ -13,7 +13,7 @@ from rewound.gateway.watch.group import WAKE_AT_ONCE
 from rewound.gateway.watch.watched_type import WatchStatistics
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 
-OVER = -1.0  # seconds of a turn that is always over
+OVER = -1.0  # seconds of a turn that is always used up
 
 MANY = 5000
 

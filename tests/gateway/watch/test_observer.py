@@ -1,4 +1,4 @@
-"""An observer gets the start of a watch, and hours later how it ended and how many bytes it sent."""
+"""An observer is called when a watch starts, and when it ends: with the reason and how many bytes it sent."""
 
 from __future__ import annotations
 

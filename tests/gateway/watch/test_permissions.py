@@ -1,4 +1,4 @@
-"""Authorization of watches: it comes before all other checks, and by name if the selector matches one name only."""
+"""Watches are authorized before all other checks, and by name if the selector matches only one name."""
 
 from __future__ import annotations
 

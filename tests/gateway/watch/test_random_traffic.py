@@ -72,7 +72,7 @@ class Follower:
         self._left.set()
 
     async def leave(self) -> None:
-        """In the middle of whatever is under way: what was read counts, and no more."""
+        """Disconnect at any point: only what was read counts."""
         if self._watch is not None:
             self.fold()
             self._watch = None
@@ -107,7 +107,7 @@ class Follower:
         if self.last and self._watch.events:
             then = {"resourceVersion": self.last, "resourceVersionMatch": "Exact"}
             assert self.copy == held(await self._api.list("configmaps", **then, **self._selector))
-        # All events from here on are sent by the sweep.
+        # The sweep sends all events after this.
         self.last = self.last or now["metadata"]["resourceVersion"]
 
 

@@ -1,4 +1,6 @@
-"""Frames that a group keeps: those after a cursor, a round at a time, and all groups together no more than allowed."""
+"""A group keeps recent frames: members read those after their cursor, one round at a time; the memory of all is
+bounded.
+"""
 
 from __future__ import annotations
 

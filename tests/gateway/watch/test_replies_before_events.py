@@ -1,4 +1,4 @@
-"""A client has the reply to its write before a watcher has the event: by when the kernel got the bytes of each."""
+"""A client gets the reply to its write before a watcher gets the event: compared by when the kernel got the bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.api import ADMIN
 from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
-WRITES = 20  # if the order were that of chance, all would be right once in a million runs
+WRITES = 20  # with a random order, all would be right once in a million runs
 MOST_WRITES = 60
 SO_TIMESTAMPNS = 35  # Linux's; the module `socket` has no name for it
 
@@ -23,7 +23,8 @@ SO_TIMESTAMPNS = 35  # Linux's; the module `socket` has no name for it
 class Arrivals:
     """A connection that knows when the newest bytes arrived, in nanoseconds.
 
-    The kernel begins to note times a moment after the first connection asks for them: the first packets may have none.
+    The kernel starts to record times a moment after the first connection asks for them: the first packets may have
+    none.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -31,7 +32,7 @@ class Arrivals:
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
     async def until(self, text: bytes) -> int | None:
-        """When the bytes arrived that complete `text`, if the kernel noted it."""
+        """When the last bytes of `text` arrived, if the kernel recorded it."""
         received = b""
         while text not in received:
             data, ancillary, *_ = await self.socket.recvmsg(1 << 16, 256)

@@ -1,4 +1,4 @@
-"""Watches of a kind that is no longer served end in good order, and watches of other kinds go on."""
+"""Watches of a kind that is no longer served end cleanly, and watches of other kinds continue."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
 def changed(base: MemoryHub, *steps: dict[str, str] | None) -> tuple[Event, Changes]:
-    """The last of these changes of one object; None removes it."""
+    """The last of these changes of one object; None deletes it."""
     for labels in steps:
         event = base.event("a", removed=True) if labels is None else base.event("a", **labels)
         base.commit([event])

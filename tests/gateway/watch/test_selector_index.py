@@ -1,4 +1,4 @@
-"""A commit affects exactly the groups whose selection gives an event: the index is compared with trying them all."""
+"""A commit reaches exactly the groups whose selectors give an event: the index is compared with trying all groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An object that begins to match is ADDED; one that stops is DELETED, as it last matched, at the new version."""
+"""An object that starts to match is ADDED; one that stops is DELETED, as it last matched, at the new version."""
 
 from __future__ import annotations
 

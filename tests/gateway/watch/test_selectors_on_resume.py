@@ -1,4 +1,4 @@
-"""A resumed watch gets ADDED and DELETED for objects that began or stopped matching in between."""
+"""A resumed watch gets ADDED and DELETED for objects that started or stopped matching in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stopping server ends every watch in good order, and does not wait for clients that never read."""
+"""A stopping server ends every watch cleanly, and does not wait for clients that never read."""
 
 from __future__ import annotations
 

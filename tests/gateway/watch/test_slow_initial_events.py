@@ -1,4 +1,4 @@
-"""Initial events that take long: a client may read them for longer than the watch history; other clients go on."""
+"""A client may read its initial events for longer than the watch history lasts; other clients are not delayed."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def take_whole_chunks(reader: object, watch: Watch) -> None:
 
 @pytest.mark.parametrize("transport", ["plain", "h2"])
 async def test_stalled_clients_use_little_memory(transport: str) -> None:
-    """They share bytes and have one cursor each: unread events are in the journal only."""
+    """They share bytes and have one cursor each: unread events are only in the journal."""
     async with served() as api, AsyncExitStack() as stack:
         path, at = api.path("configmaps"), await api.head()
         healthy = await stack.enter_async_context(watching(api, path, resourceVersion=at))

@@ -1,4 +1,4 @@
-"""A watch from a version that has left the watch history gets one ERROR event with 410, and ends."""
+"""A watch from a version that has left the watch history gets one ERROR event with 410 and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""timeoutSeconds ends a watch in good order; without it the server chooses an hour or less."""
+"""timeoutSeconds ends a watch cleanly; without it the server chooses an hour or less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client can make long (selectors, pages of initial events) is done in turns, with the same events."""
+"""Work that a client can make long (selectors, pages of initial events) is done in turns, with the same events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.gateway.api import labelled, served
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.watching import watching
 
-OVER = -1.0  # seconds of a turn that is always over
+OVER = -1.0  # seconds of a turn that is always used up
 PAGE = [b'{"metadata":{"name":"n-%d"}}' % number for number in range(30)]
 LONG = ",".join(f"x{number}!=y" for number in range(1000))
 

@@ -1,4 +1,4 @@
-"""`--feature-gates WatchList=true`: watches with sendInitialEvents, by which new clients begin without a list."""
+"""`--feature-gates WatchList=true`: watches with sendInitialEvents, with which new clients start without a list."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_annotation_of_the_kubernetes_dialect() -> None:
 
 
 async def test_starts_by_version() -> None:
-    """Of each combination: the types of the events, without those since."""
+    """For each combination: the types of the events, without later ones."""
     async with served(**GATE) as api:
         await made(api, "a")
         old = await api.head()
@@ -206,7 +206,7 @@ async def test_selectors_and_representations() -> None:
 
 
 async def test_many_objects_and_a_slow_reader() -> None:
-    """The end comes after the last of many pages, and once."""
+    """The bookmark that ends initial events is sent once, after the last of many pages."""
     async with served(**GATE) as api:
         async with trio.open_nursery() as nursery:
             for number in range(120):
@@ -223,7 +223,7 @@ HELD = {"user-agent": "operator/1"}
 
 @pytest.mark.parametrize("version", ["", "0", "newer"])
 async def test_held_client(version: str) -> None:
-    """Without a version it is a consistent read, with 0 the world of the hold; what comes after is held."""
+    """Without a version it is a consistent read, with 0 it shows the held state; later events are held."""
     async with served(enable_test_controls=True, **GATE) as api:
         await made(api, "a")
         match = {"match": {"userAgent": "operator/*"}}
@@ -256,7 +256,7 @@ async def test_version_of_a_watch_list_never_expires() -> None:
 
 
 async def test_nodes_of_a_cluster() -> None:
-    """A consistent read of one node has what another has just written."""
+    """A consistent read on one node includes what another node has just written."""
     async with nodes(2, **GATE) as (first, second):
         for number in range(5):
             await made(first, f"n{number}")

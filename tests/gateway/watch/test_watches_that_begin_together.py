@@ -1,4 +1,4 @@
-"""Watches that begin in the same pass of the event loop share one turn: other requests do not wait for all of them."""
+"""Watches that start in the same pass of the event loop share its time: other requests do not wait for all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONNECTIONS, WATCHES = 3, 4
 
 
 class Passes(trio.abc.Instrument):
-    """The most watches that began in one pass of the event loop."""
+    """The largest number of watches that started in one pass of the event loop."""
 
     def __init__(self) -> None:
         self.begun = self.most = self.total = 0

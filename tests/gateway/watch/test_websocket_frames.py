@@ -1,4 +1,4 @@
-"""What clients send on a WebSocket is read the same, in whatever pieces it arrives."""
+"""Frames that clients send on a WebSocket are read the same, however they are split."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGE: Sent = (masked(2, b"x" * 70_000), [])
 
 
 class MemoryTransport:
-    """Takes whatever is sent."""
+    """A pipe that accepts everything."""
 
     def __init__(self) -> None:
         self.sent = b""

@@ -1,4 +1,4 @@
-"""Writes that change nothing give no event: dry runs, refused writes, and writes equal to the stored object."""
+"""Writes that change nothing cause no event: dry runs, refused writes, and writes equal to the stored object."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_deleted_event_waits_for_the_finalizer() -> None:
 
 
 async def test_failed_commit_gives_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the journal is full, commits fail and give no events."""
+    """While the journal is full, commits fail and cause no events."""
     async with served() as api, watching(api, api.path("configmaps")) as watch:
         with monkeypatch.context() as full:
             full.setattr(BatchWriter, "append", lambda *_: StorageRefused("no room"))

@@ -1,4 +1,4 @@
-"""One watch as a client sees it, whatever its transport: the events that came so far, and how it ended."""
+"""One watch as a client sees it, over any transport: the events so far, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FramingError(Exception):
 
 
 class Watch:
-    """One stream. `events` grows as it is read; `ended` is set when it ended in good order."""
+    """One stream. `events` grows as it is read; `ended` is set when it ended cleanly."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -53,7 +53,7 @@ class Watch:
         return taken
 
     async def end(self) -> list[Document]:
-        """Wait until the stream has ended in good order; return the events not taken yet."""
+        """Wait until the stream has ended cleanly; return the events not taken yet."""
         while not self.over:
             await self._progress.park()
         if self.broken is not None:
@@ -61,7 +61,7 @@ class Watch:
         return await self.take(len(self.events) - self._taken)
 
     async def wait_over(self) -> None:
-        """Wait until the stream has ended, in whatever way."""
+        """Wait until the stream has ended, cleanly or not."""
         while not self.over:
             await self._progress.park()
 

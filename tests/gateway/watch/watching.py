@@ -4,7 +4,7 @@
         await api.create("configmaps", config_map("a"))
         assert await watch.types(1) == ["ADDED"]
 
-A task of the nursery reads all the time, unless the watch is opened `stalled`; what came so far is in `events`.
+A task of the nursery reads continuously, unless the watch is opened `stalled`; `events` has the events so far.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.gateway.watch.watch_stream import Watch as Watch
 from tests.gateway.watch.watch_stream import type_and_name as type_and_name
 from tests.gateway.watch.watch_stream import with_query as with_query
 
-# A receive buffer so small that a stalled client is soon behind.
+# A receive buffer so small that a stalled client soon falls behind.
 SMALL_WINDOW = 4096
 SECURE = ("tls", "wss", "h2s")
 HTTP2 = ("h2", "h2s", "h2-window")
@@ -111,7 +111,7 @@ class Chunks:
 
 
 async def read_lines(api: Api, target: str, headers: dict[str, str], watch: Watch) -> None:
-    """A watch with the client of the API, whichever version of HTTP that speaks: every line is an event."""
+    """A watch with the API's client, over its version of HTTP: every line is an event."""
     try:
         async with api.client.stream("GET", target, headers=headers, timeout=None) as response:
             watch.headers = dict(response.headers.raw)
@@ -243,7 +243,9 @@ async def _open_http2(
     headers: dict[str, str] | None,
     stalled: str | bool,
 ) -> Watch:
-    """A watch alone on its connection. Stalled over "h2-window" it reads and opens no window, else it does not read."""
+    """A watch alone on its connection. Stalled over "h2-window" it reads but opens no window, otherwise it does not
+    read.
+    """
     by_window = stalled == "h2-window"
     connection = Connection(stream, window=WIDE if stalled and not by_window else DEFAULT_WINDOW)
     await connection.open()
@@ -262,7 +264,7 @@ async def _open_http2(
 
 
 async def wait_opened(watch: Watch) -> None:
-    """Wait for the response head: writes from now on are in the stream."""
+    """Wait for the response head: all later writes are in the stream."""
     with trio.fail_after(60):
         while not watch.status:
             await trio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
-"""Collections that are deleted while other clients create, change and delete the same objects, at the same time.
+"""Deletes collections while other clients create, change and delete the same objects.
 
-One client is a publisher as clusters have it: it creates its ConfigMap again as soon as it is gone. The server has one
-of its own (`kube-root-ca.crt`), whose writes are no requests.
+One client acts like the root CA publisher: it creates its ConfigMap again as soon as it is deleted. The server's own
+publisher (`kube-root-ca.crt`) writes without requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RacingWrites:
         self._done = trio.Event()
 
     async def run(self, rounds: int) -> None:
-        """Each round fills a new namespace, and deletes its collections in the company of others."""
+        """Each round fills a new namespace, and deletes its collections while other clients write."""
         for number in range(rounds):
             namespace = f"race-{number}"
             await self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -53,7 +53,7 @@ class RacingWrites:
                 await self._ask("DELETE", _path(namespace, "configmaps") + "?labelSelector=odd%3Dyes")
 
     async def _publish(self, namespace: str) -> None:
-        """Ends when the others have."""
+        """Ends when the other clients have ended."""
         while not self._done.is_set():
             body = {"metadata": {"name": PUBLISHED}, "data": {"ca": str(next(self._numbers))}}
             await self._ask("POST", _path(namespace, "configmaps"), body, user="publisher")

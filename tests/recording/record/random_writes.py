@@ -43,10 +43,10 @@ def definition(dialect: str) -> Document:
 
 
 class RandomWrites:
-    """What it has written is in `touched`: (type, namespace, name)."""
+    """Writes at random; `touched` has what it has written: (type, namespace, name)."""
 
     def __init__(self, api: Api, random: Random, pause: float = 0.001) -> None:
-        """`pause` in seconds of the server's clock before each."""
+        """`pause`: seconds of the server's clock before each write."""
         self.api = api
         self.pause = pause
         self.random = random
@@ -100,7 +100,7 @@ class RandomWrites:
             return
         found = (await self.api.ask("GET", self._path(plural, name))).document
         if "deletionTimestamp" in found["metadata"] and self.random.random() < 0.7:
-            found["metadata"].pop("finalizers", None)  # the end of an object that waits for it
+            found["metadata"].pop("finalizers", None)  # deletes an object that waits for its finalizer
         found["metadata"].setdefault("labels", {})["number"] = str(number)
         status = "status" in found and self.random.random() < 0.5
         if status:
@@ -155,7 +155,7 @@ class RandomWrites:
         await self._ask("PUT", self._path("deployments", name) + "/scale", body)
 
     async def _be_refused(self, plural: str, number: int) -> None:
-        """By validation, because it is not there, or because the user may not."""
+        """A write refused by validation, because the object is missing, or because the user may not do it."""
         self.refused += 1
         choice = number % 3
         if choice == 0:

@@ -33,7 +33,7 @@ class CountingSession(StreamingSession):
         self, path: str, query: dict[str, str], seconds: float
     ) -> AbstractAsyncContextManager[Any]:
         self.sent.append((path, "watch" if "watch" in query else "list" if "limit" in query else "get"))
-        # The virtual clock goes on while a thread of the server works: no request may time out.
+        # The virtual clock advances while a thread of the server works: no request may time out.
         return super()._open_response(path, query, float("inf"))
 
 
@@ -59,7 +59,7 @@ def session_to(api: Api, token: str = ADMIN, *, websocket: bool = False) -> Coun
 async def recording(
     api: Api, folder: Path, *, token: str = ADMIN, websocket: bool = False, **options: Any
 ) -> AsyncIterator[tuple[Recorder, CountingSession]]:
-    """A recording that has begun; at the end of the block it has everything that was written before."""
+    """A recording that has started; at the end of the block it has everything that was written before."""
     api.client.timeout = httpx.Timeout(None)  # for the same reason
     session = session_to(api, token, websocket=websocket)
     recorder = Recorder(session, folder, RecordOptions(**options), api.clock.now)
@@ -68,8 +68,12 @@ async def recording(
             nursery.start_soon(recorder.run)
             await recorder.started.wait()
             yield recorder, session
-            await settled()  # controllers have written what follows, and it is on no socket any more
-            await trio.sleep(3)  # of the virtual clock: what may arrive in another order is in the journal
+            await (
+                settled()
+            )  # controllers have written everything that follows, and no socket still holds any of it
+            await trio.sleep(
+                3
+            )  # of the virtual clock: events that may arrive out of order are in the journal
             await settled()
             nursery.cancel_scope.cancel()
     finally:
@@ -93,5 +97,5 @@ def events_of(journal: Journal, type_name: str, *, since: int = 0) -> list[Event
 
 
 def texts(events: list[Event]) -> list[tuple[str, str]]:
-    """What was done with which text, of ConfigMaps."""
+    """The operations on ConfigMaps, with the text of each."""
     return [(one.verb, orjson.loads(one.body)["data"]["text"]) for one in events]

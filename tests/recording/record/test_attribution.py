@@ -1,4 +1,4 @@
-"""A recording names the field manager of a change only if managedFields tell; what it guesses is marked."""
+"""A recording names the field manager of a change only if managedFields show it; guesses are marked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ A, B = entry("a", "x"), entry("b", "y")
         (None, document(A, entry("b", "y", time=LATER)), Writer("b", SECONDS[LATER])),
         (None, document(A, B), Writer(UNKNOWN, SECONDS[FIRST], guessed=True)),
         (None, document(), Writer("", SECONDS[FIRST])),
-        # The newest time is the writer's, though the other comes last.
+        # The writer has the newest time, though its entry is not the last.
         (document(A, B), document(entry("a", "x", time=LATER), B), Writer("a", SECONDS[LATER])),
         # A new entry within the same second.
         (document(A), document(A, B), Writer("b", SECONDS[FIRST])),
@@ -53,10 +53,10 @@ A, B = entry("a", "x"), entry("b", "y")
         (document(A), document(A, {**A, "operation": "Apply"}), Writer("a", SECONDS[FIRST], applied=True)),
         # The writer takes a field from the other, within the same second.
         (document(A, B), document(entry("a", "x", "y")), Writer("a", SECONDS[FIRST])),
-        # Fields are only removed: whoever did it left no trace.
+        # Fields are only removed, which leaves no trace of the manager.
         (document(A, B), document(A), Writer("b", guessed=True)),
         (document(A, B), document(), Writer(UNKNOWN, guessed=True)),
-        # Values change within the second: the only manager that wrote in it.
+        # Values change within the second: only one manager wrote in it.
         (document(A, data={"x": "1"}), document(A, data={"x": "2"}), Writer("a", SECONDS[FIRST])),
         (
             document(A, B, data={"x": "1"}),
@@ -74,7 +74,7 @@ A, B = entry("a", "x"), entry("b", "y")
             document(A, entry("b", "y", subresource="status"), data={"x": "2"}),
             Writer("a", SECONDS[FIRST]),
         ),
-        # Several wrote since: the list after a gap.
+        # Several managers wrote since: the list after a gap.
         (
             document(A, B),
             document(entry("a", "x", time="2026-01-01T00:00:05Z"), entry("b", "y", time=LATER)),

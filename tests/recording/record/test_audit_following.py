@@ -1,4 +1,4 @@
-"""The audit log of a recording is followed like `tail -F`: from a time on, and through rotations."""
+"""The recorder follows the audit log like `tail -F`: starting at a time, and through rotations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_follows_through_rotations(log: Path, autojump_clock: MockClock) -
         await trio.sleep(1)
         assert found == [1, 2]
         append(line(3)[20:])
-        os.rename(log, log.with_suffix(".1"))  # a server that goes on writing to the old file for a moment
+        os.rename(log, log.with_suffix(".1"))  # a server that still writes to the old file for a moment
         with log.with_suffix(".1").open("ab") as stream:
             stream.write(line(4))
         await trio.sleep(1)

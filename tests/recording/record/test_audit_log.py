@@ -34,7 +34,7 @@ def who(event: Event) -> tuple[str, str, str, str]:
 async def test_same_authors_as_the_server(
     folder: Path, autojump_clock: MockClock, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The virtual clock goes on while the thread of the server writes its log: nothing may be given up by time.
+    # The virtual clock advances while the server's thread writes its log: nothing may time out.
     monkeypatch.setattr(recorder_module, "LOG_SECONDS", float("inf"))
     monkeypatch.setattr(authors_module, "NEAR", float("inf"))
     monkeypatch.setattr(authors_module, "PENDING_SECONDS", float("inf"))
@@ -59,7 +59,7 @@ async def test_same_authors_as_the_server(
         assert [(who(one), who(written[versions[one]])) for one in different] == []
         # This dialect responds to a deletecollection without naming what it deleted.
         assert {one.verb for one in same if "user guessed" in one.reason} <= {"deletecollection"}
-    # A log of level Metadata leaves some open, and says so.
+    # A log of level Metadata does not have all authors: the recording marks the guesses.
     assert [one for one in different if "guessed" not in one.reason and one.user != "recorded"] == []
     assert len(list(refused_in(folder / "out"))) == writes.refused
     assert recorder.authors is not None and not recorder.authors.unreadable

@@ -1,4 +1,6 @@
-"""Which request of an audit log made a change, where the log has no response: exact signs first, guesses marked."""
+"""Finds the request of an audit log that made a change, where the log has no response: certain matches first, guesses
+marked.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,7 @@ def test_a_change_before_the_first_request_of_the_log_waits_for_it(joined: Joine
 
 
 def test_what_a_later_list_shows_waits_for_the_log(joined: Joined) -> None:
-    """The first objects of a kind that has just been defined are listed before the log has their requests."""
+    """The first objects of a new kind are listed before the log has their requests."""
     changes = [
         change_of(kind(), config_map(version, "one"), version, removed=False, with_secrets=True)
         for version in (10, 30)

@@ -1,4 +1,4 @@
-"""`rewound record` against a server that runs: a file, a folder that is continued, and what it cannot record."""
+"""`rewound record` against a running server: a file, a folder that is continued, and what it cannot record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests write nothing while they record: nothing has to be waited for."""
+    """These tests write nothing while they record, so there is nothing to wait for."""
     monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
 
 
@@ -48,7 +48,7 @@ def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_signal_ends_it(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGTERM, once the first lists are in the journal."""
+    """Send SIGTERM when the first lists are in the journal."""
     positions, ended = tmp_path / "out" / "recording.json", threading.Event()
 
     def stop_when_begun() -> None:
@@ -162,7 +162,7 @@ def test_user_who_may_read_some_kinds(
 def test_password_of_the_url_is_not_stored(
     rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor one that a release before this one has stored."""
+    """Nor a folder that an earlier release has stored."""
     folder, flags = (
         tmp_path / "out",
         ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm"],

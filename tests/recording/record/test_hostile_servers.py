@@ -1,4 +1,4 @@
-"""Servers that are broken or hostile: the recorder says what is wrong, and neither memory nor time grow without end."""
+"""Broken or hostile servers: the recorder reports what is wrong, and uses bounded memory and time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def listed(*items: Any, **metadata: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def server_of(documents: dict[str, Any]) -> AsyncIterator[StreamingSession]:
-    """A session to a server that has these documents; watches have the lines of the path `watch`."""
+    """A session to a server that has these documents; watches get the lines of the path `watch`."""
 
     async def serve(stream: trio.SocketStream) -> None:
         received = b""
@@ -73,7 +73,7 @@ async def server_of(documents: dict[str, Any]) -> AsyncIterator[StreamingSession
 
 
 async def run_recorder(documents: dict[str, Any], folder: Path) -> Recorder:
-    """Record for a while; what ends the recording is raised."""
+    """Record for a while; raise what ends the recording."""
     ended: BaseException | None = None
     async with server_of({**DOCUMENTS, **documents}) as session:
         recorder = Recorder(session, folder, RecordOptions(), lambda: 1_000_000)

@@ -1,4 +1,4 @@
-"""The journal that an audit log becomes has the same objects, authors and versions as the server that wrote the log."""
+"""A journal imported from an audit log has the same objects, authors and versions as the server that wrote the log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def events(journal: Journal) -> dict[int, Event]:
 
 
 def compared(body: bytes | None) -> Any:
-    """Without what the log of a scale does not have: its response is no object with managedFields."""
+    """Without what the log of a scale lacks: the response is a Scale, without the object's managedFields."""
     if body is None or b'"name":"deployments' not in body:
         return body
     document = orjson.loads(body)
@@ -75,7 +75,7 @@ async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: s
     found = state(imported)
     for key in sorted(writes.touched):
         assert compared(found.get(key)) == compared(expected.get(key)), key
-    # The controller of definitions writes their status within the server, without a request.
+    # The controller of definitions writes their status inside the server, without a request.
     assert {key[0] for key in found.keys() - writes.touched} == {definition_type(NAMES[dialect])}
     assumed = []
     for offset, event in events(imported).items():
@@ -85,7 +85,7 @@ async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: s
             assumed.append(event)
             continue
         assert who(event) == who(written.pop(offset)), event
-    # No response has their versions: of several deletes between two versions, either may be first.
+    # No response has their versions: several deletes between two versions may be in any order.
     left = [who(event)[:-1] for event in written.values()]
     for event in assumed:
         left.remove(who(event)[:-1])
@@ -99,7 +99,7 @@ SET_BY_SERVER = ("uid", "managedFields", "generation", "resourceVersion", "creat
 
 
 def as_sent(body: bytes | None) -> Any:
-    """What a log without responses can have."""
+    """The part that a log without responses can show."""
     if body is None:
         return None
     document = orjson.loads(body)

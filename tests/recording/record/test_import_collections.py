@@ -1,4 +1,4 @@
-"""Collections that are deleted while others write: an import has the versions of the server, and marks guesses."""
+"""Collections deleted while other clients write: an import has the versions of the server, and marks guesses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder() -> Iterator[Path]:
 
 
 def collection(received: int, second: int, *items: dict[str, Any], version: str = "") -> dict[str, Any]:
-    """`version`: of the list of the objects that it found."""
+    """`version`: of the list that the deletecollection found."""
     listed = [{key: one for key, one in item.items() if key not in ("kind", "apiVersion")} for item in items]
     metadata = {"resourceVersion": version} if version else {}
     found = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": listed}
@@ -49,7 +49,7 @@ def shown(out: Path) -> list[tuple[int, str, str, bool, str]]:
 
 
 def test_an_object_is_created_again_before_the_line_of_the_deletecollection(tmp_path: Path) -> None:
-    """As kube-root-ca.crt always is: four requests are four events and the deletes, at the server's versions."""
+    """Like kube-root-ca.crt: four requests become four events plus the deletes, at the server's versions."""
     log = write(
         tmp_path / "audit.log",
         audit("create", 1, "ca", code=201, responseObject=config_map(10, "old", "ca")),
@@ -73,7 +73,7 @@ def test_an_object_is_created_again_before_the_line_of_the_deletecollection(tmp_
 
 
 def test_objects_from_before_the_log_take_no_version_of_others(tmp_path: Path) -> None:
-    """Between two requests one version is free, that of the delete."""
+    """One version is free between two requests: that of the delete."""
     log = write(
         tmp_path / "audit.log",
         audit("create", 1, "a", code=201, responseObject=config_map(10, "a", "a")),
@@ -101,7 +101,7 @@ def test_objects_from_before_the_log_take_no_version_of_others(tmp_path: Path) -
 
 
 def test_a_collection_deletes_after_the_version_at_which_it_found_its_objects(tmp_path: Path) -> None:
-    """Another delete, whose line comes later, took that version."""
+    """Another delete, whose line comes later, has that version."""
     other = audit("delete", 4, "a", **gone("uid-a"))
     other["requestReceivedTimestamp"] = TIME.format(2)
     log = write(
@@ -134,7 +134,7 @@ def uid_of(event: Event) -> str:
 
 
 async def raced(folder: Path, seed: int, level: str, dialect: str) -> tuple[Any, Any, Any, Any]:
-    """The events and the end of the server, and of what its log becomes."""
+    """The events and the final state of the server, and of the journal imported from its log."""
     policy = rules(f"level: {level}").replace("audit.cluster.io", NAMES[dialect].group("audit"))
     async with audited(policy, dialect=dialect) as server:
         assert server.api.store is not None
@@ -151,7 +151,7 @@ async def raced(folder: Path, seed: int, level: str, dialect: str) -> tuple[Any,
 
 
 def check_versions(written: dict[int, Event], found: dict[int, Event]) -> None:
-    """What has a version is the server's event of that version; everything else is marked."""
+    """Events with a version equal the server's events; all others are marked as guesses."""
     for offset, event in found.items():
         if event.reason.startswith(UNLOGGED):
             assert who(event)[3:] == who(written[offset])[3:], event
@@ -179,7 +179,7 @@ async def test_deletes_by_the_items_of_responses(
     unknown = Counter(map(uid_of, of(written)))
     unknown.subtract(map(uid_of, of(found)))
     assert min(unknown.values()) >= 0, "it was not removed on the server"
-    # A collection is deleted by name: it may meet an object that was created after its list.
+    # A collection is deleted name by name: it may delete an object that was created after its list.
     said = re.search(r"(\d+) requests .* what was created while it ran", capsys.readouterr().err)
     replaced = [one for one in found.values() if "found to be deleted" in one.reason and not one.removed]
     assert unknown.total() <= (int(said[1]) if said else 0) + len(replaced)

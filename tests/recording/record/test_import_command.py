@@ -1,4 +1,4 @@
-"""`rewound import audit` with logs of other servers, of several files, and with what is no log."""
+"""`rewound import audit` with logs of other servers, with several files, and with files that are not logs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_logs_of_several_servers_of_a_cluster(tmp_path: Path) -> None:
 
 
 def test_clocks_that_differ_do_not_bring_an_object_back(tmp_path: Path) -> None:
-    """A server whose clock is behind logged version 105 before the delete that had version 102."""
+    """A server with a slow clock logged version 105 before the delete at version 102."""
     log = write(
         tmp_path / "audit.log",
         audit("create", 1, code=201, responseObject=config_map(10, "one")),
@@ -338,7 +338,7 @@ def test_values_of_secrets_are_in_no_file(tmp_path: Path, flags: list[str]) -> N
 def test_requests_of_aggregated_servers_are_no_objects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A request for credentials has a token, and no server stores it; a custom object is stored."""
+    """A TokenRequest returns a token that no server stores; a custom object is stored."""
 
     def create(second: int, kind: str, **metadata: Any) -> dict[str, Any]:
         group, plural = "login.example.com", kind.lower() + "s"
@@ -423,7 +423,7 @@ def test_refused_requests_go_with_exports_and_imports(
     assert "second.journal.gz.refused.jsonl" in capsys.readouterr().out
     for place in (first, tmp_path / "data", second):
         assert [one["code"] for one in refused_in(place)] == [403], place
-    # Those of another file are not shown as those of a new one.
+    # Counts of one file are not added to those of the next.
     second.unlink()
     for command in (
         ["import", "audit", log, str(second)],

@@ -1,4 +1,6 @@
-"""`rewound import kwok`: what `kwokctl snapshot record` wrote becomes a journal with the same objects and changes."""
+"""`rewound import kwok` turns the output of `kwokctl snapshot record` into a journal with the same objects and
+changes.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,7 @@ def test_objects_and_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert changed["spec"]["replicas"] == 5
     containers = changed["spec"]["template"]["spec"]["containers"]
     assert [one["image"] for one in containers] == ["web:2", "proxy:1"]
-    # The start is moved so that times which were whole seconds are whole again.
+    # The start is moved so that times that were whole seconds are whole again.
     assert changed["metadata"]["creationTimestamp"] == "2026-11-17T09:59:56Z"
     assert [orjson.loads(one.body)["spec"] for one in colours] == [
         {"list": [1, 2]},

@@ -1,4 +1,4 @@
-"""Which kinds are recorded, and how: custom ones, new ones, unknown ones, Secrets, and those of one namespace."""
+"""Which kinds are recorded, and how: custom, new and unknown ones, Secrets, and those of one namespace."""
 
 from __future__ import annotations
 

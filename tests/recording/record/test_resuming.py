@@ -1,4 +1,4 @@
-"""A recording goes on across its own restarts, cut connections and expired versions, and misses nothing it can have."""
+"""A recording continues after its own restarts, cut connections and expired versions, and misses nothing available."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_events_since_the_first_lists_are_kept(folder: Path, autojump_cloc
 
 
 async def test_positions_may_be_behind_the_journal(folder: Path, autojump_clock: MockClock) -> None:
-    """As after a crash: what arrives a second time is left out."""
+    """As after a crash: events that arrive a second time are skipped."""
     async with served() as api:
         async with recording(api, folder, kinds=KINDS):
             pass

@@ -1,4 +1,4 @@
-"""Annotations that may hold values of a Secret are found, whatever form a tool keeps them in."""
+"""Annotations that may contain values of a Secret are found in every form that tools store."""
 
 from __future__ import annotations
 

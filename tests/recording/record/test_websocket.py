@@ -1,4 +1,4 @@
-"""Watches over WebSockets: the same recording as over chunks, and servers and proxies that do not do as they should."""
+"""Watches over WebSockets give the same recording as over chunks; servers and proxies may misbehave."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def write(server: Server, name: str, text: str) -> int:
     return int(response.json()["metadata"]["resourceVersion"])
 
 
-# The command, with pauses that are as short as a test wants them.
+# The command, with pauses as short as the test wants.
 RECORD = """
 import sys
 from rewound.cli.main import main
@@ -57,7 +57,7 @@ sys.exit(main(["record", *sys.argv[1:]]))
 
 @asynccontextmanager
 async def recorders(kubeconfig: Path, chunks: Path, websocket: Path) -> AsyncIterator[None]:
-    """Two processes that have begun to record; a signal ends them."""
+    """Two processes that have started to record; a signal ends them."""
     given = ["--kubeconfig", str(kubeconfig), "--kinds", "cm"]
     environment = {**os.environ, "NO_PROXY": "*"}
     started = [
@@ -116,7 +116,7 @@ async def test_same_recording_as_over_chunks_through_a_kill_of_the_server(tmp_pa
     for out in outs:
         async with opened(out) as journal:
             events = events_of(journal, "configmaps")
-        # The time is that of the arrival.
+        # The time of an event is that of its arrival.
         found.append([one._replace(time=0) for one in events if one.namespace == "default"])
     assert found[0] == found[1]
     own = [(one.verb, one.name) for one in found[1] if one.name in "abc"]
@@ -179,7 +179,7 @@ async def head_of(stream: trio.abc.ReceiveStream) -> bytes:
 
 @asynccontextmanager
 async def session_to(script: Script, **target: Any) -> AsyncIterator[tuple[WebSocketSession, list[bytes]]]:
-    """A session to a server that sends what a script says, and the heads that it received."""
+    """A session to a server that sends what a script says, and the request heads that it received."""
     heads: list[bytes] = []
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -220,7 +220,7 @@ async def read(session: WebSocketSession, seconds: float = 60) -> list[bytes]:
 
 
 async def test_messages_are_events() -> None:
-    """In one frame or in parts, as text or bytes, with pings between."""
+    """In one frame or in several, as text or bytes, with pings in between."""
     parts = [frame(TEXT, b'{"a":', final=False), frame(PING, b"hi"), frame(0, b"1}"), frame(BINARY, b"{}")]
     async with session_to(sending(*parts, close(1000))) as (session, heads):
         assert await read(session) == [b'{"a":1}', b"{}"]
@@ -318,7 +318,7 @@ async def test_cancelled_watch_ends() -> None:
 
 
 async def tunnel(stream: trio.SocketStream, head: bytes) -> None:
-    """A proxy that lets its users through to a server that sends one event."""
+    """A proxy that connects its users to a server that sends one event."""
     if b"\r\nProxy-Authorization: Basic " + base64.b64encode(b"user:p@ss") + b"\r\n" not in head:
         await stream.send_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
         return

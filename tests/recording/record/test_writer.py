@@ -1,4 +1,6 @@
-"""Versions of another server as offsets of a journal: the same where they ascend, else the reason names them."""
+"""Versions of another server become offsets of a journal: the same where they ascend, otherwise the reason names
+them.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +166,7 @@ def test_changes_wait_for_lower_versions() -> None:
 
 
 def test_unknown_version_of_a_known_kind_is_stored_like_the_known_ones() -> None:
-    """A newer server has flow control in v1 only, which this release does not know."""
+    """A newer server has flow control only in v1, which this release does not have."""
     group = "flowcontrol.apiserver.k8s.io"
     listed = [{"name": "flowschemas", "kind": "FlowSchema", "namespaced": False, "verbs": ["list", "watch"]}]
     catalog = built_in(NAMES["kubernetes"])

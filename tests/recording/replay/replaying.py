@@ -62,7 +62,7 @@ class Replay:
         return (await self.api.ask("POST", CONTROL, wanted)).expect(200)
 
     async def stopped(self) -> Document:
-        """Wait until it does not play any more."""
+        """Wait until it has stopped playing."""
         assert self.api.player is not None
         await self.api.player.wait_stopped()
         return await self.state()
@@ -102,7 +102,7 @@ async def replayed(source: Path, plan: Plan = Plan()) -> AsyncIterator[Replay]: 
 
 @dataclass
 class ForkApi(Api):
-    """A server on a copy; `comparison` is there when it has stopped."""
+    """A server on a copy; `comparison` is set when it has stopped."""
 
     recording: Recording | None = None
     progress: Progress | None = None
@@ -120,7 +120,7 @@ class ForkApi(Api):
         self.stopped.set()
 
     async def play(self) -> None:
-        """Apply the recorded writes of others, all of them."""
+        """Apply all recorded writes of other writers."""
         assert self.progress is not None
         (await self.ask("POST", CONTROL, {"action": "play"})).expect(200)
         await self.progress.played.wait()

@@ -1,4 +1,6 @@
-"""The example of docs/replay.md: a fight over a field is seen, reproduced in a replay, fixed, and proven."""
+"""The example of docs/replay.md: a fight over a field is observed, reproduced in a replay, fixed, and the fix is
+proven.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ async def test_fight_is_seen_reproduced_fixed_and_proven(tmp_path: Path) -> None
     async with forked(tmp_path, WritablePlan(Moment(before, 0), end)) as api:
         assert await fight(api, "scaler", "fixed-deployer") == 1
     assert len(api.compared.objects) == 1
-    assert api.compared.same  # it ends as the last one of the fight left it
+    assert api.compared.same  # it ends as the last write of the fight left it
     text = report(api.compared)
     assert f"recorded  {2 * ROUNDS - 1} writes by admin with scaler, admin with deployer" in text[1]
     assert "here      1 write by admin with scaler" in text[2]

@@ -1,4 +1,4 @@
-"""A replay contacts nothing of the recorded cluster, and stores nothing."""
+"""A replay never contacts the recorded cluster, and stores nothing."""
 
 from __future__ import annotations
 

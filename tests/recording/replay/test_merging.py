@@ -1,4 +1,4 @@
-"""A recorded change on an object that has changed since takes only what the recording changed."""
+"""Applying a recorded change to an object that has changed since takes only what the recorded write changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rewound replay` as people type it: flags, commands on the terminal, and a folder that a server writes to."""
+"""`rewound replay` on the command line: flags, commands on the terminal, and a folder that a server writes to."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_commands_of_the_terminal(tmp_path: Path) -> None:
 
 
 async def test_folder_of_a_running_server(tmp_path: Path) -> None:
-    """In a process of its own, because LMDB opens a file once in a process."""
+    """In a separate process, because LMDB opens a file only once in a process."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS)
     async with served() as api:
@@ -217,7 +217,7 @@ print("watched", flush=True)
 
 
 def test_command_runs_beside_the_copy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Others set n; the robot followed with shade, which the controller under test does instead."""
+    """Other writers set n; the recorded robot followed with shade, which the controller under test now does."""
     known = {"uid": "5f7d8a9e-3a63-4c5f-9d53-0d3b0f6f1c11", "creationTimestamp": "2024-05-01T12:00:01Z"}
     steps = [put("a", {"n": "0", "shade": "0"}, metadata=known)]
     for number, shade in (("1", "0"), ("2", "1")):
@@ -286,7 +286,7 @@ def test_values_of_secrets_are_masked(
 
 
 def test_paused_copy_may_end_after_it_was_played() -> None:
-    """A client begins it; read-only, `--exit` and `--paused` exclude each other."""
+    """A client starts it; read-only, `--exit` and `--paused` exclude each other."""
     parser = Parser("rewound replay", "")
     add_flags(parser)
     assert plays(parser.parse_args(["data", "--writable", "--play", "--paused", "--exit"]))
@@ -314,7 +314,7 @@ def test_nobody_else_can_read_the_kubeconfig_while_it_is_written(
 ) -> None:
     chosen = Settings(data_dir=tmp_path)
     chosen.kubeconfig.write_text("key")
-    monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # the mode is right from the beginning
+    monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # the mode is right from the start
     monkeypatch.setattr(shutil, "copymode", lambda *_, **__: None)
     written = written_kubeconfig(tmp_path / "copy", chosen)
     assert (written, written.read_text()) == (tmp_path / "copy", "key")

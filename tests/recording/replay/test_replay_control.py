@@ -1,4 +1,4 @@
-"""Requests make a replay play, pause, step and stop at a moment."""
+"""HTTP requests make a replay play, pause, step and stop at a moment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_expression_is_evaluated_in_turns_and_can_be_paused(
         player = replay.api.player
         assert player is not None
         player.play()
-        for _ in range(4):  # it has begun with the ten events, and not ended
+        for _ in range(4):  # it has started with the ten events, and not finished
             await trio.lowlevel.checkpoint()
         assert player.playing and player.state().now.version == start
         player.pause()

@@ -1,4 +1,4 @@
-"""A replay shows at every version what the recorded server showed at it, and accepts no writes."""
+"""At every version, a replay shows what the recorded server showed, and it accepts no writes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def shown(api: Api, at: str = "") -> list[bytes]:
 
 
 def _without_tokens(document: Document) -> bytes:
-    """Continue tokens have the time at which they were issued."""
+    """Continue tokens contain the time at which they were issued."""
     document["metadata"].pop("continue", None)
     return repr(document).encode()
 
@@ -100,7 +100,7 @@ async def test_default_is_the_end_and_the_folder_is_not_written(tmp_path: Path) 
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """Without the table of readers, in which LMDB notes every process that reads."""
+    """Without the reader table, in which LMDB records every process that reads."""
     return {
         path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in ("lock.mdb",)
     }

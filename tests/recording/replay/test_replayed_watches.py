@@ -1,4 +1,4 @@
-"""A replay delivers the recorded events to watches, byte for byte, and ends them when it goes back."""
+"""A replay delivers the recorded events to watches, byte for byte, and ends the watches when it moves back."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_field_that_something_has(recording: Recording, expression: str) -> None
 
 
 def test_objects_without_a_schema_may_have_any_field(tmp_path: Path) -> None:
-    """Of a definition that leaves fields open, one without a schema, and of one that is gone."""
+    """Fields of a definition that allows unknown fields, of one without a schema, and of one that was deleted."""
     steps = [
         definition("boxes", "Box", OPEN),
         put("one", type_name="boxes.shop.io"),

@@ -1,4 +1,4 @@
-"""A writable replay lets controllers write to a copy, and says how what they wrote differs from what happened."""
+"""A writable replay lets controllers write to a copy, and reports how their writes differ from the recorded ones."""
 
 from __future__ import annotations
 
@@ -165,7 +165,9 @@ async def test_only_play_is_accepted(tmp_path: Path) -> None:
 
 
 async def test_ends_when_clients_have_not_written_for_a_while(tmp_path: Path) -> None:
-    """The controller reacts to the last recorded write; its write is waited for, and then some time without one."""
+    """The controller reacts to the last recorded write; the replay waits for its write, and then some time for
+    another.
+    """
     start, end = await record(tmp_path)
     plan = replace(playing(start, end, "robot"), settle=3.0, timeout=60.0)
     async with forked(tmp_path, plan) as api:
@@ -187,7 +189,7 @@ async def test_end_without_success_says_why(tmp_path: Path) -> None:
         "clients were never without a write for 60 s",
     ]
     async with forked(tmp_path, playing(start, end)) as api:
-        pass  # stopped before anybody began to play
+        pass  # stopped before it was played
     assert f"recorded writes were applied up to version {start} of {end}" in api.compared.failures
 
 

@@ -1,4 +1,4 @@
-"""Two moments compared in the API: objects added, removed and changed, of what the caller may list."""
+"""The API compares two moments: objects added, removed and changed, among those that the caller may list."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_added_removed_and_changed() -> None:
         assert int(changed["from"]) <= int(before) < int(changed["to"])
         assert key["summary"]["changes"] == [{"field": "data.a", "old": "***", "new": "***"}]
         assert (found["from"]["version"], found["to"]["version"]) == (before, await api.head())
-        # By times it is the same, and the other way around there is nothing.
+        # With times the result is the same; with the moments swapped it is empty.
         by_time = await ask(api, f"{path.replace(before, rfc3339(found['from']['time']), 1)}")
         assert by_time["items"] == found["items"]
         nothing = await ask(api, f"{COMPARISON}?from={await api.head()}")

@@ -1,4 +1,4 @@
-"""Filters of the timeline: kinds as the command line takes them, what to leave out, and what events changed."""
+"""Filters of the timeline: kinds as on the command line, exclusions, and what events changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATCHED = {"data": {"color": "red"}}
 
 
 async def some_writes(api: Api) -> str:
-    """The version from which on there are these."""
+    """The version after which the events of this test start."""
     first = str(int(await api.head()) + 1)
     await api.create("namespaces", {"metadata": {"name": "other"}})
     await api.create("configmaps", config_map("web-1", color="blue"), fieldManager="maker")

@@ -1,4 +1,4 @@
-"""Lifelines in the API: objects from create to delete, of what the caller may list."""
+"""Lifelines in the API: objects from create to delete, among those that the caller may list."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_shows_what_the_caller_may_list() -> None:
         found = (await api.ask("GET", f"{OBJECTS}?namespace=default", token=ALICE)).expect(200)
         assert "seen" in named(found)
         assert "hidden" not in named(found)
-        # Without the right to the history of it, nobody's writes can be found by trying.
+        # Without the right to its history, a caller cannot find out by trying who wrote.
         for query in ("user=admin", "manager=test"):
             of_user = (await api.ask("GET", f"{OBJECTS}?namespace=default&{query}", token=ALICE)).expect(200)
             assert of_user["items"] == []
@@ -115,7 +115,7 @@ async def test_updates_of_status_are_left_out() -> None:
 
 
 async def raise_floor(api: Api, floor: int) -> None:
-    """As the server does, beside its requests."""
+    """As the server does, outside of requests."""
     assert api.store is not None
     with trio.fail_after(60):
         while not retention.advance(api.store.journal, floor, 1).done:
@@ -123,7 +123,7 @@ async def raise_floor(api: Api, floor: int) -> None:
 
 
 class NoTime:
-    """A turn on the event loop that is over after each step."""
+    """A turn on the event loop that ends after each step."""
 
     def over(self) -> bool:
         return True

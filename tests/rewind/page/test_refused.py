@@ -1,4 +1,6 @@
-"""GET timeline/refused: what a recorded server refused, for those who may see who wrote the events of a type."""
+"""GET timeline/refused: writes that a recorded server refused, for callers who may see the authors of a type's
+events.
+"""
 
 from __future__ import annotations
 

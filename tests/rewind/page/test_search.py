@@ -1,4 +1,6 @@
-"""Text over the whole journal (`q`), and events without updates of status: found by an index, with rights."""
+"""Full-text search over the whole journal (`q`), and events without status updates: an index finds them, rights
+apply.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ async def patch(api: Api, name: str, data: Document, **query: Any) -> None:
 
 
 async def found(api: Api, **query: Any) -> list[str]:
-    """What is found, newest first; the timeline counts as many."""
+    """The results, newest first; the timeline must count as many."""
     items = (await ask(api, EVENTS, **query))["items"]
     span = {"from": rfc3339(api.clock.now() - HOUR), "to": rfc3339(api.clock.now() + HOUR)}
     rows = (await ask(api, TIMELINE, **{**span, **query}))["rows"]
@@ -262,7 +264,7 @@ async def test_goes_on_with_the_index_of_the_server_before(monkeypatch: pytest.M
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The some hundred events of a new server are many: requests wait for few of them."""
+    """The few hundred events of a new server count as many here: requests wait for only a few of them."""
     for name, value in (("BLOCK", 16), ("BATCH", 8), ("PARTITION", 32)):
         for module in (index_file, search, timeline_module):
             if hasattr(module, name):

@@ -1,4 +1,4 @@
-"""The files of the page at /debug/journal/: who gets them, with which headers, and what they may not contain."""
+"""The files of the page at /debug/journal/: who may get them, their headers, and what they must not contain."""
 
 from __future__ import annotations
 
@@ -127,5 +127,5 @@ def test_files_have_nothing_that_makes_text_into_code(name: str) -> None:
 
 
 def test_files_are_small() -> None:
-    """A fifth of the megabyte that may be transferred for the first picture."""
+    """A fifth of the megabyte that the first view may transfer."""
     assert sum((STATIC / name).stat().st_size for name in NAMES) < 200_000

@@ -1,4 +1,4 @@
-"""The timeline in the API: counts per bucket of time and the events themselves, of what the caller may list."""
+"""The timeline in the API: counts per time bucket and the events themselves, among those that the caller may list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named(events: Document) -> list[str]:
 
 
 async def story(api: Api) -> int:
-    """A ConfigMap is created, changed ten seconds later, and deleted after ten more. The time of the first."""
+    """Create a ConfigMap, change it ten seconds later, delete it after ten more. Returns the time of the first."""
     api.clock.advance(3600)
     began = api.clock.now()
     path = api.path("configmaps", name="web")
@@ -169,7 +169,7 @@ async def test_shows_only_what_the_caller_may_list() -> None:
         assert (await ask(api, EVENTS, token=ALICE))["upto"] == "0"
         rule = {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["list", "get"]}
         await allow(api, rule)
-        # As with a list, all namespaces need the right in all of them.
+        # As with a list, reading all namespaces needs a right in all namespaces.
         assert await seen() == []
         items = await seen(namespace="default")
         assert [item["name"] for item in items] == ["web"] * 3

@@ -1,8 +1,8 @@
 """Hostile request bodies, generated from the declaration of a kind: as large, as deep and as repetitive as they can be.
 
-Each request comes from one seed, so that a failure names everything that is needed to send it again. Documents follow
-the declaration far enough for decoding to accept them, mostly: what nothing accepts never reaches the rules. Sizes are
-in bytes of the encoded body.
+One seed determines each request, so that a failure names everything needed to send it again. Documents mostly follow
+the declaration closely enough to be decoded: a document that is not decoded never reaches the rules. Sizes are in
+bytes of the encoded body.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _replace_leaf(document: dict[str, Any], random: Random, value: Any) -> None:
         if not isinstance(holder[key], (dict, list)) or not holder[key]:
             break
         holder = holder[key]
-    if holder is not document:  # the type of the document decides who reads it
+    if holder is not document:  # the content type decides which parser reads it
         holder[key] = value
 
 

@@ -1,9 +1,9 @@
 """Hostile bodies for every kind: no request fails with 500, and no refusal is longer than 64 KiB.
 
-The short form sends a few small ones to a server in this process. The long form sends many of up to three megabytes
-to a server of its own, and also fails when a request takes long, or holds the event loop for more than 50 ms. A busy
-machine stops processes for longer than that, and the first request of a kind compiles the kind: only a request that
-holds the loop every time it is sent has failed.
+The short version sends a few small ones to a server in this process. The long version sends many of up to three
+megabytes to a separate server, and also fails when a request takes long or blocks the event loop for more than 50 ms.
+A busy machine stops processes for longer than that, and the first request of a kind compiles the kind: only a request
+that blocks the loop every time it is sent fails the test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = [
 ]
 LARGEST_REFUSAL = 64 * 1024
 LONGEST_REQUEST = 5.0  # seconds, on an idle machine
-PAUSES = (0.0, 0.1, 0.5, 1.0, 2.0)  # seconds before each attempt: longer than a machine is usually stopped
+PAUSES = (0.0, 0.1, 0.5, 1.0, 2.0)  # seconds before each attempt: longer than a machine usually stalls
 SIZES = (2_000, 60_000, 900_000, 3_000_000)
 _HOLDS = re.compile(rb"^rewound_event_loop_long_holds_total (\S+)$", re.MULTILINE)
 
@@ -100,7 +100,7 @@ def _exchange(cluster: Cluster, request: HostileRequest) -> tuple[int, bytes, in
 
 
 def _long_holds(cluster: Cluster) -> float:
-    """How often tasks held the loop longer than 50 ms so far."""
+    """How often tasks have blocked the loop for more than 50 ms."""
     _, metrics, _ = _exchange(cluster, HostileRequest("GET", "/metrics", "text/plain", b""))
     found = _HOLDS.search(metrics)
     assert found is not None

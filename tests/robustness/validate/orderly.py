@@ -11,7 +11,7 @@ from tests.robustness.validate.linear import linearize_object
 
 
 def orderly(history: History) -> None:
-    """As Durable, but requests that got no response must not have taken effect."""
+    """Like Durable, but requests without a response must not have taken effect."""
     for run, following in pairwise(history.runs):
         for key in KEYS if run.orderly else ():
             found = following.found.get(key)

@@ -1,4 +1,4 @@
-"""A program that behaves as controller-runtime's envtest does: what it runs, in which order, and what it waits for.
+"""Behaves like controller-runtime's envtest: what it runs, in which order, and what it waits for.
 
 async with started(assets) as environment:
     async with environment.client(environment.user("ann", "system:masters")) as client:
@@ -64,7 +64,7 @@ class Environment:
         await _healthy(f"{self.etcd_url}/health", self.etcd)
 
     async def start_api_server(self, *more: str, without: Sequence[str] = ()) -> None:
-        """With the flags that envtest gives by default, and `more`; `without` some of them."""
+        """With envtest's default flags and `more`, except those in `without`."""
         assert not await self._has_flag("kube-apiserver", "insecure-port")
         self.write_certificates()
         self.api_server = await trio.lowlevel.open_process(self._command(more, without))
@@ -191,7 +191,7 @@ async def _hang(assets: Path) -> None:
 
 
 def hanging(assets: Path) -> subprocess.Popen[str]:
-    """A process that runs tests, as far as the programs can see; it prints their numbers and the folders."""
+    """A process that looks to the programs like one that runs tests; it prints their process ids and folders."""
     command = [sys.executable, "-m", __name__, str(assets)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
 

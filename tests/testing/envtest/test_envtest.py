@@ -68,7 +68,7 @@ async def test_users_are_those_of_the_client_authority(assets: Path) -> None:
             version = (await client.get("/version")).json()
             assert version["gitVersion"].startswith("v1.25.")
             assert (await client.get("/readyz")).text == "ok"
-            # No controller of kube-controller-manager runs, as with v1.25: nobody creates service accounts.
+            # No controller of kube-controller-manager runs, as with v1.25: nothing creates service accounts.
             accounts = await client.get("/api/v1/serviceaccounts")
             assert accounts.json()["items"] == []
             endpoints = await client.get("/api/v1/namespaces/default/endpoints/kubernetes")
@@ -85,7 +85,7 @@ async def test_tokens_are_signed_with_the_given_key(assets: Path) -> None:
             with trio.fail_after(SECONDS):
                 while (
                     await client.get(url)
-                ).status_code == 404:  # the controller that was asked for creates it
+                ).status_code == 404:  # the controller that the test enabled creates it
                     await trio.sleep(0.02)
             token = await client.post(f"{url}/token", json={"spec": {}})
             review = {"spec": {"token": token.json()["status"]["token"]}}
@@ -163,7 +163,7 @@ async def test_api_server_needs_the_etcd_for_itself(assets: Path) -> None:
     async with started(assets) as environment:
         code, text = await environment.refusal()
         assert (code, "is already being written by process" in text) == (1, True)
-        # What listens there is no etcd of ours: it is the secure port of an API server.
+        # The process that listens there is not our etcd: it is the secure port of an API server.
         own = (f"--etcd-servers=http://127.0.0.1:{environment.port}",)
         code, text = await environment.refusal(*own, without=["--etcd-servers"])
         assert (code, "is not the etcd of rewound envtest" in text) == (1, True), text

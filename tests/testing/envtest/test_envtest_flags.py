@@ -1,4 +1,4 @@
-"""Every flag of kube-apiserver v1.25 is known: passed on, accepted and named, or refused with what to do."""
+"""Every flag of kube-apiserver v1.25 is known: used, accepted with a note, or refused with a hint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rewound.testing.envtest.flags import FLAGS, FlagError, TranslatedFlags, Use
 from rewound.testing.envtest.programs import EtcdFlags, UsageError, decoded, encoded, etcd_help
 from tests.cases import cases
 
-# Of v1.25, the hidden ones that are deprecated among them.
+# Flags of v1.25, including the hidden and deprecated ones.
 OF_V1_25 = """
     add-dir-header admission-control admission-control-config-file advertise-address
     aggregator-reject-forwarding-redirect allow-metric-labels allow-privileged alsologtostderr anonymous-auth
@@ -108,7 +108,7 @@ def test_flags_that_are_passed_on_are_flags_of_rewound_serve() -> None:
 
 
 def test_every_gate_of_v1_25_is_known() -> None:
-    """One that has its default value in v1.25, or is of other components, is never an error."""
+    """A flag with its v1.25 default, or of another component, is never an error."""
     for name in GATES_OF_V1_25.split():
         refused = []
         for value in ("true", "false"):

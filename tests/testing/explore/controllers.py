@@ -1,4 +1,4 @@
-"""Small controllers for explored runs: of the shape of the ReplicaSet controller, and two that work together."""
+"""Small controllers for explored runs: one like the ReplicaSet controller, and two that work together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WANTED = 2
 
 
 def create_set(api: Api) -> None:
-    """What the test does: it wants two pods, and waits."""
+    """The test's own steps: it asks for two pods, and waits."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": POD_SPEC}
     spec = {"replicas": WANTED, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     api.post(SETS, json={"metadata": {"name": "web"}, "spec": spec}).raise_for_status()
@@ -24,7 +24,7 @@ def create_set(api: Api) -> None:
 
 
 def trusts_its_cache(api: Api) -> None:
-    """Creates as many pods as its informer does not know of: too many, when that is behind."""
+    """Creates the pods missing in its informer's cache: too many, when the cache is stale."""
     known = api.informers(SETS, PODS)
     while True:
         known.update()
@@ -84,7 +84,7 @@ def set_data(api: Api, one: Any, **data: str) -> None:
     name, version = one["metadata"]["name"], one["metadata"]["resourceVersion"]
     body = {"metadata": {"resourceVersion": version}, "data": data}
     response = api.patch(f"{MAPS}/{name}", json=body, headers=MERGE)
-    if response.status_code not in (404, 409):  # an event about what has changed follows
+    if response.status_code not in (404, 409):  # an event about the change follows
         response.raise_for_status()
 
 

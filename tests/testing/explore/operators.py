@@ -1,4 +1,4 @@
-"""A correct operator that copies what the server chose: uids, addresses, ports, versions and generated names."""
+"""A correct operator that copies values chosen by the server: uids, addresses, ports, versions and generated names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATED, THERE, GONE = 201, 409, 404
 
 
 def create_apps(api: Api) -> None:
-    """What the test does: two apps, and a service that is created and deleted between them."""
+    """The test's own steps: two apps, and a service that is created and deleted between them."""
     for name in ("blue", "green"):
         body = {"metadata": {"name": name, "labels": {"app": name}}, "data": {"port": "80"}}
         api.post(APPS, json=body).raise_for_status()
@@ -27,7 +27,7 @@ def create_apps(api: Api) -> None:
 
 
 def installs_apps(api: Api) -> None:
-    """Creates what an app needs, and writes into the app where it is. What it created before is there: no error."""
+    """Creates what an app needs, and writes the results into the app. It is no error if something already exists."""
     known = api.informers(APPS, PODS)
     while True:
         known.update()
@@ -73,7 +73,7 @@ def ensure(api: Api, path: str, body: Any) -> Any:
 
 
 def ensure_pod(api: Api, name: str, owner: Any) -> str:
-    """The newest list, and not a cache, says whether there is one: no name prevents a second."""
+    """Decides by the newest list instead of a cache whether there is one: no name prevents a second."""
     found = api.get(PODS, params={"labelSelector": f"app={name}"})
     found.raise_for_status()
     if pods := found.json()["items"]:

@@ -1,4 +1,4 @@
-"""Controllers of asyncio are explored: tasks, queues, timers and locks, step by step in the server's time."""
+"""Exploring asyncio controllers: tasks, queues, timers and locks, step by step in the server's time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def creates(api: AsyncApi) -> None:
 
 
 async def counts_to_three(api: AsyncApi) -> None:
-    """One task watches and fills a queue, another takes from it, as controllers of asyncio are written."""
+    """One task watches and fills a queue, another takes from it, as asyncio controllers usually do."""
     waiting: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
 
     async def watches() -> None:
@@ -48,7 +48,7 @@ async def counts_to_three(api: AsyncApi) -> None:
 
 
 async def counts_all(api: AsyncApi) -> None:
-    """The same from the newest list, so that no order and no crash matters."""
+    """The same from the newest list, so that neither order nor crashes matter."""
     while True:
         found = (await api.get(MAPS)).raise_for_status().json()
         for one in found["items"]:
@@ -76,7 +76,7 @@ def test_correct_controller_passes_with_all_faults() -> None:
 
 
 async def forgets(api: AsyncApi) -> None:
-    """Creates another map a second after each event, and knows of the events only by its timers."""
+    """Creates another map a second after each event; only its timers know of the events."""
 
     async def later(name: str) -> None:
         await asyncio.sleep(1)

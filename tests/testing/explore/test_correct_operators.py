@@ -1,4 +1,4 @@
-"""Operators that copy what the server chose end as without faults; a real difference is still found."""
+"""Operators that copy values chosen by the server pass; a real difference is still found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two ends are the same if they differ only in what the server chose; any other difference is named."""
+"""Two end states are equal if they differ only in values that the server chose; any other difference is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UIDS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-2222222
 def ended(
     uid: str, version: int, address: str, port: int, name: str, data: dict[str, Any], **status: Any
 ) -> End:
-    """A service, a pod with a generated name, and a ConfigMap in which a controller has put what it saw of them."""
+    """A service, a pod with a generated name, and a ConfigMap into which a controller copied their values."""
     chosen, state = Chosen(), State()
     ports = [{"port": 80, "nodePort": port}]
     service = {"spec": {"clusterIP": address, "clusterIPs": [address], "ports": ports}}
@@ -40,7 +40,7 @@ def ended(
 
 
 def two_ends(data: Any, other: Any = None, **status: Any) -> list[str]:
-    """`data` and what the other run has, as functions of what the server chose."""
+    """`data` of this and of the other run, as functions of the values that the server chose."""
     runs = ((UIDS[0], 7, "10.0.0.17", 30001, "web-abc12"), (UIDS[1], 9, "10.0.0.21", 30007, "web-xyz89"))
     expected, found = (
         ended(*run, {"data": make(*run)}, **{key: one(run) for key, one in status.items()})

@@ -1,4 +1,4 @@
-"""`rewound.explore` finds what is wrong with controllers, and prints the shortest run that shows it."""
+"""`rewound.explore` finds bugs in controllers, and prints the shortest run that shows them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def failing(keep: Path, *arguments: Any, **options: Any) -> ExplorationFailed:
 
 
 def test_stale_informer_is_found_in_a_few_steps_and_its_journal_can_be_replayed(tmp_path: Path) -> None:
-    """The bug of kubernetes/kubernetes#129795, without a word about lag."""
+    """The bug of kubernetes/kubernetes#129795; the test does not mention lag."""
     failed = failing(tmp_path, trusts_its_cache, create_set, invariants=[never_too_many_pods], seed=2)
     text = str(failed)
     assert len(failed.steps) <= 10
@@ -76,7 +76,7 @@ def test_corrected_controller_passes() -> None:
     assert explored.runs == 8 and explored.faults > 5
 
 
-# After a start, a list that is behind makes even this one create pods that it has.
+# After a start, a stale list makes even this one create pods that already exist.
 NOT_STALE = ("turn", "crash", "lost", "lag", "reconnect", "time")
 
 
@@ -240,7 +240,7 @@ def test_watch_that_begins_again_repeats_events() -> None:
 
 def test_other_end_than_without_faults_is_found(tmp_path: Path) -> None:
     def only_once(api: rewound.Api) -> None:
-        """Creates another map for each event, and forgets those that it did not see."""
+        """Creates another map for each event, and misses those that it did not see."""
         known = api.informers(MAPS)
         known.update()
         known.update()

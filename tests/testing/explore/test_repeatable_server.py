@@ -17,7 +17,7 @@ FAULTS = "3:crash:1 2:lag:1 1:lost:0 2:time:3 1:turn:0"
 
 
 def busy_scenario(api: rewound.Api) -> None:
-    """Wakes several controllers of the server at once: of accounts, root certificates, tokens, garbage, namespaces."""
+    """Wakes several controllers of the server at once: for accounts, root certificates, tokens, garbage, namespaces."""
     for name in ("shop", "bank"):
         api.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
         path = f"/api/v1/namespaces/{name}"
@@ -54,7 +54,7 @@ class Digests(Explorer):
 
 
 def digests(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int) -> list[str]:
-    """Of each run with the same faults."""
+    """The journals of all runs with the same faults."""
     monkeypatch.setattr("rewound.testing.explore.explore.Explorer", Digests)
     monkeypatch.setattr(Digests, "found", [], raising=False)
     for _ in range(runs):

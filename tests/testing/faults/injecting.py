@@ -1,4 +1,4 @@
-"""A server with test controls, and how tests set its fault rules."""
+"""A server with test controls, and a client for its fault rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors, delays and lost replies by fault rules: what the client gets, what is written, and where it is visible."""
+"""Fault rules for errors, delays and lost replies: what the client gets, what is written, and where it is visible."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_delays_add_up(autojump_clock: MockClock) -> None:
 
 
 async def test_delayed_requests_keep_no_seat(autojump_clock: MockClock) -> None:
-    """With one seat for all: a delayed request does not make others wait, and takes it again when it continues."""
+    """With one seat for all: a delayed request blocks no others, and takes the seat again when it continues."""
     delay, everybody = on_config_maps({"delay": {"seconds": 20}}), Extensions(authorizers=[AlwaysAllow()])
     one_seat = {"enable_priority_and_fairness": False, "max_requests_inflight": 1}
     async with injecting(delay, extensions=everybody, **one_seat) as api:

@@ -1,4 +1,4 @@
-"""Watches that tests hold and release: an older world for the watcher, with nothing lost, repeated or reordered."""
+"""Tests hold and release watches: the watcher sees an older state; no event is lost, repeated or reordered."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ async def test_lists_are_fresh_unless_they_may_be_old() -> None:
         assert await listed(resourceVersion=0) == ["0"]
         assert await listed(resourceVersion=newer) == ["1"]  # not older than that
         assert names((await api.ask("GET", PATH, resourceVersion=0)).expect(200)) == ["a", "b"]
-        # A client that has seen a newer version in its watch is not sent back behind it.
+        # A client that has seen a newer version in its watch never gets an older one.
         async with watching(api, PATH, resourceVersion=await api.head(), headers=OPERATOR):
             assert await listed(resourceVersion=0) == ["1", "-"]
 
@@ -198,7 +198,7 @@ async def test_pending_counts_what_a_list_of_the_held_world_lacks() -> None:
         version = found["metadata"]["resourceVersion"]
         assert held["pending"] == 2 and [one["version"] for one in held["lists"]] == [version]
         assert await release(api, name, 1) == 1 and (await state(api, name))["pending"] == 1
-        # The list that follows has one more, and a watch that goes on from it is counted instead of it.
+        # The next list has one more, and a watch from its version is counted instead.
         found = (await api.ask("GET", PATH, headers=OPERATOR, resourceVersion=0)).expect(200)
         assert [one["data"]["text"] for one in found["items"]] == ["1"]
         version = found["metadata"]["resourceVersion"]

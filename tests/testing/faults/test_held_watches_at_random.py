@@ -1,4 +1,4 @@
-"""Whatever is held, released, lagged and cut: in the end a watcher has had exactly the events of one that never was."""
+"""Random holds, releases, lags and cuts: in the end a watcher has exactly the events of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRANSPORTS = ("plain", "ws", "h2")
 
 
 class Watcher:
-    """Watches on from the last version that it has seen, also that of a bookmark, whenever it is cut."""
+    """Resumes from the last version that it has seen, also from a bookmark, whenever it is cut."""
 
     def __init__(self, api: Api, agent: str, transport: str, query: dict[str, str], version: str) -> None:
         self._api, self._agent, self._transport, self._query = api, agent, transport, query

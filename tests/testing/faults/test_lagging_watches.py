@@ -1,4 +1,4 @@
-"""`lagWatch`: watches get their events some events or seconds late, for as long as the rule is in force."""
+"""`lagWatch`: watches get their events some events or seconds late, as long as the rule exists."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def faults(*rules: Document, seed: int = 0) -> Faults:
 
 
 def applied(given: Faults, request: FaultRequest, count: int) -> list[int]:
-    """The ordinals of the requests, of so many, that a fault is applied to."""
+    """The ordinals of the requests, among this many, to which the fault applies."""
     return [number for number in range(1, count + 1) if given.decide(request).fault is not None]
 
 

@@ -1,4 +1,4 @@
-"""A controller with a stale cache makes extra pods (kubernetes/kubernetes 129795), and its correction does not.
+"""A controller with a stale cache creates extra pods (kubernetes/kubernetes 129795); the corrected one does not.
 
 The controller keeps as many pods as a set wants (the set is a ConfigMap). It decides by its caches, as every controller
 does: when the events of the pods that it has just created are late and anything else makes it look again, it creates
@@ -107,7 +107,7 @@ async def controlled(
 
 
 async def touch(api: Api, name: str, replicas: int, text: str) -> None:
-    """A change of the set that wants no other pods, but makes the controller look."""
+    """Change the set without wanting other pods, which makes the controller look again."""
     await api.replace("configmaps", config_map(name, replicas=str(replicas), text=text))
     await settled()
 
@@ -189,7 +189,7 @@ PARTS = [pytest.param(range(first, first + 100), marks=pytest.mark.slow) for fir
 
 @pytest.mark.parametrize("seeds", [range(8), *PARTS])
 async def test_expectations_hold_under_random_lags(seeds: range) -> None:
-    """1,000 in the long form."""
+    """1,000 runs in the long version."""
     async with injecting() as api:
         for seed in seeds:
             assert await RandomLag(api, seed, expects=True).run() <= 0, f"seed {seed}"

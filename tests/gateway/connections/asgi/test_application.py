@@ -1,4 +1,4 @@
-"""The ASGI application: its lifespan, its configuration by the environment, and requests of an ASGI server."""
+"""The ASGI application: its lifespan, its configuration by environment variables, and requests from an ASGI server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scope_of(path: str, *fields: tuple[bytes, bytes], method: str = "GET", **mor
 
 
 class Server:
-    """What an ASGI server does for one request; the test takes the messages."""
+    """Acts as an ASGI server for one request; the test takes the messages."""
 
     def __init__(self, *bodies: bytes, kind: str = "http") -> None:
         self._kind = kind
@@ -63,7 +63,7 @@ class Server:
         self.sent.append(message)
 
     async def hand_over(self, message: Any) -> None:
-        """Waits until the test takes it, as a server waits for its client."""
+        """Wait until the test takes the message, as a server waits for its client."""
         await self.put.send(message)
 
     @property
@@ -235,7 +235,7 @@ async def test_slow_watcher_holds_a_bounded_part_of_its_events(tmp_path: Path) -
         first = await server.take.receive()
         await trio.testing.wait_all_tasks_blocked()
         second = await server.take.receive()
-        assert len(first["body"]) + len(second["body"]) < 8 * 20_000  # not all of it waits in memory
+        assert len(first["body"]) + len(second["body"]) < 8 * 20_000  # not all of it is in memory
         lines = first["body"] + second["body"]
         while lines.count(b"\n") < 40:
             lines += (await server.take.receive())["body"]

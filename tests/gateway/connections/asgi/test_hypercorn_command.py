@@ -1,4 +1,4 @@
-"""`hypercorn -k trio rewound.asgi:application`: another program's server runs the API, and stops it in good order."""
+"""`hypercorn -k trio rewound.asgi:application` serves the API, and stops it cleanly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Under Hypercorn too, more fields than the limit are refused before the head has arrived whole.
+"""Hypercorn too refuses more header fields than the limit before the whole head has arrived.
 
-Each repeated field was compared with all before it: one head of a megabyte held the event loop for minutes.
+Without the limit, each repeated field is compared with all before it: a head of one megabyte blocked the event loop
+for minutes.
 """
 
 from __future__ import annotations

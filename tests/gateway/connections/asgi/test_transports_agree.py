@@ -1,4 +1,4 @@
-"""The slow transports judge the fast one: the same conversation has the same responses through each of them."""
+"""The same conversation gets the same responses over each transport: the slow ones verify the fast one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.transports import TRANSPORTS, over
 
-# Of each server, connection or response.
+# These differ between servers, connections or responses.
 DIFFERENT = {
     "alt-svc", "audit-id", "connection", "date", "server", "transfer-encoding",
     "x-cluster-pf-flowschema-uid", "x-cluster-pf-prioritylevel-uid",
@@ -66,7 +66,7 @@ async def _normal(api: Api, method: str, path: str, body: Any, more: dict[str, A
 
 @pytest.fixture(scope="module")
 def recorded() -> dict[int, list[tuple[Any, ...]]]:
-    """Of HTTP/1.1, by the secure port: with certificates there are more initial objects."""
+    """The responses over HTTP/1.1, on the secure port: with certificates there are more initial objects."""
     return {}
 
 

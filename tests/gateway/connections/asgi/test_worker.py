@@ -1,4 +1,4 @@
-"""A server with --transport asgi: certificates, watches, the end of a request and of the server, as with its own."""
+"""A server with --transport asgi: certificates, watches, and how requests and the server end, as with our transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of attacks have in common: other clients, small sockets, and measures of work without a clock."""
+"""Helpers for tests of attacks: other clients, small socket buffers, and measures of work without a clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVENTS = 2000  # bytes that each watch of `Watches` sends
 
 @asynccontextmanager
 async def attacked(host: Host, **options: Any) -> AsyncIterator[RawClient]:
-    """A client that attacks; afterwards other clients are served, one connected before and a new one."""
+    """A client that attacks; at the end, an older and a new client must still be served."""
     async with raw_client(host) as before:
         async with raw_client(host, **options) as client:
             yield client
@@ -41,18 +41,18 @@ async def is_served(client: RawClient) -> None:
 
 
 async def expect_calm(client: RawClient) -> None:
-    """The server ends the connection because of a flood."""
+    """The server must end the connection because of a flood."""
     assert await client.connection_error() is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def block(path: str = "/", *, method: str = "GET") -> bytes:
-    """The header block of a request that leaves the table as it is, and so can be sent any number of times."""
+    """The header block of a request that leaves the HPACK table unchanged, so that it can be sent repeatedly."""
     fields = ((2, method), (1, "test"), (4, path))
     return b"\x86" + b"".join(bytes([name, len(value)]) + value.encode() for name, value in fields)
 
 
 def outputs() -> list[Output]:
-    """What the connections of this process have to send: found in the tasks that run them."""
+    """What the connections of this process have queued to send: found in the tasks that run them."""
     found = [
         connection.output
         for task in _tasks(trio.lowlevel.current_root_task())
@@ -104,7 +104,7 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def counted_calls() -> Iterator[Counter[str]]:
-    """Count the calls of the server's functions, by name: work, whatever else the machine does."""
+    """Count calls of the server's functions by name: a measure of work that is independent of the machine's load."""
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _argument: object) -> None:
@@ -119,7 +119,7 @@ def counted_calls() -> Iterator[Counter[str]]:
 
 
 class Endless:
-    """A watch: sends until it has sent everything, counts how often it was woken, and does not end."""
+    """A watch that sends everything, counts how often it was woken, and does not end."""
 
     binary = False
 
@@ -151,7 +151,7 @@ class Endless:
 
 
 class Watches:
-    """A handler: requests with a query are watches."""
+    """A handler that treats requests with a query as watches."""
 
     def __init__(self) -> None:
         self.woken = self.complete = 0

@@ -1,11 +1,11 @@
 """A client of HTTP/2 that sends frames of `raw_frames`, and so also what no HTTP/2 library would send.
 
-It works on any trio stream and keeps no state machine: of the protocol it does the opening (preface, SETTINGS and its
-acknowledgement) and decodes header blocks, because these depend on each other. It grants no windows by itself.
+It works on any trio stream and has no state machine: it only opens the connection (preface, SETTINGS and its
+acknowledgement) and decodes header blocks, which depend on each other. It never opens windows on its own.
 
 Every frame that arrives goes into `frames`. Methods that wait for one take it out, so that the next call returns the
-next one; they end with an AssertionError that lists the frames at hand when the server closes first, or, as the last
-resort, when it sends nothing for `PATIENCE` seconds (without a bound under a virtual clock, which may jump).
+next one; they raise an AssertionError that lists the received frames if the server closes first, or if it sends
+nothing for `PATIENCE` seconds (without a bound under a virtual clock, which may jump).
 
     async with served() as host, raw_client(host) as client:
         stream = await client.request("/path", method="PUT", body=b"content")
@@ -134,7 +134,7 @@ class RawClient:
         self.connection_window += sum(self.increments(0))
 
     async def send(self, *parts: bytes) -> None:
-        """Send any bytes in one write; that the server has closed shows when reading."""
+        """Send any bytes in one write; whether the server has closed shows when reading."""
         try:
             await self.stream.send_all(b"".join(parts))
         except trio.BrokenResourceError:
@@ -260,7 +260,7 @@ class RawClient:
         await self.take(lambda frame: frame.kind == SETTINGS and frame.ack)
 
     async def alive(self, payload: bytes = b"alive???") -> list[Frame]:
-        """Return the frames at hand once the server has reacted to all earlier ones, without WINDOW_UPDATE.
+        """Return the received frames, except WINDOW_UPDATE, once the server has reacted to everything sent before.
 
         Two PINGs, as the acknowledgement of the first may overtake what the server sends in response to frames before
         it. Responses of handlers that had to wait may come later.
@@ -271,7 +271,7 @@ class RawClient:
         return [frame for frame in self.frames if frame.kind != WINDOW_UPDATE]
 
     def increments(self, stream: int) -> list[int]:
-        """Take out the WINDOW_UPDATE frames at hand of this stream (0: the connection) and return their increments."""
+        """Take out the received WINDOW_UPDATE frames of this stream (0: the connection) and return their increments."""
         updates = [frame for frame in self.frames if frame.kind == WINDOW_UPDATE and frame.stream == stream]
         for update in updates:
             self.frames.remove(update)
@@ -283,7 +283,7 @@ class RawClient:
             pass
 
     async def take(self, matches: Callable[[Frame], bool]) -> Frame:
-        """Take out the first frame that matches, arrived already or later."""
+        """Take out the first frame that matches, whether it has arrived or arrives later."""
         seen = 0
         while True:
             for index in range(seen, len(self.frames)):

@@ -1,4 +1,4 @@
-"""Frames of HTTP/2 by struct: functions that build them, legal or not, and `Frame` as the client reads it."""
+"""Builds HTTP/2 frames with struct, legal or not, and parses them into `Frame`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: slow, tiny, many and too large. Each connection holds a bounded amount."""
+"""Slow, tiny, many and too large request bodies: each connection holds a bounded amount."""
 
 from __future__ import annotations
 

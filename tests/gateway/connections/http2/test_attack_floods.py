@@ -1,4 +1,4 @@
-"""Floods of frames that cost work and ask for nothing end their connection: ENHANCE_YOUR_CALM."""
+"""Floods of frames that cost work but request nothing end their connection with ENHANCE_YOUR_CALM."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_frames_at_a_moderate_rate_are_no_flood(mock_clock: MockClock) -> 
 
 
 async def test_frames_that_come_with_requests_are_no_flood(mock_clock: MockClock) -> None:
-    """A client that does not read to the end of small responses resets streams that are closed."""
+    """A client that does not read small responses to the end resets streams that are already closed."""
     async with served() as host, raw_client(host) as client:
         for first in range(1, 2 * BURST + 400, 200):
             numbers = range(first, first + 200, 2)

@@ -1,4 +1,4 @@
-"""Connections that begin HTTP/2 and go no further are closed, and give way to clients that need their place."""
+"""Connections that start HTTP/2 and send nothing more are closed, and make room for other clients."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_connection_with_a_request_does_not_give_way(mock_clock: MockClock
 
 
 async def test_streams_after_the_clients_goaway_are_served() -> None:
-    """It concerns streams that a server opens, and there are none."""
+    """It only concerns streams that a server opens, and this server opens none."""
     async with served() as host, attacked(host) as client:
         await client.send(goaway(0), *(headers(number, block()) for number in range(1, 20, 2)))
         for number in range(1, 20, 2):

@@ -28,7 +28,7 @@ FRAME = 16_384
 
 
 def bomb() -> bytes:
-    """A field of 4 kB that fills the table: from then on it is one byte in any block."""
+    """A field of 4 kB that fills the table: later blocks refer to it with one byte."""
     size = 4000
     rest = size - 127
     return b"\x40\x01a\x7f" + bytes([rest & 0x7F | 0x80, rest >> 7]) + b"x" * size
@@ -56,7 +56,7 @@ async def test_block_that_is_too_large_in_total_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("size", [9, 12], ids=["frames", "pieces"])
 async def test_block_without_end_is_closed(size: int, mock_clock: MockClock) -> None:
-    """However often the peer sends some more of it."""
+    """However often the peer sends a little more of it."""
     async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(headers(1, SAFE_GET, done=False))
         more = continuation(1, b"", done=False) * 10
@@ -108,7 +108,7 @@ async def test_work_for_a_block_is_bounded_by_its_bytes() -> None:
 
 
 async def test_fields_beyond_the_limit_of_a_list_are_not_decoded_without_end() -> None:
-    """Short fields that enter the table: they would have to be decoded only to keep it in step."""
+    """Short fields that enter the table: the server would have to decode them only to keep the table in sync."""
     async with served(limits=SMALL) as host, attacked(host) as client:
         await client.send(*frames(1, SAFE_GET + b"\x40\x01a\x01b" * 20_000))
         with counted_calls() as calls:

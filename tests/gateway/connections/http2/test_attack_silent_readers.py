@@ -67,7 +67,7 @@ async def test_peer_that_causes_refusals_and_does_not_read_is_cut_off(
 async def test_nothing_is_handled_after_the_connection_has_failed(
     small_buffers: None, mock_clock: MockClock
 ) -> None:
-    """The peer closes its side for reading and goes on with requests."""
+    """The peer shuts down its receiving side and continues to send requests."""
     async with served(large) as host, attacked(host) as client:
         shrink(client)
         await client.send(WINDOWS, *gets(0, 20))
@@ -97,7 +97,7 @@ async def test_watches_opened_and_reset_without_reading_are_bounded(
         for first in range(3, 20_000, 400):
             numbers = range(first, first + 400, 2)
             await client.send(*(headers(number, block("/?watch=1")) for number in numbers))
-            await advance(mock_clock, 3)  # earlier resets would be an attack by themselves
+            await advance(mock_clock, 3)  # earlier resets would count as an attack
             await client.send(*(rst_stream(number) for number in numbers))
             await settled()
             if host.statistics.open == 1:

@@ -1,4 +1,4 @@
-"""Frames larger than allowed are refused from their head alone: nothing of them is buffered."""
+"""Frames larger than allowed are refused after their header: their payload is never buffered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Games with windows: zero, tiny, swinging. Work and memory stay bounded, and who reads properly gets everything."""
+"""Attacks with windows (zero, tiny, changing): work and memory stay bounded, and clients that read get everything."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_windows_that_open_byte_by_byte_are_a_flood(stream: int, mock_cloc
 
 @pytest.mark.parametrize("seconds", [1, 5])
 async def test_response_read_too_slowly_is_reset(seconds: int, mock_clock: MockClock) -> None:
-    """Every byte that the peer takes gives it time, as over HTTP/1.1, but no more than it is worth."""
+    """Every byte that the peer takes extends its deadline, as over HTTP/1.1, but in proportion."""
     async with served(large) as host, attacked(host, values=NO_WINDOW) as client:
         stream = await client.request()
         for _ in range(40 // seconds):
@@ -81,7 +81,9 @@ async def test_response_read_too_slowly_is_reset(seconds: int, mock_clock: MockC
 
 
 async def test_slow_responses_share_the_rate_of_their_connection(mock_clock: MockClock) -> None:
-    """Ten responses on a connection that takes 20 kB a second: each gets 2 kB, which alone would be too little."""
+    """Ten responses on a connection that takes 20 kB a second: each gets 2 kB a second, which alone would be too
+    slow.
+    """
     async with served(large) as host, raw_client(host, values=NO_WINDOW) as client:
         await client.send(window_update(0, 1 << 30), gets(10))
         streams = range(1, 20, 2)

@@ -29,7 +29,7 @@ NO_WINDOW = {Setting.INITIAL_WINDOW_SIZE: 0}
 
 
 async def received(client: RawClient, stream: int) -> tuple[int, bool]:
-    """How many bytes of DATA are at hand once a PING is back, and whether the last one ends the stream."""
+    """How many bytes of DATA have arrived when a PING is acknowledged, and whether the last one ends the stream."""
     await client.alive()
     mine = [frame for frame in client.frames if frame.stream == stream and frame.kind == DATA]
     for frame in mine:

@@ -1,4 +1,4 @@
-"""The flusher of all HTTP/2 connections lets other tasks run after so many bytes."""
+"""The flusher of all HTTP/2 connections yields to other tasks after a number of bytes."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ async def test_large_queues_are_sent_in_turns() -> None:
                 await trio.lowlevel.checkpoint()
                 flushed.append(sum(queue.flushed for queue in queues))
         nursery.cancel_scope.cancel()
-    # Three a turn, and the flusher may have had two turns since this task had one.
+    # Three connections a turn, and the flusher may have had two turns since this task had one.
     assert all(later - before <= 6 for before, later in pairwise(flushed))

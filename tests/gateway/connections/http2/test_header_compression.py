@@ -50,7 +50,7 @@ async def sent(client: RawClient, recorder: Recorder, block: bytes) -> Request:
 async def test_every_representation_decodes(field: bytes, name: bytes, value: bytes) -> None:
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
-        for _ in range(2):  # with and without what the server remembers of the block
+        for _ in range(2):  # with and without the server's cached block
             request = await sent(client, recorder, BASE + field)
             assert request.headers[name] == value
 

@@ -81,7 +81,7 @@ async def test_spaces_around_a_value_are_removed_as_in_http1(value: bytes) -> No
     recorder = Recorder()
     async with served(recorder) as host, raw_client(host) as client:
         for indexed in (True, False):
-            # Twice: the second one refers to the table of the connection, if it is in it.
+            # Twice: the second request refers to entries of the connection's table, if there are any.
             for _ in range(2):
                 stream = client.new_stream()
                 fields = [*GOOD, (b"x-a", value), (b"x-b", b"c")]

@@ -1,4 +1,6 @@
-"""What a connection holds for a peer that does not read: little of its watches, and no more than some replies."""
+"""A connection buffers little for a peer that does not read: few bytes of its watches, and a bounded number of
+replies.
+"""
 
 from __future__ import annotations
 

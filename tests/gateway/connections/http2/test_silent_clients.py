@@ -48,7 +48,7 @@ async def handle(request: Request) -> Response:
 
 
 async def nothing(client: RawClient) -> None:
-    """Open no connection of HTTP/2 at all."""
+    """Never start HTTP/2 on the connection."""
 
 
 async def half_a_preface(client: RawClient) -> None:
@@ -60,7 +60,7 @@ async def preface_only(client: RawClient) -> None:
 
 
 async def preface_and_settings(client: RawClient) -> None:
-    """Never acknowledge the server's settings, nor its GOAWAY."""
+    """Never acknowledge the server's SETTINGS."""
     await client.send(PREFACE, settings())
 
 

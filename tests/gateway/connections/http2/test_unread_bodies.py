@@ -103,7 +103,7 @@ async def test_wanted_body_gets_continue_and_its_window() -> None:
 
 
 async def test_what_a_connection_holds_unread_is_bounded_by_its_window() -> None:
-    """The connection's window stays closed while nobody wants the bodies, and opens again when they go."""
+    """The connection's window stays closed while nothing reads the bodies, and opens again when the streams end."""
     async with served(Reader(), reads=False) as host, raw_client(host) as client:
         streams = [await begin(client) for _ in range(20)]
         left, sent = client.connection_window, 0
@@ -215,7 +215,7 @@ async def test_many_complete_small_bodies_count_while_they_are_handled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bodies, "_UNCOUNTED", 20_000)
-    memory, reader = MemoryBudget(160_000), Reader()  # unauthenticated clients have 20,000 of it
+    memory, reader = MemoryBudget(160_000), Reader()  # unauthenticated clients may hold 20,000 bytes
     async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
         streams = [await client.request("/user", method="POST", body=bytes(10_000)) for _ in range(5)]
         assert (await client.response(streams[4])).status == 429

@@ -1,4 +1,4 @@
-"""Bodies on several streams of one connection: together they are bounded, one after the other they are not."""
+"""Bodies on several streams of one connection: at the same time they are bounded, one after the other they are not."""
 
 import trio
 
@@ -18,7 +18,7 @@ async def measure(request: Request) -> Response:
 async def test_incomplete_bodies_of_a_connection_are_bounded_together() -> None:
     async with served(measure) as host, raw_client(host) as client:
         streams = [await client.request(method="PUT", body=PART, end=False) for _ in range(6)]
-        # 16 MiB are the limit: the sixth does not fit, and its client may send it again later.
+        # The limit is 16 MiB: the sixth body does not fit, and its client may send it again later.
         assert (await client.response(streams[5])).status == 429
         assert await client.reset_of(streams[5]) is ErrorCode.NO_ERROR
         await client.send(*(data(stream, end=True) for stream in streams[:5]))

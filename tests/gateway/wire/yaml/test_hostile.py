@@ -1,4 +1,4 @@
-"""Small documents that would cause much work, and bytes that are no text, are refused with the reason."""
+"""Small documents that would cause much work, and bytes that are not text, are refused with the reason."""
 
 from typing import Any
 
