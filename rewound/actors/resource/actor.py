@@ -53,7 +53,7 @@ class ResourceActor:
         self._is_shared = context.committer.is_shared
         self._longest_step = context.longest_step
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
-        self._crash: Exception | None = None  # met by another task, for `run` to raise
+        self._crash: Exception | None = None  # in another task, for `run` to raise
         self._is_retired = False
         self._mailbox: Mailbox[Write] = Mailbox(MAILBOX_CAPACITY)
         self._waiting = WaitingWrites(context.committer)
@@ -128,7 +128,7 @@ class ResourceActor:
         return True
 
     def _end_run(self, crash: Exception) -> None:
-        """Have `run` raise a crash that another task met: the supervisor starts the actor again."""
+        """Make `run` raise a crash of another task: the supervisor starts the actor again."""
         self._waiting.block()
         self._crash = crash
         self._mailbox.wake()
@@ -160,7 +160,7 @@ class ResourceActor:
             writes = await self._mailbox.drain()
             while (pause := self._committer.pause) is not None:
                 await pause.wait()
-            if self._waiting.is_blocked:  # it has crashed meanwhile
+            if self._waiting.is_blocked:  # the actor has crashed meanwhile
                 self._mailbox.put_first(writes)
                 continue
             try:
@@ -205,7 +205,7 @@ class ResourceActor:
 
         Returns how many were decided until the time of one step had passed.
         """
-        # The clock of processor time is a system call: it is read again only when as much time has passed at all.
+        # Reading the processor time is a system call: it is read again only when that much wall-clock time has passed.
         earliest_end = perf_counter() + self._longest_step
         end = thread_time() + self._longest_step if len(writes) > 1 else inf
         with self._journal.read() as view:
@@ -223,7 +223,7 @@ class ResourceActor:
         return len(writes)
 
     def _begin(self, view: View, write: Write, proposals: list[Proposal]) -> bool:
-        """Run a write without a task, up to where it waits; False if it goes on in the task of its caller."""
+        """Run a write without a task, up to where it waits; False if it continues in the task of its caller."""
         steps = self._write(write, view)
         try:
             steps.send(None)
@@ -317,7 +317,7 @@ class ResourceActor:
         if not writes:
             return
         self._committer.submit(proposals, CommitCallback(self._committed, proposals, writes))
-        # What belongs into the same commit, without a checkpoint in between.
+        # Writes of other actors that belong to the same commit: no checkpoint in between.
         for companion in {one.request.companion for one in writes if one.request is not None}:
             if companion is not None:
                 try:
@@ -327,7 +327,7 @@ class ResourceActor:
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
-        # Usually there are no others, which one comparison finds out for the whole batch.
+        # Usually there are no others, and one comparison shows that for the whole batch.
         if failure is not None or [*self._pending.values()] == proposals:
             self._pending.clear()
             return

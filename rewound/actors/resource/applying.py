@@ -1,8 +1,8 @@
 """Server-side apply: merges the applied configuration into an object, or creates one, and decodes the result.
 
-Pure, but that a webhook may have to convert objects to the versions of other managers.
+Pure, except that a webhook may have to convert objects to the versions of other managers.
 
-Defaulting happens after the merge, so that fields which an applier leaves out get their default again, and so that no
+Defaulting happens after the merge, so that fields that an applier leaves out get their default again, and so that no
 manager owns a default that it did not apply.
 """
 
@@ -33,7 +33,7 @@ async def apply_object(
     *,
     in_thread: bool = False,
 ) -> Object:
-    """The object to store, in the storage version and with its managedFields."""
+    """The object to store, in the storage version and with its managedFields. Raises ApplyConflict, among others."""
     sent = command.patch.get("metadata") or {}
     if sent.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
@@ -66,7 +66,7 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
 
 
 def _check_types(definition: Definition, view: FieldView, current: Current | None, command: Patch) -> None:
-    """The decoder of built-in kinds has checked theirs."""
+    """Check the types of a custom object; the decoder has checked those of built-in kinds."""
     assert definition.custom is not None
     wrong = find_wrong_type(definition.custom, command.patch)
     if wrong:

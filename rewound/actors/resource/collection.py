@@ -2,10 +2,11 @@
 
 It takes a limit, a continue token and a resourceVersion as a list does: a limit of ten deletes at most ten objects, and
 the token of that page continues with the next DELETE. This API has no transaction over several objects: each object is
-deleted separately, objects that were removed meanwhile are skipped, and after a timeout the rest stays. It lists in
-turns and deletes what each of them read, so that it holds little of a large collection.
+deleted separately, objects that were removed meanwhile are skipped, and after a timeout the rest stays. It reads the
+list in parts and deletes the objects of each part before it reads the next, so that it holds little of a large
+collection.
 
-`Warned` collects the warnings of admission about all objects, each text once, also if a later object is refused.
+`Warned` collects the warnings of admission about all objects, each text once, even if a later object is refused.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ async def delete_collection(
     context: WriteContext,
     warned: Warned,
 ) -> Listing:
-    """Returns the metadata of the page that was listed, and none of its objects."""
+    """Returns the metadata of the listed page, without its objects."""
     found = await reads.open(definition, namespace, listed)
     if isinstance(found, Listing):
         keys = [_key(body) for body in found.bodies]
@@ -97,7 +98,7 @@ async def _delete_batch(
     context: WriteContext,
     warned: Warned,
 ) -> None:
-    """Delete in the order of the list, one by one where webhooks may review it: the first refusal ends it then."""
+    """Delete in the order of the list. Where webhooks may review it, one by one: the first refusal ends it."""
     commands = [Delete(definition.api_version, *key, context, options, verb=COLLECTION) for key in keys]
     if commands and _may_pause(directory, definition, commands[0]):
         for command in commands:
@@ -118,7 +119,7 @@ def _may_pause(directory: Directory, definition: Definition, command: Delete) ->
 async def _delete_together(
     directory: Directory, definition: Definition, commands: list[Delete], warned: Warned
 ) -> None:
-    """Send all commands before waiting for the first reply; the first error counts, but others are deleted."""
+    """Send all commands before waiting for the first reply. Raises the first error, when all have a reply."""
     replies: deque[Coroutine[Any, Any, Outcome]] = deque()
     failure = _send(directory, definition, commands, replies)
     try:
@@ -136,7 +137,7 @@ async def _delete_together(
 
 
 async def _abandon(replies: deque[Coroutine[Any, Any, Outcome]]) -> None:
-    """Cancel the commands that nobody waits for any more, each in its reply: some may be reserving or waiting."""
+    """Cancel the commands whose replies are no longer needed, and await each: it may hold reservations."""
     for reply in replies:
         with trio.CancelScope(shield=True) as scope, suppress(Exception):
             scope.cancel()
@@ -149,7 +150,7 @@ def _send(
     commands: list[Delete],
     replies: deque[Coroutine[Any, Any, Outcome]],
 ) -> RequestError | None:
-    """Add the reply of each command that the actor takes; returns the error of the first that it does not take."""
+    """Add the reply of each command that the actor accepts; returns the error of the first that it refuses."""
     for command in commands:
         try:
             replies.append(directory.ask_served(definition, command))

@@ -126,7 +126,7 @@ class ActorContext:
 class Outdated(Retry):
     """The object of an attempt, or its definitions, have changed while it waited.
 
-    `after_call`: it had called a webhook, in vain, or was decided in the worker thread.
+    `after_call`: it had called a webhook, or was decided in the worker thread: that work is lost.
     """
 
     def __init__(self, *, after_call: bool = True) -> None:
@@ -203,6 +203,7 @@ class Attempt:
         "_admitted",
         "_chain",
         "_definition",
+        "_earlier_warnings",
         "_is_first",
         "_is_repeated",
         "_key",
@@ -211,7 +212,6 @@ class Attempt:
         "_takes_turn",
         "_to_store",
         "_view",
-        "_warned",
         "_warnings",
         "_written",
         "body",
@@ -247,7 +247,7 @@ class Attempt:
         self._key: Key | None = (
             None  # of the object; that of a create is known when its name is found to be free
         )
-        self._warnings: tuple[str, ...] = ()  # for the client, besides those of admission
+        self._warnings: tuple[str, ...] = ()  # for the client, in addition to those of admission
         self._sent_empty: frozenset[str] = frozenset()  # for the request
         # If a plugin annotates while it validates: the object before preparation, to prepare it again.
         self._admitted: Object | None = None
@@ -255,12 +255,14 @@ class Attempt:
         self._to_store: Object | None = None  # the prepared object of an update
         if previous is None:
             self._is_first, self._takes_turn, self._is_repeated = True, False, False
-            self._warned: tuple[str, ...] = ()  # by admission in earlier attempts
+            self._earlier_warnings: tuple[str, ...] = ()  # by admission in earlier attempts
         else:
             # After a wasted call it waits for the turn of its write before it calls again.
             self._is_first, self._takes_turn = False, previous.wasted_call
             self._is_repeated = previous._is_repeated or previous.wasted_call
-            self._warned = previous._warned if previous.request is None else previous.request.warnings
+            self._earlier_warnings = (
+                previous._earlier_warnings if previous.request is None else previous.request.warnings
+            )
 
     async def decide(self) -> None:
         """Decide the command and propose its events. Raises RequestError, Outdated or NeedsThread."""
@@ -314,7 +316,7 @@ class Attempt:
         decision = decide_create(definition, current, prepared)
         # The name must stay free, should the attempt wait again.
         self._key = command.namespace, prepared["metadata"]["name"]
-        return Decided(decision, None, verb, True, self._warned_of(definition, prepared, None))
+        return Decided(decision, None, verb, True, self._all_warnings(definition, prepared, None))
 
     async def _replace(self, command: Replace) -> Decided:
         definition, sent = self._definition, command.object["metadata"]
@@ -408,7 +410,7 @@ class Attempt:
         reviewed = await self._prepare_and_validate(new, prepare)
         assert self._to_store is not None
         decision = decide_replace(definition, current, self._to_store)
-        return Decided(decision, current, verb, False, self._warned_of(viewed, reviewed, current.object))
+        return Decided(decision, current, verb, False, self._all_warnings(viewed, reviewed, current.object))
 
     async def _submit(self, command: Submit) -> Decided:
         """Admission has reviewed the sent object before."""
@@ -458,7 +460,7 @@ class Attempt:
         elif "managedFields" in metadata:
             del metadata["managedFields"]
 
-    def _warned_of(self, definition: Definition, new: Object, old: Object | None) -> tuple[str, ...]:
+    def _all_warnings(self, definition: Definition, new: Object, old: Object | None) -> tuple[str, ...]:
         """The warnings so far, and those of the kind."""
         warnings = definition.strategy.warnings
         return self._warnings if warnings is None else (*self._warnings, *warnings(new, old))
@@ -522,7 +524,7 @@ class Attempt:
                 request.delete_options, request.evicts = command.options, command.evicts
                 request.in_collection = command.verb == COLLECTION
         request.sent_empty = self._sent_empty
-        request.warnings = self._warned
+        request.warnings = self._earlier_warnings
         request.in_thread = self.decider.in_thread
         return request
 

@@ -2,7 +2,7 @@
 
 The gateway sends commands to the actor of a definition through the directory. Types without writes have no actor, no
 mailbox and no compiled schema. The directory follows the registry: an actor whose definitions changed uses the new ones
-from its next command on; the actor of a type that is no longer served refuses the commands in its mailbox and ends
+for its next command; the actor of a type that is no longer served refuses the commands in its mailbox and ends
 after its last commit. Controllers may still write to such a type (`ask`), clients may not (`ask_served`).
 """
 
@@ -36,13 +36,15 @@ class Directory:
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
-        self._unserved: dict[str, ResourceActor] = {}  # of types that are not served; each ends when idle
+        self._unserved: dict[
+            str, ResourceActor
+        ] = {}  # of types that are not served; each ends when it is idle
         registry.follow(self._kinds_changed)
 
     def ask_served(self, definition: Definition, command: Command) -> Coroutine[Any, Any, Outcome]:
         """Send a client's command; raises NoSuchResource if the type is no longer served.
 
-        No coroutine of its own, because every write would pay for it.
+        Not `async`: that would cost every write a coroutine.
         """
         return self.served_actor(definition.type_name).ask(command)
 
@@ -51,7 +53,7 @@ class Directory:
         return self.actor(definition).ask(command)
 
     def served_actor(self, type_name: str) -> ResourceActor:
-        """NoSuchResource."""
+        """Raises NoSuchResource if the type is not served."""
         return self._served.get(type_name) or self._start_served(type_name)
 
     def actor(self, definition: Definition) -> ResourceActor:

@@ -22,11 +22,11 @@ from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 
-ATTEMPTS = 20  # every Conflict means that another eviction has made progress
+ATTEMPTS = 20  # every Conflict means that another eviction succeeded
 
 
 class Evictions:
-    """A pod or its budgets may be large: they are read in the thread for large work then."""
+    """Decodes a large pod and large budgets in the worker thread."""
 
     def __init__(self, names: Names, catalog: Catalog, journal: Journal, directory: Directory) -> None:
         self._manager = names.server_manager

@@ -1,7 +1,7 @@
 """Whether an object that somebody else wrote to etcd is one that this server could have stored.
 
 `actors.store.etcd.foreign` asks. The object must be of a known kind, decode by its schema, and be the one that its key
-names. Defaults, validation and admission are those of requests: who writes past the API gives the object as it is
+names. Defaults, validation and admission are for requests only: whoever writes past the API writes the object as it is
 stored, such as a record of a backup.
 """
 
@@ -29,7 +29,7 @@ class ForeignRecords:
         self._registry, self._journal, self._declared_by = registry, journal, declared_by
 
     def check(self, type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
-        """Facts and body of the object as this server stores them. Unreadable, NotKnownYet."""
+        """Facts and body of the object as this server stores them. Raises Unreadable, or NotKnownYet."""
         stored_type = self._find_type(type_name)
         document = _parse(body)
         _check_names(document, stored_type.storage, namespace, name)
@@ -79,7 +79,7 @@ def _check_names(document: Object, storage: Definition, namespace: str, name: st
 
 
 def _definition(stored_type: StoredType, document: Object) -> Definition:
-    """The one whose schema the object has."""
+    """The definition of the version that the object is in."""
     if stored_type.storage.custom is None:
         return stored_type.storage
     wanted = document.get("apiVersion")

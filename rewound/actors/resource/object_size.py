@@ -1,11 +1,11 @@
-"""How large an object may be: as large as etcd accepts it from kube-apiserver, so that no test fails only there.
+"""How large an object may be: as large as etcd accepts it from kube-apiserver, so that what is stored here fits there.
 
 etcd limits the request that writes an object to 1.5 MiB (--max-request-bytes), and the client of kube-apiserver to
 2 MiB. The request has the object as it is stored there, which is protobuf for most built-in kinds and JSON for custom
-ones, without a resourceVersion; its key, twice for a create and three times for a change; and some bytes besides.
+ones, without a resourceVersion; its key, twice for a create and three times for a change; and a few more bytes.
 kube-apiserver leaves managedFields out of an object that would be too large with them, except after an apply, and so
 does `fitting`. Changes that a delete makes are not limited, nor are dry runs. An object that was stored with a larger
-limit may lose its finalizers: while it is being deleted, it is taken unless it grows.
+limit can still lose its finalizers: while it is being deleted, an update may not make it larger.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from rewound.actors.store.document import (
 from rewound.actors.store.proposal import Proposal
 
 _CLIENT_LIMIT: Final = 2 << 20
-# Of a create with its key twice, and what a change has besides a third key.
+# Of a create with its key twice, and what a change has in addition to a third key.
 _CREATE: Final = 22
 _CHANGE: Final = 6
 _SERVER: Final = 17  # etcd stores the request inside another message
 _LONG_LENGTHS: Final = 3  # lengths of 2 MiB and more have a fourth byte, in three places
-_MOST_BESIDES: Final = 2048  # more than three keys and the rest
+_LARGEST_OVERHEAD: Final = 2048  # more than three keys and the rest
 
 Measure = Callable[
     [bytes], int | None
@@ -42,7 +42,7 @@ Measure = Callable[
 
 
 class ObjectSizes:
-    """`limit` 0 is none. `in_protobuf` measures objects of the kinds that kube-apiserver stores in protobuf."""
+    """A `limit` of 0 means none. `in_protobuf` measures objects of kinds that kube-apiserver stores in protobuf."""
 
     __slots__ = ("_in_json", "_in_protobuf", "_limit", "smallest")
 
@@ -51,7 +51,7 @@ class ObjectSizes:
         self._in_json = (names.group("apiextensions"), names.group("apiregistration"))
         self._in_protobuf = in_protobuf
         # Shorter bodies are not measured: in protobuf, objects of this size are shorter than in JSON.
-        self.smallest = max(limit - _MOST_BESIDES, 1) if limit else sys.maxsize
+        self.smallest = max(limit - _LARGEST_OVERHEAD, 1) if limit else sys.maxsize
 
     def fitting(
         self,
@@ -62,7 +62,7 @@ class ObjectSizes:
         current: Current | None,
         command: Command,
     ) -> bytes:
-        """The object's bytes, without managedFields if it is too large with them. RequestTooLarge."""
+        """The object's bytes, without managedFields if it is too large with them. Raises RequestTooLarge."""
         body = encode_unversioned(stored, api_version)
         if isinstance(command, Delete):
             return body
@@ -104,7 +104,7 @@ UNLIMITED: Final = ObjectSizes(0, NAMES["cluster"], lambda _: None)
 
 
 def _key(storage: Definition, metadata: Object, *, by_group: bool) -> str:
-    """A few built-in kinds have another prefix of about this length there."""
+    """The key in etcd. A few built-in kinds have another prefix of about this length."""
     parts = ["/registry", *([storage.group] if by_group else []), storage.plural]
     if storage.namespaced:
         parts.append(metadata["namespace"])

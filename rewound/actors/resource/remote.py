@@ -73,10 +73,10 @@ class RemoteDirectory(Directory):
 def begin(
     directory: Directory, registry: Registry, message: bytes, reply: Callable[[bytes], None]
 ) -> Callable[[], None]:
-    """Begin with a message of a `RemoteDirectory`; `reply` gets the bytes for it. BadMessage.
+    """Start to handle a message of a `RemoteDirectory`; `reply` gets the bytes of its reply. Raises BadMessage.
 
-    Returns what to call when nobody waits for the reply any more. Without a task, unless the message is large, because
-    every write would pay for it.
+    Returns a function to call when nobody waits for the reply any more. It starts a task only for a large message,
+    because every write would pay for one.
     """
     try:
         type_name, served, user, encoded = msgpack.unpackb(message)
@@ -111,7 +111,7 @@ class Received:
         self._scope: trio.CancelScope | None = None  # while a thread decodes it
 
     async def decode_in_thread(self, user: str, encoded: bytes, now: float) -> None:
-        """Decode a large command beside the event loop, in the turn of its user."""
+        """Decode a large command in the worker thread, in the turn of its user."""
         with trio.CancelScope() as self._scope:
             try:
                 command = await self._directory.large_work.run(user, decode_command, encoded, now)

@@ -1,4 +1,4 @@
-"""Writes that have to wait, for a webhook, a conversion or the worker thread: each goes on in the task of its caller.
+"""Writes that have to wait, for a webhook, a conversion or the worker thread: each continues in the task of its caller.
 
 A write that waits is decided on one state of its object. If another write changes the object meanwhile, it has to be
 decided again on the newest state. The first attempt of every write begins at once: most objects have one writer. The
@@ -35,7 +35,7 @@ MAX_WAITING: Final = 4096
 
 
 class WaitingWrites:
-    """The writes of one actor that go on in the tasks of their callers, and when they may."""
+    """The writes of one actor that continue in the tasks of their callers, and when they may."""
 
     def __init__(self, committer: Commits) -> None:
         self._committer = committer
@@ -52,7 +52,7 @@ class WaitingWrites:
         return not self._unblocked.is_set()
 
     def block(self) -> None:
-        """Let no write go on: the actor has crashed, or has not read its state yet."""
+        """Let no write continue: the actor has crashed, or has not read its state yet."""
         if self._unblocked.is_set():
             self._unblocked = trio.Event()
 

@@ -1,10 +1,10 @@
-"""A command on its way through its actor, with the reply to it: sent once all that it depends on is durable.
+"""A command with its reply, which is sent when everything that the command depends on is durable.
 
 The actor gives a decided write its result, and passes the writes of a batch to the committer as one `CommitCallback`;
 it completes one that has nothing to wait for at once. Bodies are encoded on completion, because the offsets are only
 known then. Invariant: every write is completed once, even if the commit fails.
 
-A write that has to wait before it can be decided goes on in the task that asked for it: that task waits for the reply
+A write that has to wait before it can be decided continues in the task that sent it: that task waits for the reply
 anyway, and when the task is cancelled, so is the write.
 """
 
@@ -41,8 +41,8 @@ class Write(Reply[Outcome]):
         self.body: Body = b""
         self.error: Exception | None = None
         self.request: AdmissionRequest | None = None  # until the write is durable, if it has callbacks
-        self.ticket = 0  # its place among the writes that wait for each other
-        self.has_left = False  # it goes on in the task of its caller
+        self.ticket = 0  # its place in the line of writes to the same object
+        self.has_left = False  # it continues in the task of its caller
         self.is_abandoned = False  # the caller no longer waits for the reply
         self._steps: Steps | None = None  # what the caller's task is to run
         self._finish: Finish | None = None  # called when it has run
@@ -60,7 +60,7 @@ class Write(Reply[Outcome]):
         return self._value
 
     def continue_in_caller(self, steps: Steps, finish: Finish) -> None:
-        """Let the task of the caller go on with a write that has to wait; `finish` is called when it is decided."""
+        """Let the task of the caller run the rest of a write that has to wait, then call `finish`."""
         if self.is_abandoned:
             steps.close()
             return
@@ -123,19 +123,19 @@ class Write(Reply[Outcome]):
 
 @coroutine
 def leave_actor() -> Generator[None, None, None]:
-    """In the steps of a write: what follows waits, so that the task of the caller runs it."""
+    """Await this in the steps of a write before it waits: the task of the caller runs the rest."""
     yield
 
 
 @coroutine
 def _rest_of(steps: Steps) -> Generator[Any, Any, list[Proposal]]:
-    """Go on with a coroutine that has begun elsewhere; `await` is for those that have not."""
+    """Continue a coroutine that was started elsewhere; `await` only works for one that was not."""
     proposals: list[Proposal] = yield from steps
     return proposals
 
 
 class CallbackWrite(Write):
-    """Calls a function when it has its reply, with the outcome or the error. A task of its own does what waits."""
+    """Calls a function with its outcome or error. If it has to wait, it gets a task of its own."""
 
     def __init__(
         self, command: Command, nursery: trio.Nursery, done: Callable[[Outcome | BaseException], None]
@@ -144,7 +144,7 @@ class CallbackWrite(Write):
         self._nursery, self._done = nursery, done
 
     def abandon(self) -> None:
-        """Nobody needs the reply any more: end what the write waits for, unless it is decided."""
+        """Nobody needs the reply any more: cancel the write, unless it is decided."""
         self.is_abandoned = True
         if self._scope is not None:
             self._scope.cancel()
