@@ -44,18 +44,21 @@ class Zygote:
         self._watch_children()
         watched: list[Any] = [self.control, self._child_ended, *([] if ended is None else [ended])]
         pending = list(later)
-        while _is_alive(self._parent):
-            ready, _, _ = select.select(watched, [], [], 0 if pending else _SECONDS)
-            if ended is not None and ended in ready:
-                return
-            if self._child_ended in ready:
-                self._child_ended.recv(4096)
-                self._reap()
-            if self.control in ready:
-                if not handle(self):
+        try:
+            while _is_alive(self._parent):
+                ready, _, _ = select.select(watched, [], [], 0 if pending else _SECONDS)
+                if ended is not None and ended in ready:
                     return
-            elif pending and not ready:
-                import_module(pending.pop(0))
+                if self._child_ended in ready:
+                    self._child_ended.recv(4096)
+                    self._reap()
+                if self.control in ready:
+                    if not handle(self):
+                        return
+                elif pending and not ready:
+                    import_module(pending.pop(0))
+        finally:
+            signal.set_wakeup_fd(-1)  # children that end with this process must not write to a closed socket
 
     def fork(self, descriptors: list[int], run: Callable[[list[int]], int]) -> None:
         """Call `run` in a child, with all descriptors but the first. Raises OSError if the system allows no child."""
