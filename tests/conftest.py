@@ -47,13 +47,8 @@ folder = EmptyFolder()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load our own plugin even if this environment was installed before the plugin existed."""
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
-    if not config.pluginmanager.has_plugin("rewound"):
-        from rewound.testing.fixture import plugin
-
-        config.pluginmanager.register(plugin, "rewound")
 
 
 @pytest.hookimpl(tryfirst=True)
