@@ -4,23 +4,26 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 CHECKS := $(VENV)/.checks
-WORKERS ?= 2
+# Processes of pytest, and of the compiler: three for two cores, because some tests wait.
+WORKERS ?= 3
 # Of `make run`, for example make run FLAGS='--dialect kubernetes'.
 FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
+.PHONY: help setup installed run cluster test coverage hooks test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
+	@echo "make coverage     fail if the tests of actors and the journal run too little of them, or of what the last commits changed"
 	@echo "make test-programs run the tests of packages, benchmarks, the page, clients (make clients installs them), many processes and faults"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
+	@echo "make hooks        let git run ruff, mypy and import-linter before every commit"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make hops         count the files and functions that a request passes"
@@ -70,6 +73,16 @@ cluster: installed
 test: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests $(PROGRAMS:%=--ignore=%)
 
+# The tests of actors and the journal, and their code: .ci/covered.py says why. Tests that count calls would count those
+# of slipcover. BASE is the commit that changes are compared with.
+COUNTING := tests/actors/admission/webhooks/test_webhook_matching.py tests/actors/kinds/structural/test_hostile_schemas.py \
+	tests/actors/kinds/test_all_rules_are_linear.py tests/actors/kinds/test_rules_are_linear.py
+BASE ?=
+coverage: setup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m slipcover --source rewound --json --out $(VENV)/coverage.json -m pytest \
+		-p slipcover.pytest_plugin -n $(WORKERS) -m "not slow" tests/actors tests/journal $(COUNTING:%=--ignore=%)
+	$(BIN)/python .ci/covered.py $(VENV)/coverage.json $(BASE:%=--base %)
+
 # What surrounds the server, and what kills it: packages, benchmarks, clients and examples in other languages, the page in
 # a browser, the fixture and envtest with test runs of their own, several processes, faults.
 PROGRAMS := tests/benchmarks tests/browser tests/clients tests/testing/envtest tests/testing/fixture \
@@ -104,6 +117,9 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+hooks: setup
+	$(BIN)/pre-commit install
 
 fix: setup
 	$(BIN)/ruff check --fix .
