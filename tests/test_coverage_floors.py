@@ -65,7 +65,9 @@ def test_without_older_commits_only_the_whole_is_checked(clone: Path, tmp_path: 
 def check(clone: Path, *more: str, missing: set[int], name: str = "module.py") -> tuple[int, str]:
     file = {"executed_lines": sorted(set(range(1, 111)) - missing), "missing_lines": sorted(missing)}
     measured = clone.parent / "measured.json"
-    measured.write_text(json.dumps({"files": {f"rewound/actors/{name}": file, "rewound/cli/module.py": UNMEASURED}}))
+    measured.write_text(
+        json.dumps({"files": {f"rewound/actors/{name}": file, "rewound/cli/module.py": UNMEASURED}})
+    )
     command = [sys.executable, CHECK, str(measured), "--folder", str(clone), *more]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert not run.stderr

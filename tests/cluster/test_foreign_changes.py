@@ -128,13 +128,21 @@ async def check_authors(api: Api) -> None:
     }
 
 
-@everywhere
-@pytest.mark.parametrize("damaged", ["head", "serving/x", "leader", "floor", "adopted", "nodes/x", "cluster"])
-async def test_junk_in_other_keys(opened, damaged: str) -> None:
+OTHER_KEYS = ("head", "serving/x", "leader", "floor", "adopted", "nodes/x", "cluster")
+
+
+@pytest.mark.parametrize(
+    ("opened", "damaged"),
+    [
+        *(pytest.param(in_memory, (name,), id=name) for name in OTHER_KEYS),
+        pytest.param(on_etcd, OTHER_KEYS, id="all on etcd", marks=needs_etcd),
+    ],
+)
+async def test_junk_in_other_keys(opened, damaged: tuple[str, ...]) -> None:
     """Two nodes go on, one starts again with its folder, and one with a new folder."""
     async with opened() as (etcd, start, _), start("a") as a, start("b") as b:
         await a.create("configmaps", config_map("first"))
-        await etcd.txn((), [Put(KEYS.prefix + damaged.encode(), JUNK)])
+        await etcd.txn((), [Put(KEYS.prefix + name.encode(), JUNK) for name in damaged])
         assert await configured(b) == ["first"]
         await b.create("configmaps", config_map("second"))
         await b.restart()
