@@ -130,4 +130,4 @@ _BODIES: dict[str, Run] = {
     "YAML of 3 MB that is refused": _sends_yaml(_anchors),
     "names of 1 MB": _sends(CONFIG_MAPS, _long_names),
 }
-WRITERS = attacks("who may write", _BODIES)
+WRITERS = attacks("users who may write", _BODIES)

@@ -230,7 +230,7 @@ _DEFINED: dict[str, Run] = {
     "object-with-large-defaults": _writes(_record(a=TEXT, b=_filled(2, 100, "a" * 20)), {"a": "b"}),
     "definition-whose-default-multiplies": _defines(_record(a=_filled(5, 40))),
 }
-_DEFINERS = "who may define kinds"
+_DEFINERS = "users who may define kinds"
 _TABLE = "Accept: application/json;as=Table;v=v1;g=meta.cluster.io"
 _COLUMNS = [
     {"name": f"c{number}", "type": "string", "jsonPath": f".metadata.labels.number{number or ''}"}

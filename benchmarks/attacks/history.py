@@ -126,7 +126,7 @@ async def _review_rules(target: Target) -> None:
 
 HISTORY: dict[str, Attack] = {
     **attacks(
-        "who may rewind",
+        "users who may rewind",
         {
             "whole lists at random versions, 700,000 events": _each(_old_list, 8),
             "history of unknown uids, 700,000 events": _each(_unknown_uid, 8),

@@ -114,4 +114,4 @@ _LISTS: dict[str, Run] = {
     "lists of 60,000 at versions before": _exact,
     "lists of 60,000 with ?at=": _past,
 }
-READERS = attacks("who may list", _LISTS, collection=True)
+READERS = attacks("users who may list", _LISTS, collection=True)

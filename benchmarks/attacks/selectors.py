@@ -75,4 +75,7 @@ async def _new_watches(target: Target) -> None:
 
 _SELECTORS: dict[str, Run] = {"writes beside 5,000 distinct watch selectors": _many_selectors}
 _BURSTS: dict[str, Run] = {"5,000 new watches over TLS; the other connects anew": _new_watches}
-WATCHERS = {**attacks("who may watch", _SELECTORS), **attacks("who may watch", _BURSTS, connects=True)}
+WATCHERS = {
+    **attacks("users who may watch", _SELECTORS),
+    **attacks("users who may watch", _BURSTS, connects=True),
+}

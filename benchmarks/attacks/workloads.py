@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.attacks.target import Attack, Run, Target, post, read_response
 
-_WHO = "who may write in a namespace of a server with --nodes"
+_WHO = "users who may write in a namespace of a server with --nodes"
 _LARGEST = 2**31 - 1
 _LABELS = {"app": "hostile"}
 _NAMED_PORTS = 2000
