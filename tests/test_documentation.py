@@ -202,6 +202,20 @@ INSTEAD_OF = {
 }
 
 
+# Translated phrases, which pages had.
+INSTEAD_OF_IN_PAGES = {
+    "anew": "again",
+    "in vain": "without effect",
+    "from which on": "after which",
+    "of now": "current",
+    "for ever": "forever",
+    "has it that": "says",
+    "thereby": "so",
+    "in good order": "gracefully",
+    "those who": "users who",
+}
+
+
 def test_texts_avoid_words_that_were_unclear() -> None:
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources()}
     found = {
@@ -209,6 +223,17 @@ def test_texts_avoid_words_that_were_unclear() -> None:
         for path, text in texts.items()
         for weak, instead in INSTEAD_OF.items()
         if weak in text
+    }
+    assert found == set()
+
+
+def test_pages_have_no_translated_phrases() -> None:
+    found = {
+        (str(page.relative_to(ROOT)), weak, instead)
+        for page in PAGES
+        if ROOT / "tests" not in page.parents
+        for weak, instead in INSTEAD_OF_IN_PAGES.items()
+        if re.search(rf"\b{weak}\b", " ".join(page.read_text().split()))
     }
     assert found == set()
 
