@@ -30,7 +30,7 @@ from rewound.actors.messages import Command, Outcome
 from rewound.actors.resource.current import CurrentObjects, Key
 from rewound.actors.resource.decide import ActorContext, Attempt, Decider, Outdated
 from rewound.actors.resource.waiting import WaitingWrites
-from rewound.actors.resource.write import CallbackWrite, CommitCallback, Write
+from rewound.actors.resource.write import CallbackWrite, Write, complete_all
 from rewound.actors.runtime.mailbox import Mailbox, MailboxStatistics
 from rewound.actors.runtime.time_limit import NeedsThread
 from rewound.actors.runtime.write_context import LeaderContext
@@ -246,7 +246,8 @@ class ResourceActor:
                 view = None
             in_thread = write.command.context.large
             while True:
-                attempt = Attempt(write, self._decider_for(in_thread), view, attempt)
+                decider = self._decider_for_thread() if in_thread else self._decider
+                attempt = Attempt(write, decider, view, attempt)
                 view = None  # of the batch, which ends when the write waits
                 try:
                     if in_thread:
@@ -279,9 +280,7 @@ class ResourceActor:
                 if self._is_retired:
                     self._mailbox.wake()
 
-    def _decider_for(self, in_thread: bool) -> Decider:
-        if not in_thread:
-            return self._decider
+    def _decider_for_thread(self) -> Decider:
         if self._decider_in_thread is None:
             self._decider_in_thread = self._new_decider(in_thread=True)
         return self._decider_in_thread
@@ -316,7 +315,7 @@ class ResourceActor:
     def _submit(self, proposals: list[Proposal], writes: list[Write]) -> None:
         if not writes:
             return
-        self._committer.submit(proposals, CommitCallback(self._committed, proposals, writes))
+        self._committer.submit(proposals, partial(self._committed, proposals, writes))
         # Writes of other actors that belong to the same commit: no checkpoint in between.
         for companion in {one.request.companion for one in writes if one.request is not None}:
             if companion is not None:
@@ -325,13 +324,14 @@ class ResourceActor:
                 except Exception:  # a bug of its actor, which starts again; these writes are submitted
                     logger.exception("the companion of a write failed: %r", companion)
 
-    def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
-        """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
+    def _committed(self, proposals: list[Proposal], writes: list[Write], failure: Exception | None) -> None:
+        """Drop the proposals of a completed commit from `_pending`, or all if it failed; then reply."""
         # Usually there are no others, and one comparison shows that for the whole batch.
         if failure is not None or [*self._pending.values()] == proposals:
             self._pending.clear()
-            return
-        self._discard(proposals)
+        else:
+            self._discard(proposals)
+        complete_all(writes, failure)
 
     def _discard(self, proposals: Sequence[Proposal]) -> None:
         for proposal in proposals:

@@ -266,10 +266,6 @@ class Attempt:
 
     async def decide(self) -> None:
         """Decide the command and propose its events. Raises RequestError, Outdated or NeedsThread."""
-        self.decided = await self._decide()
-        self.body = self.decider.proposer.propose(self.decided, self.command, self.proposals)
-
-    async def _decide(self) -> Decided:
         command, decider = self.command, self.decider
         definition = decider.definitions.get(command.version)
         if definition is None:
@@ -285,13 +281,14 @@ class Attempt:
             case Submit():
                 decided = await self._submit(command)
             case Delete():
-                return await self._delete(command)
+                decided = await self._delete(command)
         versions, decision = decider.versions, decided.decision
-        if versions is not None and isinstance(decision, Store):
+        if versions is not None and isinstance(decision, Store) and not isinstance(command, Delete):
             stored = await self.convert(versions, decision.object, command.version, versions.storage)
             stored = versions.in_stored_form(stored, command.version, applied=decided.verb == "apply")
             decided = decided._replace(stored=stored)
-        return decided
+        self.decided = decided
+        self.body = decider.proposer.propose(decided, command, self.proposals)
 
     async def _create(self, command: Create, verb: str = "create") -> Decided:
         definition, new = self._definition, working_copy(command.object)

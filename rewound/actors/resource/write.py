@@ -1,6 +1,6 @@
 """A command with its reply, which is sent when everything that the command depends on is durable.
 
-The actor gives a decided write its result, and passes the writes of a batch to the committer as one `CommitCallback`;
+The actor gives a decided write its result, and completes the writes of a batch together when they are committed;
 it completes one that has nothing to wait for at once. Bodies are encoded on completion, because the offsets are only
 known then. Invariant: every write is completed once, even if the commit fails.
 
@@ -165,24 +165,11 @@ def _deleted(command: Delete, decided: Decided, body: bytes) -> Deleted:
     return Deleted(body, command.name, uid, removed, decided.warnings)
 
 
-class CommitCallback:
-    """The committer calls it when writes of one actor are durable or failed; it notifies the actor first."""
-
-    __slots__ = ("_committed", "_proposals", "_writes")
-
-    def __init__(
-        self,
-        committed: Callable[[list[Proposal], Exception | None], None],
-        proposals: list[Proposal],
-        writes: list[Write],
-    ) -> None:
-        self._committed, self._proposals, self._writes = committed, proposals, writes
-
-    def __call__(self, failure: Exception | None) -> None:
-        self._committed(self._proposals, failure)
-        for write in self._writes:
-            try:
-                write.complete(failure)
-            except Exception as crash:
-                logger.exception("the reply to a command failed: %r", type(write.command))
-                write.fail(crash)
+def complete_all(writes: list[Write], failure: Exception | None) -> None:
+    """Reply to the writes of a commit, even if the reply to one fails."""
+    for write in writes:
+        try:
+            write.complete(failure)
+        except Exception as crash:
+            logger.exception("the reply to a command failed: %r", type(write.command))
+            write.fail(crash)

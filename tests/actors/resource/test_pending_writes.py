@@ -11,7 +11,7 @@ import trio
 from rewound.actors.errors import Conflict, RequestError, Unprocessable
 from rewound.actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
 from rewound.actors.resource.proposing import Decided, Keep
-from rewound.actors.resource.write import CommitCallback, Write
+from rewound.actors.resource.write import Write, complete_all
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.records import Event
 from tests.actors.object_store import Store, open_store
@@ -189,7 +189,7 @@ async def test_reply_that_cannot_be_encoded_does_not_affect_the_others() -> None
         broken, other = Write(replaced(store)), Write(replaced(store))
         broken.decided = other.decided = Decided(Keep(), None, "update")
         broken.body, other.body = (b"{}", cast(Proposal, 7)), b"{}"
-        CommitCallback(lambda proposals, failure: None, [], [broken, other])(None)
+        complete_all([broken, other], None)
         with pytest.raises(ValueError, match="no empty version"):
             await broken.wait()
         assert (await other.wait()).body == b"{}"
