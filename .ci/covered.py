@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MEASURED = ("rewound/actors/", "rewound/journal/")
-WHOLE = 90.0  # percent of all lines
-CHANGED = 90.0  # percent of the changed lines
+WHOLE = 90.0  # percent of all lines; 91.5 on 18 November 2026
+CHANGED = 85.0  # percent of the changed lines; less than the whole, because tests/api runs some for them
 COMMITS = 20  # of main that count as changed in a clone of main
 _FILE = re.compile(r"\+\+\+ b/(.+)")
 _PART = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
