@@ -47,7 +47,7 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
     """How many seats a request takes: at most those of its level; 1 without priority and fairness."""
     route = context.route
     is_list = route.verb == "list"
-    if isinstance(limits, InFlightLimits) or (not is_list and len(context.request.body) <= BYTES_PER_SEAT):
+    if (not is_list and len(context.request.body) <= BYTES_PER_SEAT) or isinstance(limits, InFlightLimits):
         return 1
     if is_list:
         seats = _list_seats(context, limits.stored_objects(route.group, route.resource))
