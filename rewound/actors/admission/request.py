@@ -31,33 +31,6 @@ class Reinvocation:
 class AdmissionRequest:
     """The input of plugins, which do not change it. Only the chain sets `object`, to the result of a plugin."""
 
-    __slots__ = (
-        "callbacks",
-        "companion",
-        "context",
-        "counted_at",
-        "deadline",
-        "definition",
-        "delete_options",
-        "dry_run",
-        "evicts",
-        "in_collection",
-        "in_thread",
-        "name",
-        "namespace",
-        "object",
-        "old",
-        "old_version",
-        "operation",
-        "phase_began",
-        "reinvocation",
-        "sent_empty",
-        "subresource",
-        "user",
-        "warnings",
-        "written",
-    )
-
     def __init__(
         self,
         operation: str,  # CREATE, UPDATE, DELETE or CONNECT

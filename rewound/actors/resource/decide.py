@@ -199,31 +199,6 @@ class Decider:
 class Attempt:
     """One attempt to decide a command, on one state of its object."""
 
-    __slots__ = (
-        "_admitted",
-        "_chain",
-        "_definition",
-        "_earlier_warnings",
-        "_is_first",
-        "_is_repeated",
-        "_key",
-        "_prepare",
-        "_sent_empty",
-        "_takes_turn",
-        "_to_store",
-        "_view",
-        "_warnings",
-        "_written",
-        "body",
-        "command",
-        "decided",
-        "decider",
-        "proposals",
-        "request",
-        "wasted_call",
-        "write",
-    )
-
     def __init__(
         self, write: Write, decider: Decider, view: View | None, previous: Attempt | None = None
     ) -> None:
