@@ -31,9 +31,9 @@ from tests.gateway.account_tokens import (
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.https import certificates, served_securely
 from tests.gateway.shared_server import shared
+from tests.identity_provider import rsa_key
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
-_rsa_key = rsa.generate_private_key(65537, 2048)
 
 
 async def verify_as_others_do(api: Api, token: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ async def test_issuer_of_token_secrets_may_be_that_of_all_tokens() -> None:
 
 async def test_keys_of_flags_sign_and_verify(tmp_path: Path) -> None:
     accepted, certificate_key = new_key(), ec.generate_private_key(ec.SECP384R1())
-    (tmp_path / "signing.pem").write_bytes(private_pem(_rsa_key))
+    (tmp_path / "signing.pem").write_bytes(private_pem(rsa_key("issuer")))
     (tmp_path / "several.pem").write_bytes(
         b"a comment\n" + public_pem(accepted) + private_pem(certificate_key)
     )
@@ -131,7 +131,7 @@ async def test_keys_of_flags_sign_and_verify(tmp_path: Path) -> None:
         assert not (api.settings.pki / "sa.key").exists()
         assert await status_with(api, token) == 403
         claims = claims_of(token)
-        assert await status_with(api, signed(claims, _rsa_key, "PS256")) == 403
+        assert await status_with(api, signed(claims, rsa_key("issuer"), "PS256")) == 403
         assert await status_with(api, signed(claims, accepted)) == 403
         assert await status_with(api, signed(claims, certificate_key, "ES384")) == 403
         assert await status_with(api, signed(claims, new_key())) == 401
