@@ -3,7 +3,7 @@
 A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks). The groups:
 
 - `request`: what is called to serve it, by its connection and by the actor of its resource type;
-- `commit`: what the committer calls, up to the replies to those who wrote;
+- `commit`: what the committer calls, up to the replies to the writers;
 - `followers`: what the feed calls with the new events, and other tasks that run meanwhile;
 - `around`: instruments of the event loop, and coroutines that were called before the request came and only go on.
 
