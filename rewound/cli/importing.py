@@ -150,10 +150,10 @@ def _import_kwok(options: Options, folder: Path) -> None:
                 importing.take(document)
                 progress(raw.tell() if size else 0)
         except (NoRecording, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise Failure(f"{file} is no recording of kwokctl: {error}") from error
+            raise Failure(f"{file} is not a recording of kwokctl: {error}") from error
         importing.finish()
         if not writer.events:
-            raise Failure(f"{file} is no recording of kwokctl: it has no objects")
+            raise Failure(f"{file} is not a recording of kwokctl: it has no objects")
         _say(f"imported {writer.events:,} events into {options.out}")
         for what, count in importing.missing.most_common(10):
             _say(f"{count:,} documents are left out: {what}")
@@ -192,7 +192,7 @@ def _moment(text: str) -> int:
     try:
         return micros(text) * 1000
     except (ValueError, TypeError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-17T10:00:00Z") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-11-17T10:00:00Z") from None
 
 
 def _nothing_in(summary: Summary, logs: list[_Log]) -> str:
@@ -287,7 +287,7 @@ def _dialect(logs: list[_Log]) -> str:
         if log.dialect:
             return log.dialect
     raise Failure(
-        f"{logs[0].name} is no audit log: none of its first {_MOST_SEARCHED} lines is an Event or EventList of "
+        f"{logs[0].name} is not an audit log: none of its first {_MOST_SEARCHED} lines is an Event or EventList of "
         f"{' or '.join(GROUPS)}; logs in the legacy format have too little to import"
     )
 

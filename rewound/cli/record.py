@@ -236,7 +236,7 @@ def _print_authors(found: Statistics) -> None:
         if count:
             print(f"{count:,} requests of the audit log {what}", file=sys.stderr)
     if found.unreadable:
-        print(f"{found.unreadable:,} lines or events of the audit log are no audit events", file=sys.stderr)
+        print(f"{found.unreadable:,} lines or events of the audit log are not audit events", file=sys.stderr)
 
 
 def export(folder: Path, out: Path) -> None:

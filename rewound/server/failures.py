@@ -71,7 +71,9 @@ def _flag_error(flag: str, address: Address, error: CannotListen) -> str:
     if error.unknown_host:
         return f"--bind-address: {host} is not known here; give an address of this machine"
     if error.number == errno.EADDRNOTAVAIL:
-        return f"--bind-address: {host} is no address of this machine; give one that is, or 0.0.0.0 for all"
+        return (
+            f"--bind-address: {host} is not an address of this machine; give one that is, or 0.0.0.0 for all"
+        )
     if error.number == errno.EACCES:
         return f"{flag}: this user may not listen on port {port}; give one from 1024 up"
     if error.number == errno.EADDRINUSE:

@@ -39,7 +39,7 @@ def test_address_of_another_machine_is_named() -> None:
     error = CannotListen("192.0.2.1:6443", errno.EADDRNOTAVAIL, "Cannot assign requested address")
     text = explain(error, Settings(bind_address="192.0.2.1"))
     assert text is not None
-    assert text.startswith("--bind-address: 192.0.2.1 is no address of this machine")
+    assert text.startswith("--bind-address: 192.0.2.1 is not an address of this machine")
 
 
 def test_unknown_host_name_is_named() -> None:

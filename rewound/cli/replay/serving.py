@@ -469,7 +469,7 @@ class Console:
 
 
 def _wanted(command: str, argument: str) -> dict[str, Any]:
-    """The document that a program would send for a line. Raises ValueError if the line is no command."""
+    """The document that a program would send for a line. Raises ValueError if the line is not a command."""
     wanted: dict[str, Any] = {"action": command}
     if command == "goto":
         moment = parse_moment(argument)

@@ -92,7 +92,7 @@ class Selection:
 def check_verb(verb: str | None) -> None:
     """Raises UsageError for a verb that no event has."""
     if verb is not None and not any(fnmatchcase(known, verb) for known in VERBS):
-        raise UsageError(f"--verb: {verb!r} is no verb of the journal; there are {', '.join(VERBS)}")
+        raise UsageError(f"--verb: {verb!r} is not a verb of the journal; there are {', '.join(VERBS)}")
 
 
 # Per view: selected events, their bytes, and events read, of which none may match.

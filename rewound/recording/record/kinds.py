@@ -71,7 +71,7 @@ class UnknownKind(ClientError):
 
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"--kinds: {text!r} is no kind of this server that can be listed and watched; name others, such as "
+            f"--kinds: {text!r} is not a kind of this server that can be listed and watched; name others, such as "
             "pods or deployments.apps (`kubectl api-resources` prints all), or leave --kinds out"
         )
 

@@ -98,7 +98,7 @@ class KwokImport:
         if document is None:
             return
         if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-            raise NoRecording("a document is no object with a kind")
+            raise NoRecording("a document is not an object with a kind")
         try:
             if document["kind"] == "ResourcePatch" and document.get("apiVersion") == ACTION:
                 self._patch(document)

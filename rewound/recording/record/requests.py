@@ -25,7 +25,7 @@ LONGEST_LINE: Final = (
 GROUPS: Final = {"audit.k8s.io/v1": "kubernetes", "audit.cluster.io/v1": "cluster"}  # the dialect of each
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _LAST_STAGES: Final = frozenset({"ResponseComplete", "Panic"})
-_NOT_FOUND: Final = (404, 410)  # for reads, these are no refusals: a client looks whether something exists
+_NOT_FOUND: Final = (404, 410)  # for reads, these are not refusals: a client looks whether something exists
 _LONGEST_NAME: Final = 256  # letters of a user or a manager; a longer one is cut
 _LONGEST_AGENT: Final = 100
 _LONGEST_MESSAGE: Final = 1000
@@ -129,7 +129,7 @@ def requests_in(line: bytes) -> Iterator[Request]:
             found.size = len(line) // len(events)
             yield found
     if wrong:
-        raise Unreadable(f"it is no audit event ({wrong[0]!r:.200})", len(wrong))
+        raise Unreadable(f"it is not an audit event ({wrong[0]!r:.200})", len(wrong))
 
 
 def dialect_in(line: bytes) -> str:
@@ -163,7 +163,7 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
 
 def _events(given: Any) -> list[Document]:
     if not isinstance(given, dict):
-        raise Unreadable("it is no object")
+        raise Unreadable("it is not an object")
     api_version = given.get("apiVersion")
     if not isinstance(api_version, str) or api_version not in GROUPS:
         found = f"{api_version!r}"[:80]
@@ -172,7 +172,7 @@ def _events(given: Any) -> list[Document]:
         return [given]
     items = given.get("items") or []
     if not isinstance(items, list):
-        raise Unreadable("its items are no list of events")
+        raise Unreadable("its items are not a list of events")
     return items
 
 
@@ -185,7 +185,7 @@ def _request(event: Document) -> Request | None:
         return None
     code, verb = status.get("code", 0), _text(event.get("verb"))
     if type(code) is not int or not 0 <= code <= 999:
-        raise ValueError("responseStatus.code is no status code of HTTP")
+        raise ValueError("responseStatus.code is not an HTTP status code")
     refused = code >= 400 and (verb in _WRITES or code not in _NOT_FOUND)
     path, _, query = _text(event.get("requestURI")).partition("?")
     if not refused and (verb not in _WRITES or code >= 400 or not code or "dryRun=" in query):

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 LAST_APPLIED: Final = "/last-applied-configuration"
-_LONGEST: Final = 253  # characters of what is no manifest: the name of an object has at most as many
+_LONGEST: Final = 253  # characters of what is not a manifest: the name of an object has at most as many
 _LEAST: Final = 4  # characters of a value that is searched for: shorter ones occur in many texts
 
 

@@ -73,10 +73,10 @@ def compile_expression(text: str, names: Names, variables: tuple[str, ...] = VAR
     """Compile an expression. Raises BadExpression if it is invalid or not a bool."""
     expression = parse(text)
     if isinstance(expression, Problems):
-        raise BadExpression(f"{text!r} is no expression: {expression}")
+        raise BadExpression(f"{text!r} is not an expression: {expression}")
     checked = check(expression, Environment(dict.fromkeys(variables, DYN), {}, names.url_type))
     if isinstance(checked, Problems):
-        raise BadExpression(f"{text!r} is no expression: {checked}")
+        raise BadExpression(f"{text!r} is not an expression: {checked}")
     if checked.result not in (BOOL, DYN):
         raise BadExpression(f"{text!r} is neither true nor false")
     try:

@@ -206,7 +206,7 @@ class Visibility:
                 turn = Turn()
         near = await encode_in_thread(partial(difflib.get_close_matches, text.lower(), known, n=1))
         hint = f": did you mean {quoted(known[near[0]])}?" if near else ""
-        return BadRequest(f"type: {quoted(text)} is no kind that you may list{hint}")
+        return BadRequest(f"type: {quoted(text)} is not a kind that you may list{hint}")
 
     async def _may_list(self, user: User, definition: Definition, namespace: str) -> bool:
         if not await self._may(user, "list", definition, namespace):

@@ -104,5 +104,5 @@ def _parsed(text: str) -> Fault:
     after, _, rest = text.partition(":")
     kind, _, number = rest.partition(":")
     if kind not in KINDS or not after.isdecimal() or not number.isdecimal():
-        raise BadFault(f"repeat: {text!r} is no fault; copy the text that the failing run has printed")
+        raise BadFault(f"repeat: {text!r} is not a fault; copy the text that the failing run has printed")
     return Fault(int(after), kind, int(number))

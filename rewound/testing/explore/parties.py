@@ -478,7 +478,7 @@ class AsyncApi(httpx.AsyncClient):
         if watch is None:
             await response.aread()
             response.raise_for_status()
-            raise RuntimeError(f"GET {path} is no watch")
+            raise RuntimeError(f"GET {path} is not a watch")
         return AsyncEvents(self._party, self._process, watch)
 
 
@@ -581,7 +581,7 @@ class Informers:
         if watch is None:
             response.read()
             response.raise_for_status()
-            raise RuntimeError(f"GET {path} is no watch")
+            raise RuntimeError(f"GET {path} is not a watch")
         self._watches[path] = watch
 
     def _take(self) -> None:

@@ -170,7 +170,7 @@ def test_log_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--verb=nonsense"], "--verb: 'nonsense' is no verb of the journal; there are create, update, "),
+        (["--verb=nonsense"], "--verb: 'nonsense' is not a verb of the journal; there are create, update, "),
         (["--since=5", "--until=3"], "--since (event 5) is after --until (event 3); exchange them"),
         (["--since=2024-05-01T12:00:05Z", "--until=2024-05-01T12:00:04Z"], " is after --until ("),
         (["--since=2024-05-01T12:00:05Z", "--until=3"], " is after --until (event 3); exchange them"),

@@ -108,7 +108,7 @@ def test_unknown_kind(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["record", *flags, str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert said.startswith(
-        "rewound: --kinds: 'nonsense' is no kind of this server that can be listed and watched; "
+        "rewound: --kinds: 'nonsense' is not a kind of this server that can be listed and watched; "
     )
     assert said.endswith("or leave --kinds out\n")
     assert list(tmp_path.iterdir()) == []

@@ -212,8 +212,8 @@ def test_objects_that_existed_before_and_marks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no audit log"),
-        (b'{"kind":"Event","apiVersion":"v1"}\n', "is no audit log"),
+        (b"", "is not an audit log"),
+        (b'{"kind":"Event","apiVersion":"v1"}\n', "is not an audit log"),
         (b"2026-11-17 AUDIT: id=...\n", "legacy format"),
         (b"\x1f\x8bbroken", ""),
     ],

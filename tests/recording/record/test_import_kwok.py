@@ -140,7 +140,7 @@ def test_what_is_no_recording_leaves_nothing(
 ) -> None:
     (tmp_path / "a.yaml").write_text(content)
     assert main(["import", "kwok", str(tmp_path / "a.yaml"), str(tmp_path / "out")]) == 1
-    assert "is no recording of kwokctl" in capsys.readouterr().err
+    assert "is not a recording of kwokctl" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -228,6 +228,6 @@ async def test_unknown_kind_is_refused(folder: Path, autojump_clock: MockClock) 
         with pytest.raises(BaseExceptionGroup) as caught:
             async with recording(api, folder, kinds=("gadgets",)):
                 pass  # pragma: no cover
-        assert caught.group_contains(ClientError, match="'gadgets' is no kind of this server")
+        assert caught.group_contains(ClientError, match="'gadgets' is not a kind of this server")
         assert not folder.exists()
         await session_to(api).aclose()

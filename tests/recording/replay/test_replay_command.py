@@ -69,7 +69,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--writable", "--keep", "{data}"], 2, "already has a journal; name a new folder"),
         (["{data}", "--profile", "v1"], 2, "--profile: 'v1' is not known; choose one of documents | v1.25"),
         (["{data}", "--rule", "health"], 2, "--rule: the rule health needs a value; give health=rewound or"),
-        (["{data}", "--until", "object."], 2, "--until: 'object.' is no expression"),
+        (["{data}", "--until", "object."], 2, "--until: 'object.' is not an expression"),
         (["{data}", "--exit", "--paused"], 2, "it would never end"),
         (["{data}", "--writable", "--paused"], 2, "--paused: it applies no recorded writes; add --play"),
         (["{data}", "--writable", "--without", "x"], 2, "--without: it applies no recorded writes; add"),

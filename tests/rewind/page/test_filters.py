@@ -44,9 +44,9 @@ FILTERS = (
     ("type=cm&user=!adm*", set()),
 )
 REFUSED = (
-    ("type=confgmap", 'type: "confgmap" is no kind that you may list: did you mean "configmaps"?'),
-    ("type=!confgmaps", 'type: "confgmaps" is no kind that you may list: did you mean "configmaps"?'),
-    ("type=qqqqqqqq", 'type: "qqqqqqqq" is no kind that you may list'),
+    ("type=confgmap", 'type: "confgmap" is not a kind that you may list: did you mean "configmaps"?'),
+    ("type=!confgmaps", 'type: "confgmaps" is not a kind that you may list: did you mean "configmaps"?'),
+    ("type=qqqqqqqq", 'type: "qqqqqqqq" is not a kind that you may list'),
     ("namespace=team-*", 'namespace: Invalid value: "team-*": must be a whole name; only those to leave out'),
     ("name=!", 'name: Invalid value: "!": say what to leave out'),
     ("user=" + "&user=".join(map(str, range(21))), "user: at most 20 of them"),
@@ -74,7 +74,7 @@ async def test_refused_filters() -> None:
 async def test_suggests_only_kinds_that_the_caller_may_list() -> None:
     async with served() as api:
         refused = await api.ask("GET", f"{TIMELINE}?type=confgmap", token=ALICE)
-        assert refused.expect(400)["message"] == 'type: "confgmap" is no kind that you may list'
+        assert refused.expect(400)["message"] == 'type: "confgmap" is not a kind that you may list'
 
 
 async def test_leaving_out_users_that_are_not_shown_leaves_out_nothing() -> None:

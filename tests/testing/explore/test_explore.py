@@ -173,12 +173,12 @@ def test_invariants_are_checked_for_every_version(
 @cases(
     "options, text",
     [
-        ({"invariants": ["old +"]}, "invariants: 'old [+]' is no expression"),
+        ({"invariants": ["old +"]}, "invariants: 'old [+]' is not an expression"),
         ({"invariants": ["1 + 1"]}, "invariants: '1 [+] 1' is neither true nor false"),
         ({"invariants": [7]}, "invariants: 7 is neither a function nor an expression"),
         ({"invariants": [lambda: True]}, "<lambda> has 0 parameters; write .old, new. or .state."),
         ({"faults": ["thunder"]}, "faults: 'thunder' is none; there are turn, crash"),
-        ({"repeat": "3:thunder:1"}, "repeat: '3:thunder:1' is no fault; copy the text"),
+        ({"repeat": "3:thunder:1"}, "repeat: '3:thunder:1' is not a fault; copy the text"),
         ({"flags": ["--data-dir=here"]}, "--data-dir: explore sets it for its servers"),
         ({"controllers": []}, "controllers: there is none"),
         ({"controllers": [idle, idle]}, "controllers: two have the same name"),
