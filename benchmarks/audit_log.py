@@ -129,7 +129,7 @@ def _object(resource_: str, number: int, version: int, random: Random) -> dict[s
 
 
 def _own_memory() -> int:
-    """Of this process at its end, without the pages of files, which the kernel may take back."""
+    """The memory of this process at its end, without file pages, which the kernel may take back."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next((int(one.split()[1]) for one in lines if one.startswith("RssAnon")), 0)
 

@@ -1,11 +1,11 @@
-"""The figures of a simulated cluster: nodes, Deployments, a day that passes, and what all that costs at rest.
+"""Measures a simulated cluster: nodes, Deployments, a day that passes, and what all that costs at rest.
 
     python -m benchmarks.cluster                            # everything, about five minutes
     python -m benchmarks.cluster --only nodes,deployment    # some of it
     python -m benchmarks.cluster --scale 0.1                # a tenth of the nodes and pods: shows that it runs
 
-Each measurement starts a server of its own and prints seconds of wall time and of CPU beside what is aimed at. Other
-programs on the machine lengthen wall time; CPU stays about the same.
+Each measurement starts a new server and prints seconds of wall time and of CPU beside the targets. Other programs on
+the machine lengthen wall time; CPU stays about the same.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def at_rest(scale: float) -> Iterator[Figure]:
 
 
 def unrelated_writes(scale: float) -> Iterator[Figure]:
-    """Writes of ConfigMaps with and without all controllers, in turn, because machines are not the same all day."""
+    """Writes ConfigMaps with and without all controllers, in turns, because the machine's load changes."""
     costs: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(3):
         for everything in (False, True):

@@ -81,7 +81,7 @@ def _serve(folder: Path) -> int:
 
 @cache
 def _start(code: CodeType) -> int:
-    """Where a function begins; a coroutine that goes on is behind that."""
+    """Where a function begins; a resumed coroutine is after that."""
     return next(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
 
 
@@ -184,7 +184,7 @@ class Recorder:
         for _ in range(ROUNDS):
             for name in ("began", "calls"):
                 (self._folder / name).unlink(missing_ok=True)
-            time.sleep(0.05)  # what the request before has left to do
+            time.sleep(0.05)  # work left over from the previous request
             self._server.send_signal(signal.SIGUSR1)
             _wait_for(self._folder / "began")
             request()

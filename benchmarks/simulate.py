@@ -274,7 +274,7 @@ class Cluster:
         self.clock.after(self._half_rtt, lambda: self._make_fresh(machine, fresh))
 
     def _make_fresh(self, machine: Machine, then: Action) -> None:
-        """Go on when the machine has everything that was written before."""
+        """Continue when the machine has everything that was written before."""
         if self._layout.journal == "disk":
             then()
             return
@@ -347,11 +347,11 @@ class Cluster:
         clock.after(self._half_rtt, lambda: self._make_fresh(machine, fresh))
 
     def _commit(self, station: Station, machine: Machine, stored: Action) -> None:
-        """Commit to the machine's disk with everything that waits for it when the commit begins."""
+        """Commit to the machine's disk together with everything that waits when the commit begins."""
         pending = machine.pending
         pending.append(stored)
         if len(pending) > 1:
-            return  # the commit that waits takes this one along
+            return  # the waiting commit includes this one
         batch: list[Action] = []
 
         def begin() -> float:
@@ -477,7 +477,7 @@ class Report:
         )
 
     def problem(self, bar_ms: float, bar_busy: float) -> str:
-        """What does not hold; empty if everything does."""
+        """The requirements that are not met; empty if all are."""
         if self.etcd > bar_busy:
             return f"etcd is busy {self.etcd:.0%} of the time"
         if self.workers[1] > bar_busy:

@@ -1,11 +1,10 @@
-"""`python -m benchmarks.attacks`: each attack in turn against a server of its own, and what another client notices.
+"""`python -m benchmarks.attacks`: runs each attack against a new server, and measures what another client notices.
 
 The other client sends a get every 50 ms over TLS, on a new connection each time where connections are attacked. The
-attacker is a process of its own, so that with the server two cores are busy. Reported are the latencies of the gets,
+attacker is a separate process, so that with the server two cores are busy. Reported are the latencies of the gets,
 the largest anonymous memory of the server beside its `--memory-limit`, the longest hold of the event loop as the
-server's own watchdog measured it, and who can do it.
-`met` says whether the row is within the limits: a p99 of 150 ms, or three times that without an attack and 100 ms
-more, whichever is more, and the memory limit with a tenth more.
+server's own watchdog measured it, and who can do it. `met` says whether the row is within the limits: a p99 of 150
+ms, or three times that without an attack and 100 ms more, whichever is more, and the memory limit with a tenth more.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def _attacked(
         attacker = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE)
         assert attacker.stdout is not None
         attacker.stdout.readline()
-    # An exempt user waits for nobody: where flow control is attacked, the other client is a user of the same level.
+    # An exempt user waits for no one: where flow control is attacked, the other client is a user of the same level.
     endpoint = replace(server.endpoint, token=attack.other)
     latencies, failed = _gets(endpoint, seconds, connects=attack.connects)
     figures = {**summary(latencies), "failed": failed, "memory_mb": round(sampler.stop(), 1)}
@@ -149,7 +148,7 @@ def _attacked(
 
 
 def _gets(endpoint: Endpoint, seconds: float, *, connects: bool) -> tuple[list[float], int]:
-    """The seconds of every get, with a connection of its own or not, and how many failed."""
+    """The seconds of every get, on a new connection each or not, and how many failed."""
     latencies: list[float] = []
     failed = 0
     ends = time.perf_counter() + seconds + 1

@@ -1,6 +1,6 @@
 """The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS HOSTILE_PORT SECURE_PORT`.
 
-It prints a line when it is prepared, and attacks then.
+It prints a line when it is prepared, and then attacks.
 """
 
 from __future__ import annotations

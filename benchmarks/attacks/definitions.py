@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions, and objects of theirs, that cost the server more than the client."""
+"""CustomResourceDefinitions, and their objects, that cost the server more than the client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _encoded(document: Any) -> bytes:
 
 
 def _defines(spec: dict[str, Any]) -> Run:
-    """Creates the definition again and again: each is checked before the server sees that it exists."""
+    """Creates the definition repeatedly: each is checked before the server sees that it exists."""
 
     async def attack(target: Target) -> None:
         await many(target, 2, post(DEFINITIONS, _encoded(_definition(spec))))
@@ -121,7 +121,7 @@ async def _change(target: Target, definition: dict[str, Any]) -> int:
 
 
 def _filled(levels: int, width: int, text: str = "a") -> dict[str, Any]:
-    """A schema whose default has so many levels of lists, each of so many items."""
+    """A schema whose default has this many levels of lists, with this many items each."""
     schema: dict[str, Any] = {**TEXT, "default": text}
     for _ in range(levels):
         schema = _list({**_record(a=schema), "default": {}}, default=[{}] * width)

@@ -62,7 +62,7 @@ def _events(template: Event, head: int, now: int, count: int) -> Iterator[Event]
 
 
 def _each(path: Callable[[random.Random], str], connections: int) -> Run:
-    """Requests of which each has another path."""
+    """Requests that all have different paths."""
 
     async def some(target: Target, chance: random.Random) -> None:
         while True:
@@ -89,7 +89,7 @@ def _unknown_uid(chance: random.Random) -> str:
 
 
 def _search(chance: random.Random) -> str:
-    """Twenty beginnings that nearly every event has."""
+    """Twenty prefixes that nearly every event has."""
     words = ["c", "co", "con", "conf", "config", "configm", "configma", "configmap", "m", "ma", "man", "many"]
     words += ["k", "ke", "key", "x", "xx", "o", "d"]
     query = "+".join([*words, str(chance.randrange(10))])

@@ -1,4 +1,4 @@
-"""Lists of a large collection: costly selectors and representations, and responses that nobody reads."""
+"""Lists of a large collection: costly selectors and representations, and responses that are never read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _negations() -> str:
 
 
 async def _exact(target: Target) -> None:
-    """Whole lists at exact versions, each another one."""
+    """Whole lists at exact versions, a different one each time."""
     async with trio.open_nursery() as nursery:
         for number in range(8):
             nursery.start_soon(_versions, target, random.Random(number))

@@ -1,4 +1,5 @@
-"""1,200 requests of one user that wait for somebody outside: a webhook or a server that hangs, a version to come.
+"""1,200 requests of one user wait for an external service that hangs (a webhook or a server), or for a future
+version.
 
 The client that they might delay is another user of the same priority level.
 """
@@ -48,7 +49,7 @@ async def create(target: Target, path: str, document: dict[str, Any]) -> None:
 
 
 async def _hold(stream: trio.abc.Stream) -> None:
-    """Accept, and never say a word."""
+    """Accept connections, and never respond."""
     async with stream:
         await trio.sleep_forever()
 

@@ -101,7 +101,7 @@ async def read_response(stream: trio.SocketStream) -> int:
 
 
 async def repeat(target: Target, request: bytes) -> None:
-    """Send a request again and again on one connection, and open another one when it is closed."""
+    """Send a request repeatedly on one connection, and open another one when it is closed."""
     while True:
         try:
             async with await target.connect() as stream:
@@ -115,7 +115,7 @@ async def repeat(target: Target, request: bytes) -> None:
 
 
 async def unread(target: Target, path: str, count: int) -> None:
-    """Ask for the same on many connections, and never read."""
+    """Send the same request on many connections, and never read."""
     streams = []
     for _ in range(count):
         stream = await target.connect()

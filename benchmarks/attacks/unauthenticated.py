@@ -1,7 +1,8 @@
-"""Attacks on memory by clients that do not sign in, and floods of cheap requests and frames.
+"""Attacks on memory by unauthenticated clients, and floods of cheap requests and frames.
 
 Those of 40 connections cost the server the most processor time that an unauthenticated client can make it spend:
-parsing, refusing and answering frames."""
+parsing, refusing and answering frames.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ async def _priorities(target: Target) -> None:
 
 
 async def _drained(stream: trio.SocketStream, data: bytes) -> None:
-    """Send the same again and again, and read what the server responds, until it closes the connection."""
+    """Send the same bytes repeatedly, and read the responses, until the server closes the connection."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_send_until_closed, stream, data)
         try:
@@ -121,7 +122,7 @@ _GET = b"\x82\x86\x04" + bytes((len(PATH),)) + PATH.encode() + b"\x01\x01a"
 
 
 def _streams(count: int, block: bytes, first: int = 1) -> bytes:
-    """So many requests, with blocks that fit in one frame."""
+    """This many requests, with blocks that fit in one frame."""
     return b"".join(_frame(1, 5, first + 2 * index, block) for index in range(count))
 
 
@@ -159,7 +160,7 @@ def _window_games() -> Run:
 
 
 async def _wrong_streams(target: Target) -> None:
-    """Requests with bodies that never arrive whole and a token that nobody has, 200 at once."""
+    """Requests with bodies that never arrive completely and an unknown token, 200 at once."""
     token = b"Bearer " + WRONG_TOKEN.encode()
     block = b"\x83" + _GET[1:] + b"\x0f\x08" + _length(len(token)) + token
     async with await target.connect() as stream, trio.open_nursery() as nursery:

@@ -114,7 +114,7 @@ def _patch(operations: list[dict[str, Any]]) -> Callable[[bytes], bytes]:
 
 
 def _doubling() -> Callable[[bytes], bytes]:
-    """A patch that copies the data into itself, again and again."""
+    """A patch that repeatedly copies the data into itself."""
     copies = [{"op": "copy", "from": "/data", "path": f"/data/x{number}"} for number in range(40)]
     return _patch(copies)
 
@@ -126,7 +126,7 @@ def _long_copies() -> Callable[[bytes], bytes]:
 
 
 def _wide(name: bytes, size: int = _LARGE - 1000) -> bytes:
-    """A field of so many bytes of empty lists."""
+    """A field with this many bytes of empty lists."""
     return b'"%b":[%b]' % (name, b"[]," * (size // 3) + b"[]")
 
 
@@ -156,7 +156,7 @@ def _of_the_kubeconfig(mode: tuple[str, ...], flag: str) -> Callable[[Path, int]
 
 
 def _access(kind: str, extra: Callable[[bytes, int], bytes]) -> Attack:
-    """Requests about whose token or right a webhook decides, with a response that has more than it needs."""
+    """Requests whose token or right a webhook checks, with a response that has more than it needs."""
 
     def respond(_: bytes) -> bytes:
         group, status = (
@@ -189,7 +189,7 @@ def _access(kind: str, extra: Callable[[bytes, int], bytes]) -> Attack:
 
 
 async def _asked(target: Target, kind: str, first: int) -> None:
-    """Each request has another token or path, so that no earlier decision is remembered."""
+    """Each request has a new token or path, so that no earlier decision is cached."""
     from benchmarks.attacks.target import NOBODY, read_response
 
     number = first

@@ -1,4 +1,4 @@
-"""Users of one namespace of a server with simulated nodes, who write large numbers into objects of controllers."""
+"""Users of one namespace, on a server with simulated nodes, write large numbers into objects of controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures in new processes: what one alternative loaded, cached or freed cannot help or harm the next."""
+"""Measures in new processes: what one alternative loads, caches or frees does not affect the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def apart(measure: Callable[..., float], *arguments: Any) -> float:
-    """Return what `measure(*arguments)` returns in a process of its own."""
+    """Return what `measure(*arguments)` returns in a new process."""
     here, there = SPAWN.Pipe(duplex=False)
     process = SPAWN.Process(target=_report, args=(there, measure, arguments))
     process.start()

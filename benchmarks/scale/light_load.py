@@ -71,7 +71,7 @@ def measured(pids: Sequence[int], work: Callable[[], int]) -> Round:
 
 
 class Repeated:
-    """One request again and again over several connections."""
+    """Repeats one request over several connections."""
 
     def __init__(self, endpoint: Endpoint, path: str, connections: int) -> None:
         self._pids = endpoint.pids

@@ -45,7 +45,7 @@ class Waiting:
 
 
 class OpenLoad:
-    """Sends requests when they are due, over whatever connection is idle; reads and counts the events of watchers.
+    """Sends requests when they are due, over any idle connection; reads and counts the events of watchers.
 
     Connections and watchers are spread over the endpoints. `writes`: which share of the requests creates an object.
     """

@@ -1,6 +1,6 @@
 """What a server costs by the number of objects in its journal: start, memory, reads, writes, snapshots, retention.
 
-Each size has a folder of its own, which is deleted afterwards. Costs are CPU seconds, because the wall time of a shared
+Each size has its own folder, which is deleted afterwards. Costs are CPU seconds, because the wall time of a shared
 machine says little; where somebody waits (a start, a list of everything), the wall time is there too.
 """
 

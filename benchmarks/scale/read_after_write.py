@@ -29,7 +29,7 @@ from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.server_process import ServerProcess, fresh_folder, worker_flags
 
 READERS = 3  # connections of a client besides the one that it writes over
-MOVE_EVERY = 200  # conversations after which a client connects anew, to reach other workers
+MOVE_EVERY = 200  # conversations after which a client reconnects, to reach other workers
 KEPT_MISSES = 20
 STALL_TIMEOUT = 60.0
 UPDATES = 5  # of an object between its creation and its deletion
@@ -254,7 +254,7 @@ class Driver:
         self._missing: list[int] = []
 
     def run(self, clients: Sequence[tuple[Connections, Talk]], checks: int) -> None:
-        """Until there are so many checks, of each client at least one."""
+        """Run until there are this many checks, at least one of each client."""
         self._clients = list(clients)
         self._sent, self._missing = [[] for _ in clients], [0] * len(clients)
         steps, unchecked = [0] * len(clients), set(range(len(clients)))

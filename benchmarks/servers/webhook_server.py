@@ -1,4 +1,4 @@
-"""A webhook in a process of its own: allows everything, at once or after the seconds in its path, and converts.
+"""A webhook in a separate process: allows everything, at once or after the seconds in its path, and converts.
 
     python -m benchmarks.servers.webhook_server CERTIFICATE KEY
 

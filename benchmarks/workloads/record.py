@@ -1,7 +1,7 @@
 """`rewound record` of a server with many objects: how long it takes, and what it costs both sides.
 
-The recorder is a process of its own; a start of Python is part of its time, and so is the second for which it waits
-for changes that are under way.
+The recorder is a separate process; a start of Python is part of its time, and so is the second for which it waits for
+changes that are under way.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ AUTHENTICATION, SIGNING = "usage-bootstrap-authentication", "usage-bootstrap-sig
 
 
 def secret(names: Names = CLUSTER, kind: str | None = None, **data: str | None) -> dict[str, Any]:
-    """Type and data; underscores in the keys become hyphens, and None leaves a key out."""
+    """Type and data; underscores in keys become hyphens, and None omits a key."""
     values: dict[str, str | None] = {
         "token_id": ID,
         "token_secret": SECRET,

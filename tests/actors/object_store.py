@@ -73,7 +73,7 @@ _REASONS = {
 
 
 class Refused(Exception):
-    """A request was refused. `fresh` is the token that a 410 hands out."""
+    """A request was refused. `fresh` is the continue token in a 410."""
 
     def __init__(self, reason: str, message: str, fresh: str = "") -> None:
         super().__init__(f"{reason}: {message}")
@@ -81,7 +81,7 @@ class Refused(Exception):
 
 
 class ManualClock:
-    """Wall time that stands still until a test lets it pass."""
+    """Wall time that stands still until a test advances it."""
 
     def __init__(self) -> None:
         self._now = START
@@ -121,7 +121,7 @@ class Verbs(Protocol):
 
 @contextmanager
 def memory_folder() -> Iterator[Path]:
-    """A folder that costs no disk where the machine has such: most tests are not about durability."""
+    """A folder in memory where the machine has one: most tests are not about durability."""
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rewound-", dir=shared if shared.is_dir() else None) as name:
         yield Path(name)
@@ -129,7 +129,7 @@ def memory_folder() -> Iterator[Path]:
 
 @cache
 def _catalog() -> Catalog:
-    """One for all tests: schemas are compiled once, and declarations never change."""
+    """One catalog for all tests: schemas are compiled once, and declarations never change."""
     return built_in(CLUSTER)
 
 
@@ -138,7 +138,7 @@ class Store:
 
     def __init__(self, folder: Path, clock: ManualClock, *added: Plugin) -> None:
         self._folder = folder
-        self._added = added  # plugins behind those that a server has
+        self._added = added  # plugins that run after those of a server
         self.clock = clock
         self.catalog = _catalog()
         self.write_contexts = WriteContexts(clock)
@@ -156,7 +156,7 @@ class Store:
         inner = self.nursery = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
         self.calls = AdmissionCalls()
-        # Without a limit on the time of a step: what is one batch must not depend on the machine.
+        # Steps have no time limit: what is decided in one batch must not depend on the machine.
         shared = ActorContext(
             self.journal, self.committer, admission, self.calls, LargeWork(), inner, longest_step=math.inf
         )
@@ -275,7 +275,7 @@ class Store:
 
 
 async def ask_encoded(directory: Directory, definition: Definition, command: Command) -> Outcome:
-    """As from another process: command and reply go through their encoding."""
+    """As from another process: command and reply are encoded and decoded."""
     arrived = decode_command(encode_command(command, trio.current_time()), trio.current_time())
     result: Outcome | Exception
     try:

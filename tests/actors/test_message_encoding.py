@@ -1,4 +1,4 @@
-"""Commands, outcomes and errors survive the way to another process and back."""
+"""Commands, outcomes and errors survive encoding and decoding between processes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def subclasses(of: type) -> Iterator[type]:
 
 
 def test_every_message_has_a_form() -> None:
-    """A new class needs one too: in the module, and above."""
+    """A new message class needs one too: in the module, and above."""
     assert set(COMMANDS) == set(get_args(Command))
     assert set(OUTCOMES) == set(get_args(Outcome))
     for one in pkgutil.walk_packages(actors.__path__, "rewound.actors."):
@@ -387,7 +387,7 @@ RESULT_BYTES = {
 
 
 def test_bytes_stay_the_same() -> None:
-    """A process of another release may read them: change a form only so that it can."""
+    """A process of another release may read them: change a format only compatibly."""
     assert {name: encode_command(one, now=0) for name, one in SENT.items()} == SENT_BYTES
     assert {name: encode_reply(one, NOWHERE) for name, one in RESULTS.items()} == RESULT_BYTES
     assert decode_command(EARLIER_BYTES, now=0) == decode_command(SENT_BYTES["create"], now=0)

@@ -1,4 +1,4 @@
-"""No module of actors spells a header, a media type or a status code, except those that are named here."""
+"""No module of actors contains a header, a media type or a status code, except those listed here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "rewound"
-# Names of headers that are no words of anything else, with what stands in them.
+# Names of headers that are not used as words, and header values.
 HEADERS = re.compile(
     r"(accept|cache|content|if|last|proxy|retry|sec|set|transfer|user|www|x)-"
     r"(after|agent|authenticate|authorization|control|cookie|disposition|encoding|forwarded-.*|language|length"
@@ -19,7 +19,7 @@ HEADERS = re.compile(
 )
 MEDIA_TYPE = re.compile(r"(application|text|multipart)/[a-z0-9*.+-]+.*")
 PROTOCOL = re.compile(r".*\bhttp/[0-9].*", re.DOTALL)
-# Those that are hardly ever a size or a number of something. 200, 400 and 500 are.
+# Codes that are rarely a size or a count, unlike 200, 400 and 500.
 STATUS_CODES = frozenset(
     (*range(201, 207), *range(301, 309), *range(401, 420), 422, 423, 426, 428, 429, 431, *range(501, 506))
 )
@@ -37,7 +37,7 @@ KEPT = {
 }
 
 
-# What a source has that spells one of them. Parsing all the others would take three seconds.
+# Only sources with one of these texts are parsed: parsing all others would take three seconds.
 CANDIDATE = re.compile(
     "|".join(
         (

@@ -1,4 +1,4 @@
-"""The table of rules: it is sound, docs/profiles.md shows it, and no other module lets the dialect decide a rule."""
+"""The table of rules is consistent, docs/profiles.md shows it, and no other module lets the dialect decide a rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rewound.actors.profile import (
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "rewound"
-# Expressions that compare or look up a dialect and decide no rule, by module.
+# Expressions that compare or look up a dialect without deciding a rule, by module.
 ABOUT_NAMES = {
     ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
     ("rewound/server/open_store.py", "NAMES[settings.dialect]"),
@@ -36,7 +36,7 @@ ABOUT_NAMES = {
     ("rewound/testing/explore/still_server.py", "NAMES[dialect]"),
     ("rewound/recording/replay/replay.py", "NAMES[recording.dialect]"),
     ("rewound/recording/replay/until.py", "NAMES[recording.dialect]"),
-    ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster have one
+    ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster share one
     ("rewound/recording/query/folder.py", "journal.dialect in NAMES"),
     ("rewound/recording/query/folder.py", "NAMES[journal.dialect]"),
     ("rewound/testing/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it

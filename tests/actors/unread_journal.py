@@ -1,4 +1,4 @@
-"""A journal for tests in which no follower of the feed fails: reading it is a mistake of the test."""
+"""A journal for tests in which no follower of the feed fails: reading it is an error of the test."""
 
 from __future__ import annotations
 

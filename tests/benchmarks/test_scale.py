@@ -60,7 +60,7 @@ def test_filled_journal_is_sound_and_has_all_objects(tmp_path: Path) -> None:
 
 
 def test_every_read_sees_what_was_acknowledged(server: ServerProcess) -> None:
-    """The short form of `python -m benchmarks.scale consistency`."""
+    """The short version of `python -m benchmarks.scale consistency`."""
     users = user_endpoints(server.plain_endpoint, USERS)
     result = check(server.plain_endpoint, 400, clients=6, users=users)
     assert (result.misses, result.missed) == ([], {})

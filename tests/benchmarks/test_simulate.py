@@ -1,4 +1,6 @@
-"""The model: its stations behave as queueing theory says, its runs repeat, and it names what limits a cluster."""
+"""The model: its stations behave as queueing theory predicts, runs are repeatable, and it names a cluster's
+bottleneck.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ def test_latency_without_queues_is_the_sum_of_its_parts() -> None:
 
 
 def test_reads_share_a_question_for_the_newest_version() -> None:
-    """Those that come while one is under way wait for the next: one and a half of them on average."""
+    """Requests that arrive while one is in progress wait for the next: one and a half of them on average."""
     load = Load(nodes=1_000, reads=10.0, lease_interval=1e9, status_interval=1e9, pod_changes=0, broadcasts=0)
     report = Cluster(load, Layout(1, rtt_ms=4.0), replace(COSTS, get_us=1.0)).run(5.0)
     assert report.latency_ms["reads"]["p50"] == pytest.approx(4.0 + 1.5 * 4.5, rel=0.1)

@@ -4,8 +4,8 @@
         await page.go("http://127.0.0.1:8080/debug/journal/")
         await page.wait("document.title === 'Journal'")
 
-Waiting means looking at each frame whether a condition holds in the page: no test waits for a time. A page fails the
-test if a script threw an error or the content security policy blocked something.
+Waiting means checking a condition in the page at each frame: no test waits for a fixed time. A page fails the test if
+a script threw an error or the content security policy blocked something.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Page:
         return found["result"].get("value")
 
     async def wait(self, condition: str) -> None:
-        """Until an expression is true in the page, which may be loading another document meanwhile."""
+        """Wait until an expression is true in the page, which may be loading another document meanwhile."""
         script = (
             f"new Promise((found) => {{ const look = () => ({condition}) ? found(true) : "
             "requestAnimationFrame(look); look(); })"
@@ -214,7 +214,7 @@ class Page:
 
 @asynccontextmanager
 async def open_page(address: str) -> AsyncIterator[Page]:
-    """A page in a context of its own: without cookies, storage and caches of others."""
+    """A page in a separate context: without cookies, storage and caches of others."""
     async with (
         open_websocket_url(address, max_message_size=64 << 20) as socket,
         trio.open_nursery() as nursery,

@@ -1,4 +1,4 @@
-"""A profile of Chromium that has a client certificate, and presents it to servers of this machine without asking."""
+"""A Chromium profile with a client certificate, which it presents to servers on this machine without asking."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_client_certificate(home: Path, certificate: bytes, key: bytes) -> None:
 
 
 def select_certificates(profile: Path) -> None:
-    """Without this, Chromium asks in a window which certificate to send."""
+    """Otherwise Chromium asks in a window which certificate to send."""
     (profile / "Default").mkdir(parents=True)
     exceptions = {"auto_select_certificate": _SELECTION}
     preferences = {"profile": {"content_settings": {"exceptions": exceptions}}}

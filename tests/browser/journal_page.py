@@ -1,4 +1,4 @@
-"""The page at /debug/journal/ of a server under test, and the story in its journal."""
+"""The page at /debug/journal/ of a server under test, and the history in its journal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def patch(api: Api, path: str, change: Document, **more: Any) -> Document:
 
 
 async def tell_story(api: Api) -> None:
-    """Two controllers fight over a field of a Deployment, and somebody deletes a ConfigMap."""
+    """Two controllers fight over a field of a Deployment, and a user deletes a ConfigMap."""
     api.clock.advance(3600)
     labels = {"app": "web"}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}

@@ -1,4 +1,4 @@
-"""A cluster that lives: simulated nodes, a rollout, two controllers that fight, a Job, a node that dies.
+"""A busy cluster: simulated nodes, a rollout, two controllers that fight, a Job, a node that dies.
 
 with living_cluster() as (server, token):
     ...                      # the page is at server.url + PAGE
@@ -21,7 +21,7 @@ MERGE = "application/merge-patch+json"
 
 @contextmanager
 def living_cluster() -> Iterator[tuple[Rewound, str]]:
-    """The server, whose story has happened, and the token of somebody who may do everything."""
+    """The server after all that has happened, and a token of a user who may do everything."""
     with rewound.start(nodes=3) as server:
         happen(server)
         yield server, admin_token(server)

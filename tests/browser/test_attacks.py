@@ -1,4 +1,4 @@
-"""What somebody who may write objects, or send links, can do to those who open the page: nothing."""
+"""Users who may write objects, or send links, cannot attack those who open the page."""
 
 from __future__ import annotations
 

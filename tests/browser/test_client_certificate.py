@@ -1,4 +1,4 @@
-"""The page signs in with a client certificate of the browser."""
+"""The page authenticates with a client certificate of the browser."""
 
 from __future__ import annotations
 

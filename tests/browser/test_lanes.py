@@ -1,4 +1,4 @@
-"""The picture of the page: lifelines below their kinds, folds, cursors, what the first view shows."""
+"""The timeline of the page: lifelines below their kinds, folding, cursors, what the first view shows."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ ZOOM = """(async () => {
 
 
 async def all_counted(page: Page) -> None:
-    """Wait until the page has counted all events: those of a journal that is opened for the first time are read on."""
+    """Wait until the page has counted all events: a newly opened journal is still being indexed."""
     total = "(app) => app.lanes.rows.reduce((sum, row) => sum + (row.group?.row?.total ?? 0), 0)"
     with trio.fail_after(300):
         while await page.run(f'import("./app.js").then({total})') < 990_000:

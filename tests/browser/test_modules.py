@@ -1,4 +1,4 @@
-"""The modules of the page that need no page: times and pixels, the address, differences of objects."""
+"""The page's modules that work without a page: times and pixels, the address, differences of objects."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def views(page: Page) -> None:
     view = {"from": NOON, "to": NOON + 1_000_000}
     zoomed = await call(page, "scale.js", f"m.zoom(view, 0.5, {NOON} + 250000)", view=view)
     assert zoomed == {"from": NOON + 125_000, "to": NOON + 625_000}
-    # However often one zooms, there is a least and a most.
+    # Zooming in and out is limited.
     repeated = (
         "Array.from({length: 99}).reduce((one) => m.spanOf(one) && m.zoom(one, factor, one.from), view)"
     )
@@ -358,7 +358,7 @@ async def sentences(page: Page) -> None:
         ({"change": "updated"}, ""),
     ):
         assert (await call(page, "summary.js", "m.sentence(given)", given=given))["who"] == who
-    # Nobody can hide text in a line, or turn it around.
+    # Text in a line cannot be hidden or reversed.
     hidden = "a\u202eb\u200bc\ufeff\u2028d"
     changes = [
         {"field": f"data.{hidden}", "old": hidden, "new": [hidden]},
@@ -467,7 +467,7 @@ async def comparisons(page: Page) -> None:
 
 
 async def moving_cursor(page: Page) -> None:
-    """A cursor that moves on while events around it are loaded gets those of its last place."""
+    """If the cursor moves while events around it are loaded, those at its last position are shown."""
     moved = """(async () => {
         const pod = { type: "pods", name: "a", change: "created" };
         const event = (version) => ({ ...pod, version: String(version), micros: NOON + version });
@@ -545,7 +545,7 @@ async def exports(page: Page) -> None:
 
 
 async def folded_kinds(page: Page) -> None:
-    """Kinds stay as somebody folded them; those that the pane itself unfolded do not stay so."""
+    """Kinds stay as the user folded them; those that the pane itself unfolded do not."""
     opened = """(async () => {
         const kinds = ["a", "b", "c", "d", "e", "f"], types = new Map(kinds.map((one) => [one, { namespaced: false }]));
         const rows = [{ cells: ["one"], object: { metadata: { name: "one" } } }];

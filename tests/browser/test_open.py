@@ -1,4 +1,4 @@
-"""`rewound open` leads a browser, signed in, to an object at its moment; no certificate stands in the way."""
+"""`rewound open` takes a signed-in browser to an object at a moment, without certificate warnings."""
 
 from __future__ import annotations
 

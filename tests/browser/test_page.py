@@ -120,7 +120,7 @@ async def test_it_shows_what_its_user_may_list(chromium: str) -> None:
         shown = await page.text("#events")
         assert "configmaps default/settings" in shown
         assert "deployments" not in shown and "admin" not in shown
-        # A link shows the same to whoever may see it: the other user signs in again.
+        # A link shows the same to every user who may see it: the other user signs in again.
         await page.click("#sign-out")
         await sign_in(page, "wrong")
         await page.wait("document.getElementById('message').innerText !== ''")
@@ -181,7 +181,7 @@ async def test_the_keyboard_reaches_everything(chromium: str) -> None:
 
 @pytest.mark.slow
 async def test_who_is_known_without_a_token_need_not_sign_in(chromium: str) -> None:
-    """As with a client certificate: here, somebody without a name may do everything."""
+    """As with a client certificate: here, anonymous users may do everything."""
     everybody = Extensions(authorizers=[AlwaysAllow()])
     async with journal_page(chromium, extensions=everybody) as (api, page):
         await tell_story(api)

@@ -1,4 +1,4 @@
-"""`rewound backup` and `rewound restore`: the flags, what they print, and what they refuse."""
+"""`rewound backup` and `rewound restore`: their flags, what they print, and what they refuse."""
 
 from __future__ import annotations
 

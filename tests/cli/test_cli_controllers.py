@@ -1,4 +1,4 @@
-"""--controllers chooses controllers by the names of v1.25."""
+"""--controllers selects controllers by the names of v1.25."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start does not collect garbage, and later collections leave out what it created."""
+"""A start runs no garbage collection, and later collections skip the objects that it created."""
 
 from __future__ import annotations
 

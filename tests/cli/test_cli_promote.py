@@ -1,4 +1,4 @@
-"""`rewound promote` makes the folder of a standby that of a leader, and says why it does not."""
+"""`rewound promote` turns a standby's folder into a leader's, or says why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start without flags imports only what it needs: every further module delays it."""
+"""A start without flags imports only the modules that it needs: every further one delays it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ settings, _ = parse_flags(sys.argv[1:])
 trio.run(serve_until_signal, settings, announce, WITH_CONTROLS)
 """
 
-# What only a flag, a kind of object or a rare request needs. With a module goes everything below it.
+# Modules that only a flag, a kind of object or a rare request needs. Each stands for everything below it.
 NOT_AT_THE_START = (
     "rewound.actors.access.authentication.bootstrap_tokens",
     "rewound.actors.access.authentication.oidc",
@@ -103,7 +103,9 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
 
 
 def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
-    """The child that makes certificates starts with the flags known, and works while this process imports the rest."""
+    """The child that creates certificates starts when the flags are known, and works while this process imports the
+    rest.
+    """
     program = (
         "import sys; from rewound.cli.serve import parse_flags; parse_flags(['--secure-port=6443'])\n"
         "print(*sys.modules)"

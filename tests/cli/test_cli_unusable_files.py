@@ -1,4 +1,4 @@
-"""Files of flags that cannot be used: the start is refused in one line that names the flag and what to do."""
+"""Flags that name unusable files: the start is refused in one line with the flag and what to do."""
 
 from __future__ import annotations
 

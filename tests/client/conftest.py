@@ -16,6 +16,6 @@ def rewound(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[FakeServer]:
-    """Commands find it by ~/.kube/config."""
+    """Makes the file the ~/.kube/config of commands."""
     (tmp_path / ".kube").mkdir()
     yield from served(tmp_path / ".kube" / "config")

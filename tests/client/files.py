@@ -1,4 +1,4 @@
-"""Kubeconfig files and credential plugins (small shell scripts) of tests."""
+"""Kubeconfig files and credential plugins (small shell scripts) for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A certificate authority for tests: one for the whole run, because generating keys is slow."""
+"""A CA for tests: one for the whole run, because generating keys is slow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def client(name: str) -> Certificate:
 
 
 def issue(name: str, issuer: Certificate | None, *, is_ca: bool = False, hours: float = 24) -> Certificate:
-    """Valid since two hours ago, and for so many hours from now on; a negative number has expired."""
+    """Valid since two hours ago, for this many more hours; with a negative number it has expired."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = issuer.private if issuer else key

@@ -163,7 +163,7 @@ def test_wrong_arguments_are_reported_in_one_line(rewound: Run, arguments: tuple
 
 @pytest.mark.parametrize("flag", ["--token", "--as", "--as-group"])
 def test_empty_identity_is_refused(rewound: Run, server: FakeServer, flag: str) -> None:
-    """Of a variable that is not set: the answer would be about the user of the file."""
+    """From an unset shell variable: the result would be about the user of the file."""
     ended = rewound("can-i", "get", "pods", f"{flag}=")
     assert (ended.code, ended.out) == (2, "")
     assert f"rewound: {flag}: is empty; give a value, or leave the flag out" in ended.err

@@ -38,7 +38,7 @@ def admin(api: Api) -> tuple[str, Path]:
 
 
 async def who(api: Api, token: str) -> str:
-    """The user of a token, as the server sees it."""
+    """The user that the server authenticates with a token."""
     path = api.path("tokenreviews")
     review = (await api.ask("POST", path, {"spec": {"token": token}})).expect(201)
     return str(review["status"]["user"].get("username", ""))
@@ -93,7 +93,7 @@ async def test_user_with_a_certificate_of_the_api_may_what_bindings_allow(
         assert (await rewound("can-i", "create", "deploy", "-n", "other", *alice)).code == 1
         listed = await rewound("can-i", "--list", *alice)
         assert listed.code == 0 and "deployments.apps" in listed.out
-        # Alice may not be somebody else; the administrator may be her.
+        # Alice may not impersonate others; the administrator may impersonate her.
         ended = await rewound("can-i", "get", "pods", "--as", "bob", *alice)
         assert ended.code == 2 and 'cannot impersonate resource "users"' in ended.err
         flags = ("--as", "alice", "--as-group", "devs")
@@ -167,7 +167,7 @@ async def test_kubernetes_dialect_signs_cluster_info_as_kubeadm_verifies_it(
 
 
 async def show_to_everybody(api: Api) -> None:
-    """As the documentation of the command says."""
+    """As the command's documentation describes."""
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],

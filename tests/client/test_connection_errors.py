@@ -1,4 +1,4 @@
-"""Connections that fail: each error says whose fault it is, and what to do."""
+"""Failed connections: each error says what failed, and what to do."""
 
 from __future__ import annotations
 

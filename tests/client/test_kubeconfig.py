@@ -1,4 +1,4 @@
-"""Which kubeconfig files are read, how they are merged, and what is wrong with them."""
+"""Which kubeconfig files are read, how they are merged, and errors in them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ REFRESH = "POST /realm/token"
 
 
 def id_token(seconds: float, name: str = "me") -> str:
-    """A JWT that expires so many seconds from now; nobody here checks its signature."""
+    """A JWT that expires this many seconds from now; nothing here checks its signature."""
     parts: list[Any] = [{"alg": "RS256"}, {"sub": name, "exp": int(time.time() + seconds)}]
     encoded = (base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts)
     return ".".join([*encoded, "c2ln"])

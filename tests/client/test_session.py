@@ -245,7 +245,7 @@ def test_busy_server_is_asked_again(
             "rewound: too many requests; trying again in 2 s\n"
             "rewound: too many requests\\x1b[1m; trying again in 1 s\n"
         )
-        # Not for ever, not for long, and not where the server does not ask for it.
+        # Only a few times, only briefly, and only where the server asks for it.
         for answer, requests in (
             ((429, busy, {"Retry-After": "1"}), 11),
             ((429, busy, {"Retry-After": "61"}), 1),
@@ -453,7 +453,7 @@ def test_intermediates_of_the_plugin_are_sent(tmp_path: Path) -> None:
     with fake_server() as server:
         with session(kubeconfig(tmp_path / "config", server.url, EXEC)) as client:
             client.get("/api")
-        # The server knows the root only: without the intermediate it would not verify.
+        # The server knows only the root: without the intermediate it could not verify.
         assert server.requests[0].common_name == "deep"
 
 

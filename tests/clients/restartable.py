@@ -1,4 +1,4 @@
-"""A server on one folder and one HTTPS port, as one process after the other, and the events that it has to deliver.
+"""A server on one folder and one HTTPS port that can be restarted, and the events that it has to deliver.
 
 async with restartable(tmp_path) as server:
     await server.write("a", "b")
@@ -41,7 +41,7 @@ class RestartableServer:
         return self._server.client
 
     async def start(self) -> None:
-        # Without the config maps of the publisher: the events are those of the test.
+        # Without the config maps of the root CA publisher: all events are the test's own.
         flags = (
             *("--dialect", "kubernetes", "--secure-port", str(self._port)),
             "--controllers=default,-root-ca-cert-publisher",
@@ -49,7 +49,7 @@ class RestartableServer:
         self._server = await self._stack.enter_async_context(process(self._folder, *flags))
 
     async def restart(self) -> None:
-        """Stop the process with SIGTERM, and serve the same folder on the same port with another one."""
+        """Stop the process with SIGTERM, and start another one on the same folder and port."""
         self._server.signal(signal.SIGTERM)
         assert await self._server.ended() == 0
         await self._stack.aclose()
@@ -103,7 +103,7 @@ async def restartable(folder: Path) -> AsyncIterator[RestartableServer]:
 
 
 def _port() -> int:
-    """A free port below those that the kernel gives to others, so that it is still free at the restart."""
+    """A free port outside the kernel's ephemeral range, so that it is still free at the restart."""
     first = 20000 + os.getpid() % 10000
     for port in range(first, 32000):
         with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""kubectl with a cluster of simulated nodes: what operators type when they roll out, scale, drain and look around."""
+"""kubectl with a cluster of simulated nodes: rollouts, scaling, draining and inspecting."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ STORY = re.compile(
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With `rewound` on PATH, and one test that is to fail."""
+    """The environment with `rewound` on PATH, and one test that must fail."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "FAIL": "1", "HOME": str(tmp_path)}
 
 
 def test_go_helper(go: str, tmp_path: Path, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLES / "go", tmp_path / "project")
-    # As `make clients` compiles the standard library, so that its cache has it.
+    # As `make clients` compiles the standard library, so that it is in the cache.
     offline = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "CGO_ENABLED": "0"}
     cache = {"GOCACHE": str(ROOT / ".clients" / "cache"), "GOPATH": str(tmp_path / "go")}
     printed = output_of(

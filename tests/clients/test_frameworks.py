@@ -21,7 +21,7 @@ def paint(patch, name, **_):
     if name == "web":
         patch["data"] = {"color": "red"}
 """
-# Imported before there is a server, as by other modules of a suite: it reads KUBECONFIG now.
+# Imported before there is a server, as other modules of a suite may do: it reads KUBECONFIG now.
 BEFORE = "import pytest\nimport kubernetes.config\n"
 # With a second server: what kopf and the library have read for the first one is still in their modules.
 AGAIN = """
@@ -66,6 +66,6 @@ def test_kopf_the_library_and_asynchronous_frameworks(python_clients: dict[str, 
 
 
 def example(word: str) -> str:
-    """That of docs/testing.md."""
+    """The example of docs/testing.md."""
     (found,) = (text for text in indented() if word in text and "def test_" in text)
     return found

@@ -1,4 +1,4 @@
-"""Ten watches of a Go program on one HTTP/2 connection have every event once, through a restart of the server."""
+"""Ten watches of a Go program on one HTTP/2 connection get every event once, through a restart of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The informer of the JavaScript client has every event once over HTTP/2, through a restart of the server."""
+"""The informer of the JavaScript client gets every event once over HTTP/2, through a restart of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl over HTTP/2 through a restart of the server: what ends, what resumes, what goes on by itself."""
+"""kubectl over HTTP/2 through a restart of the server: what ends, what resumes, what continues without help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., AbstractAsyncContextManager[Program]]
 
 
 async def test_kubectl_through_a_restart(kubectl: str, tmp_path: Path) -> None:
-    """`get --watch` ends with the server; `rollout status`, which follows with an informer, goes on by itself."""
+    """`get --watch` ends with the server; `rollout status`, which uses an informer, continues."""
     async with restartable(tmp_path) as server:
         run = partial(run_kubectl, kubectl, server, tmp_path)
         await create_deployment(server)

@@ -1,4 +1,4 @@
-"""Tokens of service accounts are valid at all nodes: etcd has the key that signs them, sealed with the CA's key."""
+"""Service account tokens are valid at all nodes: etcd has the signing key, sealed with the CA's key."""
 
 import shutil
 import stat
@@ -60,7 +60,7 @@ async def token_of(api: Api) -> str:
 
 
 async def is_accepted(api: Api, token: str) -> bool:
-    """Whether it is known; what it may do is another question."""
+    """Whether the token is authenticated, whatever it may do."""
     status = (await api.ask("GET", "/api/v1/namespaces/default/configmaps", token=token)).status
     assert status in (200, 401, 403)
     return status != 401
@@ -161,7 +161,7 @@ async def test_record_that_no_node_sealed_is_named() -> None:
 
 
 class _PutAgain(FakeEtcd):
-    """Another node puts a key again while this one starts."""
+    """Another node stores a key again while this one starts."""
 
     def __init__(self, cluster: FakeCluster, kept: bytes) -> None:
         super().__init__(cluster)
@@ -199,7 +199,7 @@ async def test_key_of_a_flag_stays_out_of_etcd() -> None:
 
 
 class _Late(FakeEtcd):
-    """Another node starts, and is done, before this one puts the key of service account tokens."""
+    """Another node starts completely before this one stores the key for service account tokens."""
 
     def __init__(self, cluster: FakeCluster, first: Callable[[], Awaitable[object]]) -> None:
         super().__init__(cluster)

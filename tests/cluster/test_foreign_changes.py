@@ -1,4 +1,4 @@
-"""Others than nodes write to the etcd of a cluster: what clients of all nodes see of it, also on a real etcd."""
+"""Other programs write to the etcd of a cluster: what clients of all nodes see of it, also on a real etcd."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -69,7 +69,7 @@ async def record_of(etcd: Etcd, name: str) -> Change:
 
 @everywhere
 async def test_foreign_changes_of_objects(opened, capsys) -> None:
-    """One is deleted, one restored, one overwritten; a new node has the same, and the cluster goes on."""
+    """One object is deleted, one restored, one overwritten; a new node has the same, and the cluster continues."""
     async with opened() as (etcd, start, folder), start("a") as a, start("b") as b:
         for name in ("deleted", "junk", "restored", "stays"):
             await a.create("configmaps", config_map(name, data="first"))
@@ -117,7 +117,7 @@ async def test_foreign_changes_of_objects(opened, capsys) -> None:
 
 
 async def check_authors(api: Api) -> None:
-    """The journal has each of these changes, by nobody."""
+    """The journal has each of these changes, without a user."""
     assert api.store is not None
     with api.store.journal.read() as view:
         found = {one.name: one for one in view.all_events(0) if "not through the API" in one.reason}
@@ -139,7 +139,7 @@ OTHER_KEYS = ("head", "serving/x", "leader", "floor", "adopted", "nodes/x", "clu
     ],
 )
 async def test_junk_in_other_keys(opened, damaged: tuple[str, ...]) -> None:
-    """Two nodes go on, one starts again with its folder, and one with a new folder."""
+    """Two nodes continue, one restarts with its folder, and one with a new folder."""
     async with opened() as (etcd, start, _), start("a") as a, start("b") as b:
         await a.create("configmaps", config_map("first"))
         await etcd.txn((), [Put(KEYS.prefix + name.encode(), JUNK) for name in damaged])
@@ -155,7 +155,7 @@ async def test_junk_in_other_keys(opened, damaged: tuple[str, ...]) -> None:
 
 @needs_etcd
 async def test_largest_value_that_etcd_takes_goes_to_the_quarantine() -> None:
-    """The request that moves it is larger than that of its put: the quarantine has its beginning."""
+    """The request that moves it is larger than its put: the quarantine has only its beginning."""
     async with on_etcd() as (etcd, start, _), start("a") as a:
         await a.create("configmaps", config_map("large", data="x" * 100_000))
         await etcd.txn((), [Put(key("large"), b"\xff" * (1_572_864 - 200))])

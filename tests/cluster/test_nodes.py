@@ -1,4 +1,4 @@
-"""Several servers whose journal is ordered by etcd: what one acknowledges, all have, and each rule holds for all."""
+"""Several servers whose journal etcd orders: all have what one acknowledges, and each rule holds across them."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -43,7 +43,7 @@ async def test_what_one_node_acknowledges_all_serve():
             assert await one.get("configmaps", "shared") == made
             [listed] = (await one.list("configmaps"))["items"]
             assert listed == {key: made[key] for key in ("metadata", "data")}
-        # Changes of other nodes are kept, each write is decided on the newest state.
+        # Changes of other nodes are kept: each write is decided on the newest state.
         changes = [
             one.ask(
                 "PATCH",
@@ -57,16 +57,16 @@ async def test_what_one_node_acknowledges_all_serve():
         assert [one.status for one in await together(*changes)] == [200] * 15
         final = await b.get("configmaps", "shared")
         assert len(final["data"]) == 16
-        # A precondition is one on every node.
+        # A precondition applies on every node.
         stale = {**made, "data": {"a": "2"}}
         refused = await c.ask("PUT", "/api/v1/namespaces/default/configmaps/shared", stale)
         assert (refused.status, refused.document["reason"]) == (409, "Conflict")
-        # Of creates of one name at the same time one succeeds.
+        # Of simultaneous creates of one name, one succeeds.
         creates = [
             one.ask("POST", "/api/v1/namespaces/default/configmaps", config_map("race")) for one in servers
         ]
         assert sorted(one.status for one in await together(*creates)) == [201, 409, 409]
-        # A delete through another node, and its author in the history of a third.
+        # A delete through another node, whose author a third node shows in the history.
         await b.delete("configmaps", "race")
         gone = await c.ask("GET", "/api/v1/namespaces/default/configmaps/race")
         assert gone.status == 404
@@ -102,7 +102,7 @@ async def test_addresses_ports_and_quotas_hold_for_all_nodes_together():
         assert {one.status for one in replies} == {201}
         addresses = [one.document["spec"]["clusterIP"] for one in replies]
         assert len(set(addresses)) == 12
-        # The quota allows three; nodes that ask at the same time do not exceed it.
+        # The quota allows three; nodes that write at the same time do not exceed it.
         await a.create(
             "resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"count/secrets": "3"}}}
         )
@@ -156,7 +156,7 @@ async def test_kinds_rights_and_namespaces_of_one_node_hold_on_the_other():
         }
         made = (await b.ask("POST", widgets, widget)).expect(201)
         assert (await a.ask("GET", f"{widgets}/w")).expect(200) == made
-        # A right that one node grants holds on the other at once, and so does its end.
+        # A right that one node grants applies on the other at once, and so does its removal.
         binding = {
             "metadata": {"name": "readers"},
             "roleRef": {
@@ -172,7 +172,7 @@ async def test_kinds_rights_and_namespaces_of_one_node_hold_on_the_other():
         assert (await b.ask("GET", secrets, token=ALICE)).status == 200
         await b.delete("clusterrolebindings", "readers")
         assert (await a.ask("GET", secrets, token=ALICE)).status == 403
-        # The controllers run once: the namespace goes, whichever node was asked.
+        # Controllers run on one node only: the namespace is deleted, whichever node got the request.
         await b.create("namespaces", {"metadata": {"name": "passing"}})
         await a.create("configmaps", config_map("inside"), namespace="passing")
         await b.delete("namespaces", "passing")

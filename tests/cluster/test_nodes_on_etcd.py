@@ -1,5 +1,6 @@
-"""Servers on members of a real etcd: they start, follow, outlive a leader, and restart with their copies; also with
-client certificates, and as a user of etcd.
+"""Servers on members of a real etcd start, follow, survive the loss of a leader, and restart with their copies.
+
+Also with client certificates, and with an etcd user.
 """
 
 from pathlib import Path
@@ -104,7 +105,7 @@ async def test_nodes_as_a_user_of_etcd(tmp_path: Path) -> None:
 
 
 async def check_refused(folder: Path, cluster: ClusterSettings, message: str) -> None:
-    """The start of another node fails, and leaves nothing in its data folder but the certificates that it had."""
+    """The start of another node fails, and leaves in its data folder only the certificates that it had."""
     folder.mkdir()
     refused = pytest.RaisesExc(EtcdRefused, match=message)
     with pytest.RaisesGroup(refused, flatten_subgroups=True, allow_unwrapped=True):

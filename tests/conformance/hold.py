@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 PASSING = HERE / "passing.txt"
-CHANGED = HERE / "changed_by_v1_25.txt"  # to which the rules of the profile v1.25 give another response
+CHANGED = HERE / "changed_by_v1_25.txt"  # whose responses differ by the rules of the profile v1.25
 SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport} {{port}} --data-dir {{dir}}"
 # The rules of the documents, to which the recordings were brought where the two differ, whatever the dialect. They were
 # made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.

@@ -126,7 +126,7 @@ async def _serve(ask: Ask, stream: trio.SocketStream) -> None:
                 await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
                 nursery.cancel_scope.cancel()
     except* (OSError, EOFError, h11.ProtocolError, trio.BrokenResourceError, trio.TooSlowError):
-        pass  # the client gets no response, or sees that it broke off
+        pass  # the client gets no response, or an incomplete one
     finally:
         await trio.aclose_forcefully(stream)
 

@@ -50,7 +50,7 @@ def offsets(found: list[Message]) -> list[int]:
 
 
 class Receiver:
-    """What a follower does with a stream, up to any byte of it."""
+    """Does what a follower does with a stream, up to any byte of it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

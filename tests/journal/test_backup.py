@@ -1,4 +1,4 @@
-"""A backup goes on after any end, and is restored to any of its offsets and times."""
+"""An interrupted backup can be continued, and restored to any of its offsets and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.journal.test_stream import fill
 
 
 def receive(file: BackupFile, data: bytes) -> None:
-    """What a follower does with a stream."""
+    """Does what a follower does with a stream."""
     pending: list[Stored] = []
     for message in StreamParser().messages(data):
         match message:
@@ -95,7 +95,7 @@ def test_restore_to_a_time_and_to_the_end(filled: Journal, model: Model, tmp_pat
 
 @pytest.mark.parametrize("floor", [0, 40], ids=["whole", "compacted"])
 def test_backup_cut_off_anywhere_goes_on(floor: int, filled: Journal, model: Model, tmp_path: Path) -> None:
-    """Streams that break, and a file that lost its end, as after a kill."""
+    """Streams that break off, and a file that was truncated, as after a kill."""
     retention.advance(filled, floor)
     generator, path, runs = random.Random(floor + 1), tmp_path / "b", 0
     while True:

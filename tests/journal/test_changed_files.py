@@ -1,4 +1,4 @@
-"""Files that somebody changes under a running writer: it finds out and writes no more; reads go on where they can."""
+"""Files change under a running writer: it notices and stops writing; reads continue where they can."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_damaged_record_stops_writes(filled: Journal, model: Model) -> None:
 
 
 def handles_of_data_file(*, synchronous: bool) -> Iterator[int]:
-    """The handles that LMDB writes with: a synchronous one for meta pages, another for the rest."""
+    """LMDB's file handles for writing: a synchronous one for meta pages, another for the rest."""
     for name in os.listdir("/proc/self/fd"):
         try:
             opened = os.readlink(f"/proc/self/fd/{name}")
@@ -162,7 +162,7 @@ def failing(handles: list[int]) -> Iterator[None]:
 
 
 def failing_pages(path: str) -> None:
-    """The write of a page fails: that write is refused, and the next one works when the disk does."""
+    """Writing a page fails: that write is refused, and the next one works when the disk does."""
     journal, model = Journal.open(Path(path)), Model()
     journal.append([model.put("a")])
     event = model.put("b")
@@ -181,7 +181,7 @@ def failing_pages(path: str) -> None:
 
 
 def failing_meta_page(path: str) -> None:
-    """The write of the meta page fails: LMDB does not know what the file has, and refuses everything."""
+    """Writing the meta page fails: LMDB does not know what the file contains, and refuses everything."""
     journal, model = Journal.open(Path(path)), Model()
     journal.append([model.put("a")])
     event = model.put("b")

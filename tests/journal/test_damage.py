@@ -221,7 +221,7 @@ def test_verify_reports_progress(filled: Journal, monkeypatch: pytest.MonkeyPatc
 
 
 def test_lost_row_is_not_reported_as_absent(filled: Journal) -> None:
-    """A flipped bit in the key of a row hides the object: to say that it does not exist would be wrong."""
+    """A flipped bit in the key of a row hides the object: "not found" would be wrong."""
     row = stored(filled, "state", KEY)
     put(filled, "state", KEY, None)
     put(filled, "state", KEY[:-1] + b"7x", row)
@@ -261,7 +261,7 @@ def test_history_without_one_of_its_events_is_not_returned(filled: Journal, lost
 def test_entry_whose_key_left_the_range_is_found(
     journal: Journal, model: Model, database: str, moved: int, to: int
 ) -> None:
-    """A flipped bit in a key moves an entry, and what reads a range up to it must not miss it silently."""
+    """A flipped bit in a key moves an entry; reads of a range must not miss it silently."""
     journal.append([model.put(f"n{at:02d}") for at in range(20)])
     key = keys.by_type if database == "by_type" else lambda _, offset: keys.pack_offset(offset)
     value = stored(journal, database, key(1, moved))

@@ -1,4 +1,4 @@
-"""Bodies are read with the escapes that Go's encoder writes, also those that an earlier release stored without."""
+"""Bodies are read with the escapes that Go's encoder writes, even if an earlier release stored them without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two leaf pages that were exchanged in the file under an open journal: no read returns or leaves out rows of them."""
+"""Two leaf pages were exchanged in the file of an open journal: no read returns or omits rows of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def exchange(folder: Path, one: int, other: int, size: int) -> None:
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("name", READS)
 def test_no_read_is_wrong(filled: Journal, tmp_path: Path, name: str, cached: bool) -> None:
-    """A read may be right in spite of it: rows in the cache were read before."""
+    """A read may still be right: rows in the cache were read before."""
     read = READS[name]
     if cached:
         with filled.read() as view:

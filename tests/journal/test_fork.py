@@ -1,4 +1,4 @@
-"""A fork has the same events and states up to its version, and goes on from there."""
+"""A fork has the same events and states up to its version, and continues from there."""
 
 from __future__ import annotations
 

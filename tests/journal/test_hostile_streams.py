@@ -1,4 +1,4 @@
-"""Whatever a leader sends with right checksums is stored as it should be, or refused with the name of the field."""
+"""Whatever a leader sends with valid checksums is stored correctly, or refused with the name of the field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.journal.streaming import Receiver, messages, stored_events, stream_of
 from tests.journal.test_stream import fill
 
 REFUSALS = (BadMessage, Damaged, NewerLayout, CannotFollow)
-# What a field may be in place of what belongs there.
+# Values that a field may have instead of a valid one.
 VALUES: tuple[Any, ...] = (
     *(
         None,
@@ -104,7 +104,7 @@ def changed(message: Message, generator: random.Random) -> bytes:
 
 
 def check_sound(receiver: Receiver) -> None:
-    """What was stored makes sense, and the folder opens again."""
+    """The stored data is consistent, and the folder opens again."""
     if receiver.copy is None:
         return
     receiver.close()
@@ -146,7 +146,7 @@ def refusal(payloads: list[bytes], path: Path) -> str:
 
 
 def test_refusals_name_the_field(filled: Journal, tmp_path: Path) -> None:
-    """Those with which a folder did not start again, hung, or a traceback came."""
+    """Messages with which a folder did not open again, hung, or caused a traceback."""
     header, *events = messages(stream_of(filled))
     assert isinstance(header, Header)
     first, second = events[0], events[1]

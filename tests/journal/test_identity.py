@@ -1,4 +1,4 @@
-"""The identity file and the databases must agree; databases are created in a new folder only."""
+"""The identity file and the databases must agree; databases are created only in a new folder."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_creation_that_is_interrupted_twice_is_repeated(
 
 
 def test_identity_behind_the_data_file_is_accepted(tmp_path: Path) -> None:
-    """A power failure may leave it so."""
+    """A power failure may leave it like this."""
     model = written(tmp_path)
     older = (tmp_path / identity.FILE).read_bytes()
     journal = Journal.open(tmp_path)

@@ -1,4 +1,4 @@
-"""No flipped bit of LMDB's meta pages shows an older or an empty cluster: the folder opens whole, or is refused."""
+"""No flipped bit in LMDB's meta pages shows an older or an empty cluster: the folder opens complete, or is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcome(path: Path) -> str:
-    """What a reader gets: everything, a refusal, or what must never happen."""
+    """What a reader gets: everything, a refusal, or a result that must never happen."""
     try:
         journal = Journal.open(path, readonly=True)
     except CannotOpen as refused:
@@ -46,7 +46,7 @@ def flip(handle: int, position: int, bit: int) -> None:
     os.pwrite(handle, bytes([byte ^ (1 << bit)]), position)
 
 
-# One bit of each byte, another one in the next; the long form flips all.
+# One bit of each byte, a different one in the next byte; the long version flips all.
 bits = pytest.mark.parametrize(
     "number", [pytest.param(1, id="one bit"), pytest.param(8, id="all bits", marks=pytest.mark.slow)]
 )

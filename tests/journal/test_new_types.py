@@ -1,4 +1,4 @@
-"""The checksum of the database `meta` stays right while types are added, which reads the other types once only."""
+"""The checksum of the database `meta` stays correct while types are added, and the other types are read only once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_sound(journal: Journal) -> bool:
 
 
 def raise_floor(journal: Journal, floor: int) -> None:
-    """As retention does, which writes the checksum of all records anew."""
+    """As retention does, which computes the checksum of all records again."""
     environment = journal.environment
     changes = {keys.FLOOR: keys.pack_offset(floor)}
     environment.write(lambda txn: records.put_meta(txn, environment.databases.meta, changes))

@@ -1,4 +1,4 @@
-"""After a promotion a server with events that the new leader lacks is refused as its follower."""
+"""After a promotion, a server with events that the new leader lacks is refused as a follower."""
 
 from __future__ import annotations
 

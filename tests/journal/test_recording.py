@@ -1,4 +1,4 @@
-"""A recording is a journal that ends at a position, which moves."""
+"""A recording is a journal that ends at a movable position."""
 
 from __future__ import annotations
 

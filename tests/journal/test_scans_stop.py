@@ -1,4 +1,4 @@
-"""A scan stops when its share of time is over, wherever it is, and goes on from there."""
+"""A scan stops when its time is used up, at any position, and continues from there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT = 60
 
 
 def fill(journal: Journal, model: Model) -> int:
-    """A journal whose present differs from the version that is returned: some changed, some removed, some new."""
+    """A journal whose current state differs from the returned version: some objects changed, some removed, some new."""
     journal.append([model.put(f"n{i:02d}") for i in range(COUNT)])
     version = model.head
     journal.append([model.put(f"n{i:02d}") for i in range(0, COUNT, 3)])
@@ -26,7 +26,7 @@ def fill(journal: Journal, model: Model) -> int:
 def pages(
     journal: Journal, version: int, match: Callable[[bytes], bool] | None, size: int | None = None
 ) -> list[list[bytes]]:
-    """Read with a clock that stops every scan at its first question."""
+    """Read with a clock that stops every scan at its first check."""
     found: list[list[bytes]] = []
     after = None
     while True:

@@ -1,4 +1,4 @@
-"""A stream brings all events, bytes and type numbers of a journal to its copies, from any offset, cut off anywhere."""
+"""A stream copies all events, bytes and type numbers of a journal, from any offset, even if it breaks off anywhere."""
 
 from __future__ import annotations
 

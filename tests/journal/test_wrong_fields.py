@@ -1,4 +1,6 @@
-"""A folder whose records match their checksums and make no sense: opening it and `verify` say which one is wrong."""
+"""A folder whose records have valid checksums but invalid contents: opening it and `verify` report which one is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.journal.model import Model
 
 
 def with_event(path: Path, event: Event) -> None:
-    """A journal with one event more, whatever is in it."""
+    """A journal with one more event, with any contents."""
     journal = Journal.open(path)
     journal.register_type("configmaps")
     databases = journal.environment.databases
@@ -58,7 +60,7 @@ def test_wrong_field_of_an_event(wrong: dict[str, Any], why: str, tmp_path: Path
 
 
 def test_wrong_event_before_the_newest_ones_is_damage_when_it_is_read(tmp_path: Path, model: Model) -> None:
-    """Opening checks the newest events only."""
+    """Opening checks only the newest events."""
     path = tmp_path / "journal"
     with_event(path, EVENT._replace(offset=1, body="{}", time=0))
     journal = Journal.open(path, check_tail=False)

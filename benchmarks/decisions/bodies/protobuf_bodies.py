@@ -120,7 +120,7 @@ def _with_text_ports(document: Any) -> Any:
 
 
 def _start() -> None:
-    """CPU of importing the library, in processes of their own."""
+    """CPU of importing the library, in separate processes."""
     imports = "google.protobuf.json_format, google.protobuf.message_factory, google.protobuf.descriptor_pb2"
     code = f"import time; t = time.process_time(); import {imports}; print(time.process_time() - t)"
     spent = [

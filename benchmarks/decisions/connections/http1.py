@@ -1,4 +1,4 @@
-"""docs/decisions/0004-http1.md: what it takes to parse one request."""
+"""docs/decisions/0004-http1.md: the cost of parsing one request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POST = (
 
 
 class Ours:
-    """One connection's parser, fed the same request over and over."""
+    """One connection's parser, fed the same request repeatedly."""
 
     def __init__(self, *, caches: bool) -> None:
         self._parser = Parser(Peer(address="127.0.0.1", secure=False), Limits())

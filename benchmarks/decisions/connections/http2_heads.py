@@ -1,4 +1,4 @@
-"""docs/decisions/0017-http2-heads.md: what it takes to turn one HTTP/2 header block into the head of a request."""
+"""docs/decisions/0017-http2-heads.md: the cost of turning one HTTP/2 header block into the head of a request."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def connection(*, ours: bool) -> RequestHeads:
 
 
 def settled(*, ours: bool, caches: bool) -> Callable[[], object]:
-    """The same request again and again."""
+    """The same request repeatedly."""
     heads = connection(ours=ours)
     first, block, _ = encoded([f"{PATH}/a?pretty=false"] * 3)
     heads.request(first)
@@ -71,7 +71,7 @@ def settled(*, ours: bool, caches: bool) -> Callable[[], object]:
 
 
 def new_paths(*, ours: bool, caches: bool) -> Callable[[], object]:
-    """A whole connection, whose requests all have paths of their own."""
+    """A whole connection, whose requests all have different paths."""
     blocks = encoded([f"{PATH}/object-{number}" for number in range(BLOCKS)])
 
     def read_all() -> None:

@@ -25,7 +25,7 @@ PROFILE = default_configuration().profiles["default-scheduler"]
 
 
 class Decisions:
-    """A cluster, and pods that ask for so much CPU."""
+    """A cluster, and pods that request this much CPU."""
 
     def __init__(self, nodes: int, cpu: str, *, remembers: bool) -> None:
         self._cluster, self._cpu, self._remembers = Cluster(KUBERNETES), cpu, remembers

@@ -64,7 +64,7 @@ def test_plugin_without_configuration_ignores_one(tmp_path: Path) -> None:
     given = {"apiVersion": "example.com/v1", "kind": "Anything"}
     file = written(tmp_path, configured({"name": "Priority", "configuration": given}))
     given_to_it = read_admission_configuration(file, CLUSTER).of("Priority")
-    assert given_to_it is not None and given_to_it.document == given  # the plugin never asks for it
+    assert given_to_it is not None and given_to_it.document == given  # the plugin never reads it
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Steps that writes wait for run in the tasks of their callers."""
+"""Asynchronous admission steps run in the tasks of their callers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 10.0
 
 
 class Outside(AsyncPlugin):
-    """Takes ten seconds, and remembers the tasks in which it ran."""
+    """Takes ten seconds, and records the tasks in which it ran."""
 
     name = "Outside"
     validates = (rule(CREATE, of=(Resource("", "configmaps"),)),)

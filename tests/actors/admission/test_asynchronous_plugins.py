@@ -1,4 +1,4 @@
-"""Asynchronous plugins: the write waits outside the actor, and other writes do not wait for it."""
+"""Asynchronous plugins: a write waits outside its actor, and delays no other write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def nothing(_: AdmissionRequest) -> None:
 
 
 class Outside(AsyncPlugin):
-    """Waits ten seconds for objects with the label slow, and runs `meanwhile` in that time."""
+    """Waits ten seconds for objects with the label slow, and runs `meanwhile` during that time."""
 
     name = "Outside"
 
@@ -156,7 +156,7 @@ async def test_write_with_a_resource_version_is_not_retried(autojump_clock: Mock
 
 
 async def test_commit_of_the_same_object_causes_no_retry(autojump_clock: MockClock) -> None:
-    """The update is decided before the create is committed, and continues long after."""
+    """The update is decided before the create is committed, and finishes long after."""
     outside = Mutating()
     outside.mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
     async with open_store(outside) as store:
@@ -458,7 +458,7 @@ async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
 async def test_small_create_of_a_name_with_a_large_object_is_refused_as_such(
     plugin: type[Outside], autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins in the event loop and needs a thread when it meets the object: both call the plugin."""
+    """It starts in the event loop and needs a thread when it finds the large object: both call the plugin."""
     # The clock jumps to the next deadline while the thread works.
     monkeypatch.setattr(resource_write, "LONGEST_WRITE", math.inf)
     async with open_store(outside := plugin()) as store:

@@ -1,4 +1,4 @@
-"""Writes that continue after an asynchronous step become what they become without one, and are prepared once."""
+"""Writes that continue after an asynchronous step have the same results as without one, and are prepared once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY = (rule(CREATE, UPDATE, DELETE, subresources=None),)
 
 
 class Asked(AsyncPlugin):
-    """Changes nothing, and remembers which objects it got."""
+    """Changes nothing, and records the objects that it got."""
 
     name = "Asked"
 
@@ -43,7 +43,7 @@ class Validating(Asked):
 
 
 class Last(Plugin):
-    """A validating plugin behind the asynchronous ones."""
+    """A validating plugin that runs after the asynchronous ones."""
 
     name = "Last"
     validates = EVERY
@@ -105,7 +105,7 @@ async def test_object_is_prepared_once(verb: str, autojump_clock: MockClock) -> 
 
 
 async def test_warnings_of_a_write_come_once(autojump_clock: MockClock) -> None:
-    """The warnings of decoding a patch and of the object, with and without an asynchronous step."""
+    """Warnings from decoding a patch and about the object, with and without an asynchronous step."""
     found = []
     for plugins in ((), (Mutating(), Validating())):
         async with open_store(*plugins) as store:

@@ -1,4 +1,4 @@
-"""Whether a large namespace is terminating is known without parsing it."""
+"""Whether a large namespace is terminating can be determined without parsing it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_deletion_of_an_object_is_known_without_parsing_it(name: str, deleted: b
         metadata["deletionTimestamp"] = "t"
     body = encode({"metadata": metadata, "data": {"deletionTimestamp": "x"}}, 7)
     assert is_being_deleted(body) is deleted
-    assert is_being_deleted(body[:-1]) is deleted  # not parsed: this is no JSON text
+    assert is_being_deleted(body[:-1]) is deleted  # cannot have been parsed: this is not JSON
     reordered = orjson.dumps({"metadata": {"uid": "u", **metadata}})  # not in the usual order
     assert is_being_deleted(reordered) is deleted

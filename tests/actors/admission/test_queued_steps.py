@@ -1,4 +1,4 @@
-"""Asynchronous steps that wait for a slot: in order, in the tasks of their clients, each for a bounded time."""
+"""Asynchronous steps wait for a slot in order, in the tasks of their clients, each for a bounded time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS, LIMIT = 10.0, 2
 
 
 class Queueing(AsyncPlugin):
-    """Takes ten seconds for a write, has time for two at once, and refuses what has waited for too long."""
+    """Takes ten seconds for a write, handles two at once, and refuses writes that have waited too long."""
 
     name = "Queueing"
     validates = (rule(CREATE, of=(CONFIG_MAPS,)),)
@@ -63,10 +63,10 @@ async def test_steps_begin_in_order_each_time_one_has_ended(autojump_clock: Mock
             await start_in_order(store, nursery, "ab")
             before = trio.lowlevel.current_statistics().tasks_living
             await start_in_order(store, nursery, "cdef")
-            # Each write has the task of its client; one for all of them watches over their time.
+            # Each write runs in its client's task; one shared task enforces the time limits.
             assert trio.lowlevel.current_statistics().tasks_living == before + 4 + 1
             assert store.directory.admission_statistics().running == 6
-        pairs = {0: "ab", SECONDS: "cd", 2 * SECONDS: "ef"}  # trio runs the two of a pair in any order
+        pairs = {0: "ab", SECONDS: "cd", 2 * SECONDS: "ef"}  # trio runs both tasks of a pair in any order
         assert [(name, at - began) for name, at in sorted(plugin.began)] == [
             (name, at) for at, pair in pairs.items() for name in pair
         ]

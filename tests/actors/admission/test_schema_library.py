@@ -1,4 +1,4 @@
-"""What validates schemas is imported before a definition is validated, outside the event loop."""
+"""The modules that validate schemas are imported outside the event loop before a definition is validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes in namespaces for which no plugin has anything to do skip admission, until one has, and are counted."""
+"""Writes in namespaces that concern no plugin skip admission, until one does, and are counted."""
 
 from __future__ import annotations
 

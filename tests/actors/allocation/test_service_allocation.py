@@ -1,4 +1,4 @@
-"""Services get unique ClusterIPs and node ports, keep them, and release them; also after a restart."""
+"""Services get unique ClusterIPs and node ports, keep them and release them, also after a restart."""
 
 from __future__ import annotations
 

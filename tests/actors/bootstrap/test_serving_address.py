@@ -1,4 +1,4 @@
-"""Every start puts this server's address into its Service, Endpoints and EndpointSlice, and changes nothing else."""
+"""Every start writes this server's address into its Service, Endpoints and EndpointSlice, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_start_updates_only_the_address() -> None:
 
 
 async def test_endpoints_have_all_servers_of_the_cluster() -> None:
-    """Sorted, and with a subset for each port; the EndpointSlice has the first one, as in v1.25."""
+    """Sorted, with a subset for each port; the EndpointSlice has only the first one, as in v1.25."""
     async with open_store() as store:
         await start(store, "192.0.2.7", 6443)
         bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.write_contexts)
@@ -88,7 +88,7 @@ async def test_endpoints_have_all_servers_of_the_cluster() -> None:
         assert [one["port"] for one in slice_["ports"]] == [6443]
         head = store.journal.head
         await bootstrap.update_endpoints(others[::-1])
-        await bootstrap.update_endpoints(())  # nobody erases the last address
+        await bootstrap.update_endpoints(())  # the last address is never removed
         assert store.journal.head == head
 
 

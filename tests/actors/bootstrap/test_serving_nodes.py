@@ -1,4 +1,4 @@
-"""The Endpoints of the API's Service have all nodes that serve: a new one at once, a dead one while it has a lease."""
+"""The Endpoints of the API's Service list all serving nodes: a new one at once, a dead one until its lease expires."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_stopped_node_publishes_those_that_stay(autojump_clock: MockClock)
         assert b.published == {A}
         a.stop.set()
         await a.nodes.left.wait()
-        assert a.published == {A}  # nobody erases the last address
+        assert a.published == {A}  # the last address is never removed
 
 
 async def test_node_that_is_cut_off_goes_with_its_lease_and_comes_back(autojump_clock: MockClock) -> None:

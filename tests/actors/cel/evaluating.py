@@ -1,4 +1,4 @@
-"""Evaluates expressions over a small object, with the checker's findings as a server has them."""
+"""Evaluates expressions over a small object, with the results of the type checker, as a server does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types are inferred, and wrong expressions refused, as cel-go's checker does it in v1.25."""
+"""Types are inferred and invalid expressions refused as by cel-go's checker in v1.25."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def checked(source: str) -> Checked | Problems:
         ("type(self.t) == google.protobuf.Timestamp", "bool"),
         ("self.items[0] == null", "bool"),
         ("dyn(1) < 1.5", "bool"),
-        ("[1].all(x, x < 1.5)", "bool"),  # cel-go forgets to leave mixed comparisons out inside of macros
+        ("[1].all(x, x < 1.5)", "bool"),  # cel-go does not exclude mixed comparisons inside macros
     ],
 )
 def test_type_of_a_correct_expression(source: str, result: str) -> None:

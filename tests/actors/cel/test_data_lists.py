@@ -1,4 +1,4 @@
-"""Sets and keyed lists of an object compare and add as in v1.25, its oddities included."""
+"""Sets and keyed lists of an object compare and add as in v1.25, including its oddities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_expression_is_true(rule: str) -> None:
 
 
 def test_set_remembers_what_a_rule_added_for_the_rules_after_it() -> None:
-    """`self` is one value for all rules of a node, and so is the set if it is `self` itself."""
+    """All rules of a node share one value for `self`, and its set if `self` is a set."""
     itself = variables()[0].get("set")
     of_the_set = [
         program(rule)

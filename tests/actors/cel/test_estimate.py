@@ -1,4 +1,4 @@
-"""Estimated costs are cel-go's with the library costs of v1.25; the refusals have its words."""
+"""Estimated costs equal those of cel-go with the library costs of v1.25; refusals have the same text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENVIRONMENT = Environment(
 
 
 class Sizes:
-    """Sizes by the path behind the variable."""
+    """Sizes by the path after the variable."""
 
     def most(self, path: list[str]) -> int | None:
         known = {
@@ -95,7 +95,7 @@ def test_most_that_a_rule_can_cost(source: str, cost: int) -> None:
 
 
 def test_paths_share_memory_as_slices_do() -> None:
-    """Five parts deep the second field of an item takes the place of the first, so only one order is dear."""
+    """Five levels deep, the second field of an item replaces the first, so only one order is expensive."""
     assert most("self.a.b.c.d.all(x, x.short == x.long)") > most("self.a.b.c.d.all(x, x.long == x.short)")
 
 

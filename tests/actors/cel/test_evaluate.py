@@ -1,4 +1,4 @@
-"""Expressions have the values and the errors that cel-go has in v1.25."""
+"""Expressions have the same values and errors as with cel-go in v1.25."""
 
 from __future__ import annotations
 

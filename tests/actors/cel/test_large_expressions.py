@@ -1,4 +1,4 @@
-"""Expressions that take RE2 long to compile: it holds the interpreter lock meanwhile."""
+"""Expressions that RE2 takes long to compile: it holds the GIL meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions become the trees, and wrong ones the messages, that cel-go makes of them."""
+"""Expressions are parsed into the same trees as by cel-go, and invalid ones give the same messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An evaluation costs what cel-go's cost tracker counts in v1.25, to the unit."""
+"""The cost of an evaluation equals that of cel-go's cost tracker in v1.25, to the unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates that all tests of a process share, because making them takes a separate process."""
+"""Certificates that all tests of a process share, because generating them takes a separate process."""
 
 from __future__ import annotations
 

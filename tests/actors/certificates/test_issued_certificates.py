@@ -1,4 +1,4 @@
-"""What is in the certificates that the built-in signers issue."""
+"""The contents of certificates that the built-in signers issue."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_subject_and_key_are_those_of_the_request_and_the_ca_signed_it() -> None
 
 
 def test_usages_come_from_the_spec() -> None:
-    """Not from the request, which asks for others here."""
+    """Not taken from the request, which asks for others here."""
     asked = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CODE_SIGNING])
     certificate = issued(Wanted(extensions=[asked]))
     assert value(certificate, x509.ExtendedKeyUsage) == x509.ExtendedKeyUsage(

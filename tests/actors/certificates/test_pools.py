@@ -26,7 +26,7 @@ def test_roles_of_a_resumed_session_are_those_of_the_certificate() -> None:
 
 
 def test_ca_nearest_to_the_certificate_decides() -> None:
-    """Also if a chain goes on above a CA that is trusted; those of OpenSSL end there."""
+    """Even if a chain continues above a trusted CA; OpenSSL's chains end there."""
     pools = TrustPools([issuer("clients").file], issuer("proxies").file)
     clients, proxies = der(issuer("clients")), der(issuer("proxies"))
     assert pools.of(b"a", [b"a", b"sent by the client", clients, proxies]) == CLIENT
@@ -51,7 +51,7 @@ def test_issuer_decides_where_the_chain_is_unknown() -> None:
     assert roles(issuer("proxies")) == PROXY
     assert roles(issuer("both")) == roles(issuer("proxies").intermediate("unknown")) == NO_ROLES
     assert pools.of(der(issuer("proxies")), None) == PROXY
-    same_name = issuer("clients").intermediate("x")  # a forged issuer: the name is right, the key is not
+    same_name = issuer("clients").intermediate("x")  # a forged issuer: the right name with the wrong key
     forged = Issuer(issuer("clients").certificate, same_name.key, same_name.file)
     assert roles(forged) == NO_ROLES
 

@@ -39,7 +39,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def without_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of the time of a child process is its start; `original` and other tests make certificates in one."""
+    """Most of a child process's time is its start; `original` and other tests generate certificates in one."""
 
     def make_certificates(request: dict[str, Any]) -> dict[str, Any]:
         output = io.StringIO()
@@ -160,7 +160,7 @@ def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
 def test_two_processes_that_start_at_once_have_one_authority(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one waits for the first, and takes its certificates."""
+    """The second one waits for the first, and uses its certificates."""
     folder = tmp_path / "pki"
     folder.mkdir()
     waits, lock = threading.Event(), fcntl.flock

@@ -1,4 +1,4 @@
-"""Which requests the built-in signers sign, and which not."""
+"""Which requests the built-in signers sign or refuse."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
         ...
         await cluster.wait_until_idle()
 
-To restart the server, leave the context and enter a new one on the same folder. With `controllers=False` no controller
-runs; after a restart, controllers find what happened in that time.
+To restart the server, leave the context and enter a new one on the same folder. With `controllers=False` no
+controller runs; after a restart, controllers find what happened meanwhile.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ControlPlane:
             await self.wait_until_idle()
 
     def start_controllers(self, **options: Any) -> None:
-        """With these values of their context."""
+        """Writes with these values in their context."""
         context = ControllerContext(
             CLUSTER,
             self.registry,

@@ -1,4 +1,4 @@
-"""Certificate signing requests for the tests of their controllers, which the tests call themselves, one at a time."""
+"""Certificate signing requests for tests of their controllers; a test calls the controllers itself, one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The approving controller approves client certificates of nodes for those who have the right, and nothing else."""
+"""The approving controller approves client certificates of nodes for users who have the right, and nothing else."""
 
 from __future__ import annotations
 

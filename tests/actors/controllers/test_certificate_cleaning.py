@@ -1,4 +1,4 @@
-"""The cleaning controller deletes certificate signing requests at their times."""
+"""The cleaning controller deletes certificate signing requests after their lifetimes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signing controller issues certificates for approved requests that fit their signer, and for no others."""
+"""The signing controller issues certificates for approved requests that their signer accepts, and for no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the chosen controllers run, and those that belong to the server itself."""
+"""Only the selected controllers run, plus those that belong to the server itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bootstrap signer keeps the signatures in cluster-info: right, complete, and no others."""
+"""The bootstrap signer keeps the signatures in cluster-info correct and complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def info(cluster: ControlPlane) -> dict[str, Any]:
 
 
 def verified(detached: str, content: str, token: bytes = TOKEN) -> bool:
-    """As a client verifies it, by the rules of the document and another implementation."""
+    """Verify it as a client does, by the documentation and with another implementation."""
     header, empty, signature = detached.split(".")
     assert empty == ""
     payload = base64.urlsafe_b64encode(content.encode()).rstrip(b"=").decode()
@@ -96,7 +96,7 @@ async def test_signature_goes_with_its_token(tmp_path: Path, autojump_clock: Moc
 async def test_signature_goes_when_the_token_expires(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if nobody deletes its Secret."""
+    """Even if its Secret is never deleted."""
 
     async def leave(*_: object) -> None: ...
 

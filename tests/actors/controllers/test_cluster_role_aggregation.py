@@ -1,4 +1,4 @@
-"""An aggregated cluster role has the rules of the roles that its selectors select, whoever writes what into it."""
+"""An aggregated cluster role has the rules of the roles that its selectors match, whatever users write into it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_aggregated_roles_may_be_selected_by_others(
         for name, selected in (("admin", "edit"), ("edit", "view")):
             labelled = {"rules": [], **aggregation(agg=selected)}
             await cluster.create(ROLES, name, content=labelled, labels={"agg": name})
-        # Selects itself too, which adds nothing.
+        # It also selects itself, which adds nothing.
         await cluster.create(
             ROLES, "view", content={"rules": [], **aggregation(agg="view")}, labels={"agg": "view"}
         )
@@ -114,7 +114,7 @@ async def test_a_start_finds_what_changed_without_the_controller(
 
 
 async def test_many_selected_roles(tmp_path: Path) -> None:
-    """Threads parse the large role, and put the rules of the others together."""
+    """Threads parse the large role, and combine the rules of the others."""
     async with open_control_plane(tmp_path, controllers=False) as cluster:
         await cluster.create(ROLES, "all", content={"rules": [], **aggregation(agg="x")})
         names = " ".join(f"object-{number}" for number in range(200))
@@ -128,7 +128,7 @@ async def test_many_selected_roles(tmp_path: Path) -> None:
 
 
 async def rules_of_all(cluster: ControlPlane, wanted: list[dict[str, Any]]) -> None:
-    """Waits for them in real time, because threads are at work."""
+    """Waits in real time, because threads are working."""
     with trio.fail_after(60):
         while rules(cluster, "all") != wanted:
             await trio.sleep(0.01)

@@ -10,7 +10,7 @@ import pytest
 from rewound.actors.controllers.publication import outline
 from rewound.actors.store.document import encode
 
-# What looks like the marks of an outline, wherever a definition may have it.
+# Texts that look like the markers of an outline, wherever a definition may have them.
 TEXT = ',"versions":[ ,"status":{ "}'
 
 

@@ -1,4 +1,4 @@
-"""The ephemeral volume controller creates claims that are owned by their pod, and leaves foreign ones alone."""
+"""The ephemeral volume controller creates claims owned by their pod, and does not touch claims of other owners."""
 
 from __future__ import annotations
 

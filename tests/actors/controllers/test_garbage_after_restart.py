@@ -1,4 +1,4 @@
-"""The garbage collector handles, when it starts, what happened while it was not running."""
+"""When it starts, the garbage collector handles what happened while it was not running."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_dependents_created_before_the_start_are_deleted_with_an_owner_del
 async def test_owner_deleted_during_the_initial_scan_takes_all_dependents_along(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """The owner is deleted between two pages of the scan: the index has some dependents by then, others not."""
+    """The owner is deleted between two pages of the scan, when the index has only some of its dependents."""
     async with open_control_plane(tmp_path, controllers=False) as cluster:
         owner = await cluster.create("configmaps", "o")
         for number in range(200):

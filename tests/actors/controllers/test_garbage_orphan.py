@@ -1,4 +1,4 @@
-"""With the Orphan policy, an owner is removed alone, and its dependents lose their reference to it."""
+"""With the Orphan policy, only the owner is removed, and its dependents lose their reference to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_dependent_created_during_the_deletion_stays(tmp_path: Path, autoj
 
 
 async def test_owner_stays_until_no_dependent_refers_to_it(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """A dependent that cannot be updated now must not keep a dangling reference, because it would be deleted."""
+    """A dependent that cannot be updated yet must not keep a dangling reference, because it would be deleted."""
     async with open_control_plane(tmp_path) as cluster:
         owner = await cluster.create("configmaps", "o")
         changed = await cluster.create("configmaps", "d", owners=[owner_reference(owner)])

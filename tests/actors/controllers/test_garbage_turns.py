@@ -1,4 +1,4 @@
-"""The garbage collector looks at the many owners of an object in turns."""
+"""The garbage collector checks the many owners of an object in turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWNERS = 1000
 async def test_object_with_many_owners_is_checked_in_parts(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One part after a turn each, and again after a restart; the dangling references go, the solid one stays."""
+    """One part in each turn, and again after a restart; dangling references are removed, the solid one remains."""
     taken = 0
     wait = turns.next_turn
 

@@ -96,7 +96,7 @@ async def test_crashed_loop_is_restarted(nursery: trio.Nursery, autojump_clock: 
 
 
 class Breaking(Names):
-    """Raises once, in `catch_up`."""
+    """Raises in the first `catch_up`."""
 
     broken = False
 

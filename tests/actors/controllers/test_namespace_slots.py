@@ -1,4 +1,4 @@
-"""Writes to one namespace wait for each other, and those to others do not."""
+"""Writes to one namespace wait for each other; writes to different namespaces do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of a collection is bounded by objects and by bytes, so that large objects do not hold the event loop."""
+"""A page of a collection is bounded in objects and bytes, so that large objects do not block the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a quota has its limits and what its namespace uses."""
+"""The status of a quota has its limits and the usage of its namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PVC and PV protection: the finalizer of a deleted claim or volume goes when nothing uses the object any more."""
+"""PVC and PV protection: a deleted claim or volume loses its finalizer when nothing uses it any more."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ async def test_active_keys_are_ready_again_after_a_crash() -> None:
 
 
 class Key:
-    """A key that says whether somebody still holds it."""
+    """A key that reports whether anything still refers to it."""
 
 
 async def test_keys_that_became_ready_before_they_were_due_are_forgotten() -> None:

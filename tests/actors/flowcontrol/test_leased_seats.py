@@ -1,4 +1,6 @@
-"""Seats of one of several workers: what a level does while the seats that it needs are elsewhere. In virtual time."""
+"""Seats of one of several workers: what a level does while other workers hold the seats that it needs. In virtual
+time.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ async def test_request_takes_no_more_seats_than_all_workers_have() -> None:
 
 
 async def test_granted_seat_starts_a_request_before_it_is_returned() -> None:
-    """However soon it is recalled: here the turn was used up when it was granted."""
+    """However soon it is recalled: here its turn was used up when it was granted."""
     async with worker(turn=1) as one:
         await one.send(2)
         one.seats._turn = 0
@@ -164,7 +166,7 @@ async def test_level_that_rejects_waits_a_moment_for_seats_of_others(autojump_cl
 async def test_places_in_queues_grow_with_the_queue() -> None:
     async with worker() as one:
         await one.send(2)
-        assert (one.level.waiting, one.refused) == (1, 1)  # one place even without a lease
+        assert (one.level.waiting, one.refused) == (1, 1)  # one seat even without a lease
         assert await one.order(PLACES, granted=3, target=3, limit=50) == Demand(3, 1, 1)
         await one.send(1)
         report = one.holder.changed()
@@ -184,7 +186,7 @@ async def test_level_takes_what_was_granted_before_it_existed() -> None:
             7,
             9,
             4,
-        )  # the allocator says when it changes
+        )  # the allocator reports when it changes
         one.seats.remove_level("other")
         report = one.holder.receive(Order(2, {"other": Change(0, 0, 9)}))
         assert report.demands == {"other": Demand(0)}

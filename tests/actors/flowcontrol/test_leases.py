@@ -1,4 +1,4 @@
-"""Limits over several workers: a model of workers, an allocator and late messages, in which everything may end."""
+"""Limits shared by several workers: a model of workers, an allocator and delayed messages, any of which may end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUOTA = "level"
 
 
 class Requests:
-    """Requests of one worker: they take units, or wait for them in the order in which they came."""
+    """Requests of one worker: they take units, or wait for them in the order in which they arrived."""
 
     def __init__(self) -> None:
         self.allowed, self.limit = 0, 0
@@ -61,7 +61,7 @@ class Worker:
         self.sent = deque([self.holder.first_report()])
 
     def granted(self) -> int:
-        """What is under way to it."""
+        """Messages that are on their way to it."""
         return sum(order.changes[QUOTA].granted for order in self.to)
 
     def report(self) -> None:
@@ -98,16 +98,14 @@ class Model:
             worker.connect()
 
     def configure(self, limit: int) -> None:
-        self.send()  # what is granted counts as sent, see `check`
+        self.send()  # grants count as sent, see `check`
         self.check()
         self.limit = limit
         self.allocator.configure({QUOTA: limit})
 
     def send(self) -> None:
         for number, order in self.allocator.orders():
-            if (
-                number in self.workers and not self.workers[number].joins
-            ):  # else over a channel that is closed
+            if number in self.workers and not self.workers[number].joins:  # otherwise over a closed channel
                 self.workers[number].to.append(order)
 
     def deliver_to(self, worker: Worker) -> None:
@@ -155,7 +153,9 @@ class Model:
         self.check()
 
     def check(self) -> None:
-        """Nobody uses more than it holds. What all hold, or are sent, only falls while it is above the limit."""
+        """No worker uses more than it holds. While the total of held and granted units is above the limit, it only
+        falls.
+        """
         for worker in self.workers.values():
             assert sum(worker.requests.running) <= worker.lease.held
         held = sum(worker.lease.held + worker.granted() for worker in self.workers.values())
@@ -163,7 +163,7 @@ class Model:
         self.held = held
 
     def exchange(self) -> None:
-        """Deliver everything that is under way, and what that leads to."""
+        """Deliver all messages, and those that result from them."""
         for _ in range(1000):
             for number, worker in [*self.workers.items(), *self.ended.items()]:
                 self.deliver_to(worker)
@@ -175,7 +175,7 @@ class Model:
         raise AssertionError("workers and allocator do not stop sending messages")
 
     def round(self) -> None:
-        """What happens within twenty milliseconds: the allocator asks, and workers that have news report."""
+        """One round of twenty milliseconds: the allocator asks, and workers with changes report."""
         for worker in self.workers.values():
             worker.report()
         self.exchange()
@@ -196,7 +196,7 @@ def test_limit_holds_whatever_ends_and_every_request_starts_at_last(
         model.step()
     model.send()
     model.exchange()
-    # Each round one running request of each worker ends, so that one that waits can start.
+    # In each round one running request of each worker ends, so that a waiting one can start.
     for _ in range(model.waiting() + sum(len(one.requests.running) for one in model.workers.values()) + 10):
         for worker in model.workers.values():
             if worker.requests.running:

@@ -1,4 +1,4 @@
-"""Requests that wait for somebody outside have no seats meanwhile, and take them again in turn. In virtual time."""
+"""Requests that wait for an external service release their seats, and take them again in turn. In virtual time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rewound.actors.flowcontrol.seats import (
 )
 
 SEATS, LENGTH = 245, 50
-SOON = 4  # passes of the event loop, in which a task begins and gets its turn; 1,200 requests take 38
+SOON = 4  # passes of the event loop until a task starts and gets its turn; 1,200 requests take 38
 HAND = 6  # as the level workload-low, where one flow can have 545 requests
 
 
@@ -37,14 +37,14 @@ class Requests:
     nursery: trio.Nursery
     answer: trio.Event = field(default_factory=trio.Event)
     log: list[str] = field(default_factory=list)
-    passes: dict[str, list[int]] = field(default_factory=dict)  # in which responses began, by user
+    passes: dict[str, list[int]] = field(default_factory=dict)  # in which responses started, by user
 
     def flow(self, user: str, first_queue: int) -> Flow:
         hand = tuple(range(first_queue, first_queue + HAND))
         return Flow(self.level, SchemaCounts(user, "level"), hand, None, limited=True)
 
     async def ask_outside(self, user: str, flow: Flow) -> None:
-        """A request that waits for the answer."""
+        """A request that waits for the external response."""
         seats = self.seats
         waited = None if seats.try_start(flow, 1) else await seats.wait(flow, 1)
         try:
@@ -64,7 +64,7 @@ class Requests:
         seats.end(self.level, 1, waited)
 
     async def get(self, user: str, flow: Flow) -> None:
-        """One that does not."""
+        """A request that does not wait."""
         waited = None if self.seats.try_start(flow, 1) else await self.seats.wait(flow, 1)
         self.passes.setdefault(user, []).append(self.seats._passes.count)
         self.log.append(f"{user} got")
@@ -99,13 +99,13 @@ async def test_1200_hanging_requests_of_one_user_delay_nobody(autojump_clock: Mo
         await wait_all_tasks_blocked()
         assert all_.passes["bob"][0] - before <= SOON
         level = all_.level
-        # As many as one flow can have in Kubernetes; the others are refused, not queued.
+        # As many as one flow can have in Kubernetes; the rest is refused, not queued.
         assert (level.outside.taken, level.executing, level.waiting) == (SEATS + HAND * LENGTH, 0, 0)
         assert all_.log.count("alice refused") == 1200 - 545
         assert alice.counts.rejected == {"concurrency-limit": 1200 - 545}
         assert all_.seats.try_start(bob, 1)  # with no wait at all
         all_.seats.end(level, 1, None)
-        await trio.sleep(10 * WAIT_SECONDS)  # nobody is refused because of how long the answer takes
+        await trio.sleep(10 * WAIT_SECONDS)  # no request is refused because of how long the response takes
         assert level.outside.taken == 545
 
 

@@ -1,4 +1,4 @@
-"""When requests start: seats, queues, turns, and the end of the wait. In virtual time."""
+"""When requests start: seats, queues, turns, and timeouts while waiting. In virtual time."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ async def test_request_of_the_next_pass_starts_at_once_after_a_turn_is_used_up()
             with trio.fail_after(60):
                 while seats._passes.count == before:
                     await trio.lowlevel.checkpoint()
-        assert seats._turn_over.statistics().tasks_waiting == 1  # nobody woke the task, as no request waited
+        assert (
+            seats._turn_over.statistics().tasks_waiting == 1
+        )  # the task was not woken, because no request waited
 
 
 async def test_passes_that_start_less_than_a_turn_never_make_a_request_wait() -> None:
@@ -148,7 +150,7 @@ async def test_cancelled_request_leaves_its_queue() -> None:
         assert (requests.level.waiting, requests.refused) == (0, [])
         assert requests.flows["a"].counts.rejected == {"cancelled": 100}
         waiting = requests.level.enqueue((0,), 1, 0.0, "a")
-        assert len(waiting.queue.requests) < 20  # what was cancelled is dropped
+        assert len(waiting.queue.requests) < 20  # cancelled requests are dropped
 
 
 async def cancelled_when_waiting(scope: trio.CancelScope, requests: Requests) -> None:
@@ -169,7 +171,7 @@ async def test_flood_of_one_flow_does_not_delay_another() -> None:
 
 
 async def test_flows_share_seat_seconds_not_requests(autojump_clock: Any) -> None:
-    """Requests of `a` take three times as long, so that `b` starts three times as many."""
+    """Requests of `a` take three times as long, so `b` starts three times as many."""
     async with level(seats=1, length=1000) as requests:
         await requests.send("gate", 1, seconds=1.0)
         await requests.send("a", 100, seconds=0.3)
@@ -205,11 +207,11 @@ async def test_pass_of_the_loop_starts_a_bounded_number_of_requests() -> None:
             await trio.lowlevel.checkpoint()
             nursery.start_soon(one_step, "b")
         assert order.index("b") <= 5 * TURN
-        assert requests.refused == []  # for the next turn anybody may wait, whatever the length of queues
+        assert requests.refused == []  # any request may wait for the next turn, whatever the queue length
 
 
 async def test_pass_of_the_loop_sends_a_bounded_number_of_refusals() -> None:
-    """Clients that send again at once would otherwise fill every pass with refusals."""
+    """Otherwise clients that retry at once would fill every pass with refusals."""
     async with level(seats=1, rejects=True) as requests:
         await requests.send("a")
         async with trio.open_nursery() as nursery:

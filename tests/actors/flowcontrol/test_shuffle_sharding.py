@@ -1,4 +1,4 @@
-"""Hands of queues: different queues, all of them possible, the same for the same flow."""
+"""Hands of queues: distinct queues, all hands possible, and always the same for one flow."""
 
 from __future__ import annotations
 

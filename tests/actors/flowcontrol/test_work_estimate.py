@@ -1,4 +1,4 @@
-"""Seats by the size of a list and of a body."""
+"""How many seats a request takes, by the size of a list or of a body."""
 
 from __future__ import annotations
 

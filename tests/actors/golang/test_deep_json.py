@@ -1,4 +1,4 @@
-"""Documents that orjson alone cannot write are written like others, up to the limit."""
+"""Documents too deep for orjson are written like others, up to the limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cases import cases
 
 
 def nested(levels: int, leaf: Any = "x") -> Any:
-    """Each level has members before and behind the next."""
+    """Each level has members before and after the next."""
     for level in range(levels):
         leaf = [level, leaf, None] if level % 3 == 2 else {"b": level, "a": leaf, "<": 1.5}
     return leaf

@@ -1,4 +1,6 @@
-"""Kinds in tests: decode a document, create or update an object as the server does, and the causes of a refusal."""
+"""Helpers for tests of kinds: decode a document, create or update an object as the server does, and list the causes
+of a refusal.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random documents generated from declarations: mostly valid, sometimes invalid as clients' documents are.
 
-Each is generated from one seed, because drawing every leaf with hypothesis takes longer than decoding a thousand.
+One seed determines each document, because drawing every leaf with hypothesis takes longer than decoding a thousand.
 """
 
 from __future__ import annotations

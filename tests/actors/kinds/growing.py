@@ -1,4 +1,4 @@
-"""Documents that grow at chosen fields: a declaration says which lists and maps a kind has, and each can be made long.
+"""Generates documents that grow at chosen fields: any list or map that a kind declares can be made long.
 
 `paths_of` finds every list and map of a kind. `Growing` generates a document in which the lists and maps at some of
 those paths have as many elements as a test wants, and all others one; nested lists are long in the first element of the
@@ -48,7 +48,7 @@ _SCALARS: Final[dict[Scalar, Any]] = {
     FIELDS_V1: {"f:a": {}},
     DOUBLE: 1.5,
 }
-# Fields whose rules go on only with a value in their format, by a part of their names.
+# Fields whose rules continue only if the value has the right format, by a part of their names.
 _FORMATS: Final = (
     ("cidr", "10.{high}.{low}.0/24"),
     ("ranges", "10.{high}.{low}.0/24"),

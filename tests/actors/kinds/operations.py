@@ -1,4 +1,4 @@
-"""Counts what Python does for a piece of work, as a measure of its cost that no other process changes.
+"""Counts the Python calls of a piece of work: a measure of its cost that other processes do not affect.
 
 Every call of a function counts, in Python or in C. Comparisons inside lists, dicts and sorts are not calls, so the
 strings and integers of an object are replaced by some whose comparisons are: `x in values` costs as many operations as
@@ -70,7 +70,7 @@ def operations(work: Callable[[], object]) -> int:
 
 
 def excess(one: int, two: int, four: int, count: int) -> float:
-    """What work costs beyond a constant and a linear part, from its costs for n, 2n and 4n elements, in terms of n².
+    """The cost of work beyond its constant and linear parts, from the costs of n, 2n and 4n elements, in units of n².
 
     Linear parts cancel out exactly. Comparing every element with every other gives 6, with those before it 3.
     """

@@ -1,8 +1,9 @@
-"""Every list and map of every kind: what creating, updating and printing an object costs is linear in their length.
+"""For every list and map of every kind, the cost of creating, updating and printing an object is linear in their
+length.
 
-A document is made in which all lists and maps are long, so that rules that combine two of them count too. Costs are
-numbers of operations, not times, and linear parts of them cancel out exactly (`operations.excess`): a single rule that
-compares elements with each other shows, whatever the others cost.
+All lists and maps of the document are long, so that rules that combine two of them count too. Costs are numbers of
+operations, not times, and linear parts of them cancel out exactly (`operations.excess`): a single rule that compares
+elements with each other shows, whatever the others cost.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ERRORS_IN_PAIRS: dict[str, Path] = {
 
 @pytest.fixture(autouse=True)
 def no_early_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents of this size are below bounds at which costs stop to grow: with other bounds they are far from them."""
+    """Documents of this size are below bounds at which costs stop growing; this moves the bounds far away."""
     for module in (quoting, go_format):
         monkeypatch.setattr(module, "LONGEST", 16)
     monkeypatch.setattr(validation, "MOST", 10**9)
@@ -62,7 +63,7 @@ def costs_of(definition: Definition, style: str, paths: list[Path], count: int) 
 
 
 def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
-    """What each step costs: a create, a row of a table, updates of the object and of its parts."""
+    """The cost of each step: a create, a row of a table, updates of the object and of its parts."""
     created: list[Object] = []
     yield "create", _cost(lambda: created.append(create(definition, sent)[0]))
     (stored,) = created
@@ -77,9 +78,7 @@ def _steps(definition: Definition, sent: Object) -> Iterator[tuple[str, int]]:
 
 def _cost(work: Any) -> int:
     meta._known_labels.clear()
-    return operations(
-        lambda: run_limited(work, seconds=math.inf)
-    )  # as in the thread that decides large objects
+    return operations(lambda: run_limited(work, seconds=math.inf))  # as in the thread for large objects
 
 
 def superlinear_steps(
@@ -101,7 +100,7 @@ def assert_linear(definition: Definition, style: str, paths: list[Path], count: 
 
 
 def paths_to_grow(definition: Definition) -> list[Path]:
-    """Metadata is the same in all kinds, and so is the template of a workload, which a pod has too."""
+    """All kinds share metadata, and workloads share their template with pods."""
     return [
         path
         for path in paths_of(definition.fields)
@@ -128,7 +127,7 @@ def test_costs_of_all_lists_and_maps_are_linear_in_every_style(definition: Defin
 def test_cost_of_errors_about_pairs_is_bounded(
     kind: str, style: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sixty equal elements have more than a thousand errors; more elements cost no more than any others."""
+    """Sixty equal elements have more than a thousand errors; more elements then cost no more than different ones."""
     monkeypatch.setattr(validation, "MOST", errors.MAX_COUNTED)
     definition = next(one for one in KINDS if one.kind == kind)
     paths = [path for path in paths_of(definition.fields) if path[0] != "metadata"]

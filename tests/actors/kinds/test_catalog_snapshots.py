@@ -78,7 +78,7 @@ def test_versions_of_a_group_are_in_the_order_of_kubernetes(catalog: Catalog) ->
         "v0alpha1",
         "foo1",
         "foo10",
-        "v9223372036854775808",  # its number is none of 64 bits
+        "v9223372036854775808",  # its number does not fit into 64 bits
     )
     others = catalog.adding([crontabs(version) for version in sorted(sorted_ones)])
     assert others.groups()[GROUP] == sorted_ones

@@ -13,7 +13,7 @@ NOW = micros_of("2020-01-01T00:01:30Z")
 
 
 def cells(kinds: Definitions, plural: str, document: Any, **stored: Any) -> list[Any]:
-    """Those between the name and the age; `stored` replaces parts of the object as stored."""
+    """The cells between name and age; `stored` replaces parts of the stored object."""
     definition = kinds[plural]
     with_fields = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
     return [

@@ -1,6 +1,6 @@
-"""Quantities that count things, such as pods in a quota: whole numbers whose thousandths v1.25 finds in 64 bits.
+"""Quantities that count things, such as pods in a quota, are whole numbers whose thousandths fit into 64 bits.
 
-The amounts are those that v1.25.16 accepts and refuses.
+v1.25.16 accepts and refuses the same amounts.
 """
 
 from __future__ import annotations

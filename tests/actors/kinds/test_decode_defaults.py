@@ -1,4 +1,4 @@
-"""Definitions defaults are filled in, in declared order, unless the caller wants the document without them."""
+"""Declared defaults are filled in, in declared order, unless the caller wants the document without them."""
 
 from __future__ import annotations
 

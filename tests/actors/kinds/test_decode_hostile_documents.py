@@ -1,4 +1,4 @@
-"""Malformed, deep, huge and strangely encoded bodies are refused or decoded, and do no harm."""
+"""Malformed, deep, huge and strangely encoded bodies are refused or decoded, without harm."""
 
 from __future__ import annotations
 

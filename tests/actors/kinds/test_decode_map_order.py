@@ -1,4 +1,4 @@
-"""Keys of maps come out sorted, fields of structs as declared, whatever order they came in."""
+"""Map keys are sorted and struct fields in declared order, whatever order they were sent in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However large an invalid body is, the errors about it stay short: values are cut, and so is their number."""
+"""Errors about an invalid body stay short, however large it is: values are cut, and so is the number of errors."""
 
 from __future__ import annotations
 

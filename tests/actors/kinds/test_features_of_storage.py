@@ -22,7 +22,7 @@ def decoded(definition: Definition, **parts: Any) -> dict[str, Any]:
 
 
 def stored(definition: Definition, **parts: Any) -> dict[str, Any]:
-    """An object as it is stored once a controller has set its status."""
+    """An object as stored after a controller has set its status."""
     new, _ = create(definition, decoded(definition, **parts))
     return {**new, "status": parts["status"]} if "status" in parts else new
 

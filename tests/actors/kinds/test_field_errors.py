@@ -1,4 +1,6 @@
-"""Field errors are plain values; a collector keeps them in order, bounds them, and shares nothing with another."""
+"""Field errors are plain values; a collector keeps them in order, bounds their number, and shares nothing with
+others.
+"""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_table_cells_are_computed_from_the_object(
 
 
 def test_long_name_is_one_cause(kinds: Definitions) -> None:
-    """The name is a label of the pods. A template with labels gives them to the job, which makes a second cause."""
+    """The name is a label of the pods. A template with labels also gives them to the job, which adds a second cause."""
     long = "must be no more than 63 characters"
     for labels, fields in (
         (None, ["spec.template.labels"]),

@@ -1,4 +1,4 @@
-"""Names are checked in one pass over them, and exactly as the expressions say that errors show."""
+"""Names are checked in one pass, with exactly the results of the regular expressions that errors show."""
 
 from __future__ import annotations
 

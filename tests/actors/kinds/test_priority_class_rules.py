@@ -1,4 +1,4 @@
-"""PriorityClass: the maximum of users, names of the system, and an immutable value."""
+"""PriorityClass: the maximum for users, reserved names of the system, and an immutable value."""
 
 from __future__ import annotations
 

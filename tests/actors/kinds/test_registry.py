@@ -1,4 +1,4 @@
-"""The registry: publishes the next catalog, and lets others follow."""
+"""The registry publishes the next catalog, and notifies followers."""
 
 from __future__ import annotations
 

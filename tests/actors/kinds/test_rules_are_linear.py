@@ -1,7 +1,7 @@
-"""What validation costs grows with the size of a body, not with its square.
+"""The cost of validation grows with the size of a body, not with its square.
 
-Each test is about lists that once made one request hold all others for seconds: a rule compared every element with
-every other.
+Each test is about lists with which one request once blocked all others for seconds: a rule compared every element
+with every other.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def print_row(definition: Definition, stored: Object) -> None:
 
 
 def test_large_metadata_is_validated_once_per_update() -> None:
-    """Each of the steps of an update validates metadata; a map of a hundred thousand labels is read by one of them."""
+    """Each step of an update validates metadata; only one of them reads a map of a hundred thousand labels."""
     definition = DEFINITIONS["configmaps"]
     document = {"metadata": {"labels": {f"example.com/k{index}": "v" for index in range(2000)}}}
     stored, causes = create(definition, decoded(definition, document))

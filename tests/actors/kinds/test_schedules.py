@@ -68,10 +68,10 @@ def test_time_zone_error() -> None:
         ("@hourly", "2026-12-31T23:00:00Z", "2027-01-01T00:00 2027-01-01T01:00"),
         ("@every 1h30m", "2026-12-31T23:10:05Z", "2027-01-01T00:40:05 2027-01-01T02:10:05"),
         ("@every 10ms", "2026-01-01T00:00:00Z", "01-01T00:00:01 01-01T00:00:02"),
-        # Berlin: the hour from 2 is skipped in March, and repeated in October.
+        # Berlin: the hour from 2 o'clock is skipped in March and repeated in October.
         ("TZ=Europe/Berlin 30 2 * * *", "2026-03-28T00:00:00Z", "03-28T01:30 03-30T00:30"),
         ("TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", "10-25T00:30 10-25T01:30 10-26T01:30"),
-        # Havana's clocks skip from midnight to one o'clock; Lord Howe's are put back by half an hour.
+        # Havana's clocks skip from midnight to one o'clock; Lord Howe's go back by half an hour.
         ("TZ=America/Havana 0 0 * * *", "2026-03-07T12:00:00Z", "03-09T04:00 03-10T04:00"),
         ("TZ=Australia/Lord_Howe 45 1 5 4 *", "2026-04-01T00:00:00Z", "04-04T14:45 04-04T15:15"),
     ],

@@ -1,4 +1,6 @@
-"""Declaring kinds is cheap: pydantic-core is not imported before the first document, nor while a start postpones it."""
+"""Declaring kinds is cheap: pydantic-core is imported only with the first document, and not while a start postpones
+it.
+"""
 
 from __future__ import annotations
 

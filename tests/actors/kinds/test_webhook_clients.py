@@ -1,4 +1,4 @@
-"""WebhookClientConfig: URLs with a host and nothing more, services with a name, a port and a path."""
+"""WebhookClientConfig: URLs with only a host and a path, services with a name, a port and a path."""
 
 from __future__ import annotations
 

@@ -54,5 +54,5 @@ async def running(cluster: ControlPlane, workloads: Workloads) -> AsyncIterator[
 
 
 def bound_to(node: str, **spec: Any) -> Object:
-    """What a pod has that is bound to a node."""
+    """The content of a pod that is bound to a node."""
     return {"spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}], **spec}}

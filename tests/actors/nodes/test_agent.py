@@ -1,4 +1,4 @@
-"""The log of a simulated container, and what commands in it print, are annotations of its pod."""
+"""The log of a simulated container and the output of commands in it come from annotations of its pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates that would take all of the time or memory end early, with an error that says why."""
+"""Templates that would use too much time or memory end early, with an error that says why."""
 
 from __future__ import annotations
 

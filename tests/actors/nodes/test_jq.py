@@ -1,4 +1,4 @@
-"""Stages select objects and find delays by a part of jq."""
+"""Stages select objects and compute delays with a subset of jq."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_is_not_supported_is_named() -> None:
 
 
 def test_an_expression_that_backtracks_elsewhere_takes_no_time() -> None:
-    """Counted by RE2: Python's own expressions would need years."""
+    """RE2 matches it: Python's own regular expressions would need years."""
     query = compile_query('.name | test("^(a+)+$")')
     assert query({"name": 64 * "a" + "b"}) == [False]
     assert compile_query('.name | test("(")')({"name": "a"}) is None

@@ -41,7 +41,7 @@ def test_node_may_write_its_own_objects_and_no_others(rewound: Rewound) -> None:
 
 
 def test_simulated_nodes_live_under_these_rights(rewound: Rewound) -> None:
-    rewound.request("POST", NODES, {"metadata": {"name": "more"}})  # taken over, as it has no kubelet
+    rewound.request("POST", NODES, {"metadata": {"name": "more"}})  # adopted, because it has no kubelet
     rewound.request("POST", PODS, pod("more"))
     rewound.advance(60)
     assert rewound.request("GET", f"{PODS}/on-more")["status"]["phase"] == "Running"

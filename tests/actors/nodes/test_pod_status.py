@@ -1,4 +1,4 @@
-"""The status of a pod on a simulated node follows from the pod, its annotations and the time."""
+"""The status of a pod on a simulated node is computed from the pod, its annotations and the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECOND = 1_000_000
 
 
 class Pod:
-    """A pod on a node, whose status is taken over as the node would write it."""
+    """A pod on a node, whose status is updated as the node would write it."""
 
     def __init__(self, annotations: dict[str, str] | None = None, **spec: Any) -> None:
         containers = spec.pop("containers", [{"name": "c", "image": "i"}])

@@ -1,4 +1,4 @@
-"""Stages of kwok: which one an object gets, after which delay, and what it then becomes."""
+"""kwok stages: which one an object gets, after which delay, and how it changes the object."""
 
 from __future__ import annotations
 

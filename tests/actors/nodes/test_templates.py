@@ -1,4 +1,4 @@
-"""Stages make a status by a part of Go's text/template, with the functions of kwok."""
+"""Stages compute a status with a subset of Go's text/template, with the functions of kwok."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def test_what_is_wrong_or_not_supported_is_named() -> None:
 
 
 def test_an_action_that_is_not_closed_is_found_in_a_single_pass() -> None:
-    """Each text in it must have one reading: with two, forty lines would take years."""
+    """Each text must have only one reading: with two, forty lines would take years."""
     with pytest.raises(TemplateError, match="unclosed"):
         Template("a: {{ .x }\n" + 200 * 'k: "v"\n')

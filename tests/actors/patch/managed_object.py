@@ -1,4 +1,4 @@
-"""One object with its managedFields, updated and applied to without a server: for tests of ownership and apply.
+"""One object with its managedFields, updated and applied without a server: for tests of ownership and apply.
 
     obj = ManagedObject(THING)
     obj.apply("m1", {"spec": {"map": {"a": "1"}}})
@@ -93,7 +93,7 @@ class ManagedObject:
         self.declare(struct)
 
     def declare(self, struct: Struct) -> None:
-        """From now on objects are of this declaration."""
+        """Use this declaration for the object."""
         self.definition = define(struct)
         self._views = FieldViews({VERSION: self.definition})
 
@@ -115,7 +115,7 @@ class ManagedObject:
         self._store(new, owned)
 
     def change(self, manager: str, through: str = "", **parts: Any) -> None:
-        """An update of some members of the spec; None takes one away."""
+        """An update of some members of the spec; None removes one."""
         wanted = deepcopy(self.object) or {"metadata": {}}
         wanted["metadata"].pop("managedFields", None)
         spec = {**wanted.get("spec", {}), **parts}

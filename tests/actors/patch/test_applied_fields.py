@@ -1,4 +1,4 @@
-"""What a configuration lays claim to, what it is refused for, and the way back."""
+"""The fields that an applied configuration owns, why one is refused, and the conversion back."""
 
 import pytest
 

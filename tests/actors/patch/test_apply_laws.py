@@ -1,4 +1,4 @@
-"""What holds of every apply, whatever is applied."""
+"""Properties of every apply, whatever is applied."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_forced_apply_leaves_no_other_owner_of_other_values(one, other):
     obj.apply("b", other, force=True)
     assert obj.owned("b") == claims(other)
     assert unordered(extract(SHAPE, obj.object, claims(other))) == unordered(other)
-    # What a still owns it shares: it would apply without a conflict what is there now.
+    # What `a` still owns is shared: it could apply the current values without a conflict.
     shared = intersection(claims(one), claims(other))
     left = intersection(obj.owned("a") or {}, shared)
     assert unordered(extract(SHAPE, obj.object, left)) == unordered(extract(SHAPE, one, left))
@@ -149,7 +149,7 @@ def test_fields_of_new_object_equal_comparison_with_empty_object(config):
 
 
 def unordered(value):
-    """With lists in an order of their own, for orders that an apply does not have to keep."""
+    """Compare without the order of lists, where an apply does not have to keep it."""
     if isinstance(value, dict):
         return {name: unordered(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the markers of a declaration mean to those who apply, each by its name."""
+"""What each marker of a declaration means for an apply."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_without_a_list_type_and_a_merge_strategy_a_list_is_atomic(marks: Any) -
     ids=["map", "set", "entries", "struct"],
 )
 def test_atomic_is_recursive(inner: Field, one: Any, other: Any) -> None:
-    """What is inside of one value is no value of its own, whatever it is marked as."""
+    """Parts of an atomic value are not separate values, whatever their markers."""
     outer = Struct("example.v1.Outer", inner)
     for field, wrap in (
         (Field("x", outer, 1, pointer=True, map_type="atomic"), lambda part: {"in": part}),

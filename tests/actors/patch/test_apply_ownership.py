@@ -1,4 +1,4 @@
-"""The table of field ownership: taking over, conflicts, force, sharing, giving up."""
+"""The table of field ownership: taking over, conflicts, force, sharing and releasing."""
 
 import pytest
 

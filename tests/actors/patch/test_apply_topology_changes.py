@@ -1,4 +1,4 @@
-"""A declaration changes under objects that have owners already."""
+"""A declaration changes while objects have owners."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Owners who wrote in different versions of one object: core events, and the same under newer names."""
+"""Owners that wrote in different API versions of one object: core events, and the same with newer field names."""
 
 import pytest
 
@@ -43,7 +43,7 @@ class Event:
         self.stored = {**new, "metadata": {"managedFields": managed}}
 
     def forget(self, version):
-        """The version is served no more."""
+        """The version is no longer served."""
         self._views = FieldViews({name: one for name, one in self._served.items() if name != version})
 
     @property

@@ -1,4 +1,4 @@
-"""managedFields of new objects: those that are cached for objects with the same keys are those found anew."""
+"""managedFields of new objects that are cached by their keys equal computed ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def creation_of(plural: str) -> tuple[Creation, FieldViews]:
 
 
 def check(plural: str, *objects: dict[str, Any]) -> None:
-    """Twice each, by two managers in two seconds."""
+    """Each object twice, by two managers in two seconds."""
     creation, views = creation_of(plural)
     for manager, time in (("m", TIME), ("", TIME), ("m", TIME + 1_500_000)) * 2:
         for new in objects:

@@ -1,4 +1,4 @@
-"""Path elements: one spelling for each, words for people, and what clients send read or refused."""
+"""Path elements: one spelling for each, readable texts, and which ones from clients are read or refused."""
 
 import pytest
 

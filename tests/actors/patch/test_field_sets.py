@@ -1,4 +1,4 @@
-"""Sets of fields keep the laws of sets, and their wire form comes back as it was."""
+"""Field sets obey the laws of sets, and survive a round trip through their wire format."""
 
 from copy import deepcopy
 

@@ -1,4 +1,4 @@
-"""No manager owns through a view the fields that the view resets, for every kind."""
+"""For every kind, no manager owns through a view the fields that the view resets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ METADATA: dict[str, Any] = {
     "finalizers": ["example.com/x"],
     "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}],
 }
-# What the first leaves of an object includes its owners, so it does not matter whom it would credit. The second
-# changes metadata, as in v1.25, though nobody comes to own it: the server removes its finalizer in this way.
+# What the first one leaves of an object includes its owners, so it does not matter who would own it. The second one
+# changes metadata, as in v1.25, though no manager comes to own it: the server removes its finalizer in this way.
 KEEPS_THE_BOOKS = {("Pod", "ephemeralcontainers"), ("CustomResourceDefinition", "status")}
 
 

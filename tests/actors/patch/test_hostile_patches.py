@@ -1,4 +1,4 @@
-"""Patches that are made to cost: each is refused before it has cost much."""
+"""Patches that are made to be expensive are refused before they have cost much."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_object_that_grows_patch_by_patch() -> None:
 
 
 def test_very_many_entries() -> None:
-    """By hash, not by looking through the list for each: a hundred thousand would take hours."""
+    """By hash, not by searching the list for each: a hundred thousand would take hours."""
     entries = [{"name": f"n{number}"} for number in range(70_000)]
     words = [f"w{number}" for number in range(70_000)]
     patch = {

@@ -1,4 +1,4 @@
-"""What holds of every JSON patch, wherever it points."""
+"""Properties of every JSON patch, wherever it points."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOCUMENTS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=3)
 
 
 def pointers(value: Any, path: str = "") -> Iterator[str]:
-    """Every place in a document but the whole of it."""
+    """Every location in a document except the root."""
     members = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )

@@ -1,4 +1,4 @@
-"""From client-side apply to server-side apply and back, through the annotation that clients keep."""
+"""Switching from client-side apply to server-side apply and back, with the last-applied annotation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The entries of managedFields: their order, their times, their number, and what clients may do to them."""
+"""The entries of managedFields: order, times, number, and what clients may change."""
 
 from rewound.actors.patch.managed_fields.managers import (
     MAX_UPDATERS,
@@ -111,7 +111,7 @@ def test_one_empty_entry_resets(sent, resets):
 
 
 def rewrite(obj, manager, managed, **parts):
-    """A replace that says who the owners are."""
+    """A replace that sets the owners."""
     wanted = {"metadata": {"managedFields": managed}, "spec": {**obj.spec, **parts}}
     obj.update(manager, wanted)
 

@@ -43,7 +43,7 @@ VALUES = st.recursive(
 
 @given(VALUES, VALUES)
 def test_third_time_changes_nothing_and_the_patch_is_left_alone(document, patch):
-    """The second time may: a list that replaced a map is a list by then, and loses the nulls in its maps."""
+    """The second time may differ: a list that replaced a map is a list by then, and loses the nulls in its maps."""
     before = deepcopy(patch)
     once = apply_merge_patch(deepcopy(document), patch)
     assert patch == before

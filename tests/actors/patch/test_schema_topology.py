@@ -1,4 +1,4 @@
-"""Shapes of custom resources: every marker of a schema, and what owners get by it."""
+"""Ownership shapes of custom resources: every marker of a schema, and what owners get from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch: lists merge as their declaration says, and directives do what they say."""
+"""Strategic merge patch: lists merge as declared, and directives work as documented."""
 
 from copy import deepcopy
 

@@ -1,4 +1,4 @@
-"""What is one value and what has parts: every marker of a declaration, and what holds without one."""
+"""Which values are atomic and which have parts: every marker of a declaration, and the default."""
 
 from rewound.actors.kinds.schema.fields import (
     INT32,

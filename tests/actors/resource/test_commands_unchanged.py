@@ -1,4 +1,4 @@
-"""A command never changes: not when it is stored, refused, a dry run, a patch or an apply."""
+"""A command is never modified: not when it is stored, refused, a dry run, a patch or an apply."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ async def test_same_write_succeeds_later_with_a_newer_version() -> None:
                 await store.create("configmaps", config_map("b"))
         disk.full = False
         made = await store.create("configmaps", config_map("b"))
-        # Offsets that were given out for the refused ones are never used again.
+        # Offsets given to the refused proposals are never used again.
         assert version(made) == before + 4
         assert version(await store.replace("configmaps", config_map("b", text="x"))) == before + 5
 
@@ -153,7 +153,7 @@ async def test_reply_that_depends_on_a_pending_write_waits_for_it() -> None:
             await wait_all_tasks_blocked()
             nursery.start_soon(create, 2)
             await wait_all_tasks_blocked()
-            # Nothing is durable yet: to say "exists" now could turn out to be a lie.
+            # Nothing is durable yet: "already exists" could turn out to be wrong.
             assert replies == []
             nursery.start_soon(committer.run)
             await committer.drained()

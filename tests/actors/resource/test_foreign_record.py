@@ -1,4 +1,4 @@
-"""Which objects that somebody else wrote to etcd are valid: what this server stores, and nothing that breaks it."""
+"""Which objects that other programs wrote to etcd are valid: only what this server could have stored."""
 
 import orjson
 import pytest
@@ -13,7 +13,7 @@ from tests.settling import settled
 
 
 async def test_every_object_that_the_server_stores_is_a_valid_record() -> None:
-    """The check of foreign records accepts what this server writes, and changes nothing of it."""
+    """The check of foreign records accepts what this server writes, unchanged."""
     async with served(dialect="kubernetes") as api:
         crd = {
             "metadata": {"name": "boats.example.com"},

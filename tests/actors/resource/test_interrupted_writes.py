@@ -1,6 +1,6 @@
-"""Writes that are interrupted at each of their steps: every one ends once, and nothing of it is left.
+"""Writes interrupted at each of their steps: every write completes exactly once and leaves nothing behind.
 
-A write that waits goes on in the task of its caller. These tests count the steps of all tasks and interrupt at one
+A write that waits continues in the task of its caller. These tests count the steps of all tasks and interrupt at one
 after the other: they cancel the caller, retire the actor, crash it, or let a commit fail.
 """
 
@@ -39,7 +39,7 @@ QUICK = "quick"  # writes of this field manager need no review
 
 
 class Review(AsyncPlugin):
-    """Takes a second; one write at a time is reviewed, and each only so many times."""
+    """Takes a second; one write at a time is reviewed, and each only a limited number of times."""
 
     name = "Review"
 
@@ -67,7 +67,7 @@ class Review(AsyncPlugin):
 
 
 class Reserving(Plugin):
-    """Has a callback in every request, and remembers with what it was called."""
+    """Adds a callback to every request, and records its calls."""
 
     name = "Reserving"
     mutates = WRITES
@@ -83,7 +83,7 @@ class Reserving(Plugin):
 
 
 class AtStep(trio.abc.Instrument):
-    """Calls a function after so many steps of all tasks."""
+    """Calls a function after this many steps of all tasks."""
 
     def __init__(self, count: int, interrupt: Callable[[], None]) -> None:
         self._left, self._interrupt = count, interrupt
@@ -109,7 +109,7 @@ def interrupting(count: int, interrupt: Callable[[], None]) -> Iterator[AtStep]:
 
 
 class Interrupted:
-    """A store with reviews, and what must be true of it whenever no write is under way."""
+    """A store with reviews, and its invariants while no write is in progress."""
 
     def __init__(self, store: Store, reserving: Reserving, *reviews: Review) -> None:
         self.store, self.reserving, self.reviews = store, reserving, reviews
@@ -152,7 +152,7 @@ class Interrupted:
 
 @pytest.fixture
 def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work for a thread runs in the event loop: nobody could count the steps of a thread."""
+    """Run the work of threads in the event loop: the steps of a thread could not be counted."""
 
     async def run_sync(work: Callable[..., Any], *arguments: Any, limiter: object) -> Any:
         await trio.lowlevel.checkpoint()
@@ -181,7 +181,7 @@ async def test_interruption_at_each_step(
     no_thread: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Three writes, of one object if they are patches; the first one's caller is the one that is cancelled."""
+    """Three writes, of one object if they are patches; the first one's caller is cancelled."""
     monkeypatch.setattr("rewound.actors.runtime.supervisor.logger.exception", lambda *_: None)
     reviews = Review(mutating=True, most=most), Review(mutating=False, most=most)
     reserving = Reserving()
@@ -280,7 +280,7 @@ async def _start(nursery: trio.Nursery, run: Interrupted, name: str, keys: str) 
 async def test_crash_while_others_wait_for_their_turns(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are decided on what is stored, not on what the crashed write would have stored."""
+    """They are decided on the stored state, not on what the crashed write would have stored."""
     review, reserving = Review(mutating=True), Reserving()
     async with open_store(review, reserving) as store:
         run = Interrupted(store, reserving, review)
@@ -387,7 +387,7 @@ async def test_write_that_begins_anew_counts_as_no_refusal(autojump_clock: MockC
 async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_for(
     autojump_clock: MockClock,
 ) -> None:
-    """Its object is gone when its review ends: it says so at once, while another one has its turn."""
+    """Its object is deleted when its review ends: it fails at once, while another write has its turn."""
     review, reserving = Review(mutating=True), Reserving()
     async with open_store(review, reserving) as store:
         run = Interrupted(store, reserving, review)
@@ -395,7 +395,7 @@ async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_fo
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             outcomes = await _start(nursery, run, "n", "abc")
-            await trio.sleep(2.5)  # the second has begun anew, and with it the turns
+            await trio.sleep(2.5)  # the second write has started again, and with it the turns
             assert list(outcomes) == ["a"]
             context = store.write_contexts.new(User("u"), QUICK)
             await run.ask(Delete("v1", "default", "n", context))
@@ -410,7 +410,7 @@ async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_fo
 async def test_write_of_the_server_is_interrupted_at_each_step(
     how: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It calls back once, whatever happens, and says whether it is stored."""
+    """It calls back exactly once, and reports whether it is stored."""
     monkeypatch.setattr("rewound.actors.runtime.supervisor.logger.exception", lambda *_: None)
     review, reserving = Review(mutating=True), Reserving()
     async with open_store(review, reserving) as store:
@@ -440,7 +440,7 @@ async def test_write_of_the_server_is_interrupted_at_each_step(
                 happened = interrupted.has_happened
             await trio.sleep(20)
             assert len(replies) == taken
-            reply = replies[0] if taken else Broken()  # not taken: the actor has crashed
+            reply = replies[0] if taken else Broken()  # not accepted: the actor has crashed
             assert not taken or isinstance(reply, RequestError | Written)
             assert ("s" in await run.stored(name)) == isinstance(reply, Written)
             run.check()

@@ -1,4 +1,4 @@
-"""Commands on large objects are decided in a thread; meanwhile their actor goes on with others."""
+"""Commands on large objects are decided in a thread; meanwhile their actor handles others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recorder(Plugin):
 
 
 class Hold:
-    """Holds the thread that calls it until it is released."""
+    """Blocks the thread that calls it until it is released."""
 
     def __init__(self) -> None:
         self.reached = trio.Event()
@@ -103,7 +103,7 @@ async def test_every_command_on_a_large_object_is_decided_in_a_thread() -> None:
             await store.get("configmaps", "a")
     assert [one for one in recorder.in_event_loop if one] == [
         True
-    ] * 2  # both creates begin in the event loop
+    ] * 2  # both creates start in the event loop
     assert recorder.in_event_loop.count(False) == 5
     assert recorder.completed.count(True) == 5
 
@@ -153,7 +153,7 @@ async def test_command_is_decided_again_if_its_object_has_changed() -> None:
         stored = await store.get("configmaps", "a")
         assert stored["data"] == {"x": TEXT, "y": "1"}
     assert recorder.in_event_loop == [True, False, True, False]
-    # What admission reserved for the outdated attempt is given back.
+    # Reservations of the outdated attempt are released.
     assert sorted(recorder.completed) == [False, True, True, True]
 
 
@@ -215,7 +215,7 @@ async def test_large_command_whose_client_left_changes_nothing() -> None:
 
 
 async def test_values_of_a_large_service_are_allocated_in_a_thread_and_reserved() -> None:
-    """Others of the same batch get none of its node ports, and it gets none of theirs."""
+    """Other commands of the batch get none of its node ports, and it gets none of theirs."""
     ports = [{"port": number + 1, "name": f"p{number}"} for number in range(100)]
     other = {"metadata": {"name": "b"}, "spec": {"type": "NodePort", "ports": ports[:50]}}
     async with open_store() as store:

@@ -1,4 +1,4 @@
-"""Commands decided in a thread have the outcomes and events that the actor alone would give them."""
+"""Commands decided in a thread have the same outcomes and events as those decided by the actor alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.actors.resource.random_commands import SPECS, RandomCommands
 
 
 def large(command: Command) -> Command:
-    """The same command, as if a large body had come with it."""
+    """The same command, as if it had a large body."""
     context = command.context._replace(large=True)
     if isinstance(command, tuple):
         return command._replace(context=context)
@@ -66,7 +66,7 @@ async def test_large_and_small_commands_at_once_keep_the_journal_sound(plural: s
             store.clock.advance(1)
         last: dict[str, Event] = {}
         for event in events(store, plural):
-            # Every event was decided on the one before it: none is lost, and none has two successors.
+            # Every event was decided on the previous one: none is lost, and none has two successors.
             before = last.get(event.name)
             alive = before is not None and not before.removed
             assert event.previous == (before.offset if before is not None and alive else 0)

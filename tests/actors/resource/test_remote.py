@@ -1,4 +1,4 @@
-"""Commands whose actors run in another process: the outcome, or the error, is the one that the actor gave."""
+"""Commands whose actors run in another process return the actor's outcome or error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.actors.object_store import Store, open_store
 
 
 def remote(store: Store) -> RemoteDirectory:
-    """A directory without actors, whose commands go to those of the store as bytes."""
+    """A directory without actors, which sends commands as bytes to the actors of the store."""
     large = store.directory.large_work
     context = ActorContext(store.journal, store.committer, Admission([]), store.calls, large, store.nursery)
 

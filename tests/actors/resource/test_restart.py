@@ -98,7 +98,7 @@ async def test_commands_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojum
         crash("before")
         with pytest.raises(Broken):
             await store.create("configmaps", config_map("lost"))
-        # The pause before the restart has begun; this one is sent into it.
+        # The pause before the restart has started; this command is sent during it.
         await store.create("configmaps", config_map("waited"))
         assert store.supervisor.failing() == ["actor configmaps"]
         await trio.sleep(RECOVERED_AFTER)

@@ -1,4 +1,4 @@
-"""Many writers of one object whose admission waits: all of them succeed, in turn, and none starves."""
+"""Many writers of one object whose admission waits: all succeed, in turn, and none starves."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def data(store: Store) -> dict[str, str]:
 
 @pytest.mark.parametrize("mutating", [True, False])
 async def test_every_writer_without_a_version_succeeds(mutating: bool, autojump_clock: MockClock) -> None:
-    """About as many rounds as writers, and two reviews for each."""
+    """About as many rounds as writers, and two reviews for each writer."""
     async with open_store(webhook := Webhook(mutating=mutating)) as store:
         await store.create("configmaps", {"metadata": {"name": "a", "annotations": {"k": "1"}}})
         webhook.reviewed.clear()
@@ -141,7 +141,7 @@ async def test_replaces_and_deletes_without_a_version_take_turns_too(autojump_cl
 
 
 async def test_turns_are_in_the_order_of_arrival(autojump_clock: MockClock) -> None:
-    """Also of those that come while others wait, whatever their reviews take."""
+    """Including writers that arrive while others wait, however long their reviews take."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         webhook.seconds = lambda manager: 0.001 if manager == "short" else SECONDS
@@ -279,12 +279,12 @@ async def test_number_of_waiting_writers_is_bounded(
         async with trio.open_nursery() as nursery:
             for number in range(10):
                 nursery.start_soon(run, str(number))
-        assert len(refused) == 5  # the first succeeds at once, the second begins the line
+        assert len(refused) == 5  # the first succeeds at once, the second starts the queue
         assert len(await data(store)) == 5
 
 
 async def test_writer_starts_again_until_its_deadline(autojump_clock: MockClock) -> None:
-    """Each of its reviews takes longer than a turn, and somebody else changes the object meanwhile."""
+    """Each of its reviews takes longer than a turn, and other writers change the object meanwhile."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         webhook.reviewed.clear()
@@ -301,7 +301,7 @@ async def test_writer_starts_again_until_its_deadline(autojump_clock: MockClock)
 
 
 async def test_write_whose_time_is_over_is_never_stored(autojump_clock: MockClock) -> None:
-    """A line that was overtaken too often lets all writers wait, and these come too late for that."""
+    """A queue that was overtaken too often makes all writers wait, and these arrive too late for that."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         webhook.seconds = lambda manager: 0.1
@@ -327,7 +327,7 @@ async def test_write_whose_time_is_over_is_never_stored(autojump_clock: MockCloc
 async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one whose turn it is has its answer just then: it is not stored, and its turn goes to nobody."""
+    """The writer whose turn it is gets its timeout just then: nothing is stored, and its turn is not passed on."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         actor = store.directory.actor(store.definition("configmaps"))
@@ -363,7 +363,7 @@ async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_remains_of_writers_that_end_in_any_way(seed: int, autojump_clock: MockClock) -> None:
-    """They succeed, get a timeout, disconnect, or lose their kind; what is refused is never stored."""
+    """They succeed, time out, disconnect, or lose their kind; refused writes are never stored."""
     source = random.Random(seed)
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())

@@ -145,7 +145,7 @@ def test_long_histories_are_read_in_slices(tmp_path: Path) -> None:
 
 
 def test_parts_that_do_not_change_are_not_mistaken_for_others(tmp_path: Path) -> None:
-    """Large parts that stay equal are cut out of the bytes: also if another part has the same bytes inside."""
+    """Large equal parts are removed from the bytes before comparing, even if another part contains the same bytes."""
     journal = Journal.open(tmp_path / "journal")
     spec = {"text": "x" * 400, "list": [1, 2]}
     text = orjson.dumps({"spec": spec}).decode()

@@ -1,4 +1,4 @@
-"""Blame of an object with a huge key above many fields does not take the length of the key times the fields."""
+"""The time of blame does not grow with the length of a huge key times the number of fields below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two moments compared by the index: the same as comparing the whole state at both."""
+"""Comparing two moments by the index gives the same result as comparing the whole state at both."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_equals_the_comparison_of_both_states(tmp_path: Path, monkeypatch: pytes
 
 
 def test_looks_at_many_tracks_in_turns() -> None:
-    """Also at those without events between the moments, and with names to hash."""
+    """Including types without events between the moments, and with names that are hashed."""
     tracks = [Track(b"\0\1" + str(number).encode()) for number in range(1000)]
     tracks[500].add(5, CREATED, 7)
     pieces, result, found = 0, None, list[Compared]()

@@ -1,4 +1,4 @@
-"""Single fields are taken from an old version, wherever they are."""
+"""Single fields are restored from an old version, wherever they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lives of objects in a range: the same as a reading of the whole log gives."""
+"""The lifelines of objects in a range equal those found by reading the whole log."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_older_events_that_are_read_later(journal: Journal, monkeypatch: pytest.
 def test_objects_exist_though_older_ones_were_deleted(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many deletions as creations: the creation of one of them is before the index."""
+    """As many deletes as creates: the create of one of them is before the start of the index."""
     monkeypatch.setattr(timeline_module, "BLOCK", 4)
     model, lifelines = Model(), Lifelines(journal)
     journal.append([model.put(name) for name in "acde"])

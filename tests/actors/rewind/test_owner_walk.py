@@ -1,4 +1,4 @@
-"""Fields have the same owners whether a version is parsed as a whole or only where versions before it differed."""
+"""Fields have the same owners whether a version is parsed as a whole or only where versions differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALARS: list[Any] = [0, 1, 2.5, True, None, "", "x", '},"b":{"', "\0placeholder
 
 
 def value(chance: Random, depth: int = 0) -> Any:
-    """Any JSON value: a few keys, so that versions have some in common."""
+    """Any JSON value with few distinct keys, so that versions have some in common."""
     shape = chance.randrange(8) + depth
     if shape < 3:
         return {
@@ -34,7 +34,7 @@ def value(chance: Random, depth: int = 0) -> Any:
 
 
 def history(chance: Random) -> list[dict[str, Any]]:
-    """Versions of an object: each has some parts of the one before, or of an earlier one."""
+    """Versions of an object: each shares parts with the previous or an earlier one."""
     parts = {
         name: [{"name": "one"}] if name == "metadata" else [value(chance)]
         for name in ("metadata", "spec", "status")
@@ -95,7 +95,7 @@ def test_owners_are_those_of_whole_documents(seed: int) -> None:
 
 
 def test_fields_that_changed_before_are_all_that_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand versions with one changing field are compared as a whole twice."""
+    """A thousand versions with one changing field need only two full comparisons."""
     whole: list[int] = []
     compare = OwnerWalk._compare
 

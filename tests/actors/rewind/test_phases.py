@@ -1,4 +1,4 @@
-"""Phases of objects: what kubectl would show, and whether that is good."""
+"""Phases of objects: what kubectl would show, and whether it is healthy."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SERVING = {"replicas": 2, "availableReplicas": 2, "readyReplicas": 2, "updatedRe
         ("widgets.example.com", {"status": {"phase": "Provisioning"}}, "Provisioning working"),
         ("widgets.example.com", {"status": {"phase": "x" * 500}}, "x" * 39 + "… unknown"),
         ("configmaps", {"data": {"a": "b"}}, ""),
-        # Anything may be in a custom object, and in a journal.
+        # A custom object, or a journal, may contain anything.
         ("widgets.example.com", {"status": {"phase": {"a": 1}, "conditions": {"Ready": "True"}}}, ""),
         ("widgets.example.com", {"status": {"conditions": [7, {"type": ["Ready"], "status": {}}]}}, ""),
         (

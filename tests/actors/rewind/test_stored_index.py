@@ -1,5 +1,6 @@
-"""What is derived from the journal and stored beside it: read in parts, by several processes, while the log grows and
-shrinks, it has what a reading of the whole log finds.
+"""Data derived from the journal and stored beside it equals what reading the whole log finds.
+
+It is read in parts, by several processes, while the log grows and shrinks.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def test_older_blocks_that_are_broken_off_anywhere_count_once(journal: Journal) 
 
 
 def test_begins_anew_after_many_events(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those since the last request are read from the newest to the oldest too."""
+    """Events since the last request are also read from the newest to the oldest."""
     monkeypatch.setattr(timeline_module, "_GAP", 3 * BLOCK)
     model = Model()
     journal.append([model.put(f"n{at % 7}") for at in range(40)])
@@ -153,7 +154,7 @@ def test_blocks_are_stored_and_used_again(journal: Journal) -> None:
 
 
 def test_blocks_of_other_events_are_not_used(journal: Journal, tmp_path: Path) -> None:
-    """As after a restore from a backup, which has the identity of the journal."""
+    """As after a restore from a backup, which has the same journal identity."""
     model = Model()
     journal.append([model.put(f"n{at}") for at in range(40)])
     file = IndexFile(journal)
@@ -186,7 +187,7 @@ def test_damaged_blocks_are_read_again(journal: Journal) -> None:
 
 
 def spoil(journal: Journal, table: str) -> int:
-    """Change the last byte of what the rows of a table hold; how many these are."""
+    """Change the last byte of every row of a table; returns the number of rows."""
     connection = sqlite3.connect(journal.path / index_file.FILE)
     rows = connection.execute(f"SELECT number, data FROM {table}").fetchall()
     for number, data in rows:
@@ -241,7 +242,7 @@ def test_retention_may_remove_words_while_they_are_searched(
 
 
 def test_a_file_that_was_deleted_or_replaced_is_not_used(journal: Journal) -> None:
-    """Else what one process writes is not what it reads."""
+    """Otherwise a process would not read what it wrote."""
     model = Model()
     journal.append([model.put(f"n{at}") for at in range(BATCH)])
     files = [IndexFile(journal), IndexFile(journal)]
@@ -269,7 +270,7 @@ def test_a_file_that_was_deleted_or_replaced_is_not_used(journal: Journal) -> No
 def test_processes_open_the_file_one_after_the_other(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else two that create it at the same time find it locked."""
+    """Otherwise two processes that create it at the same time would find it locked."""
     connect, tried = IndexFile._connect, []
 
     def connect_alone(file: IndexFile) -> sqlite3.Connection:
@@ -287,7 +288,7 @@ def test_processes_open_the_file_one_after_the_other(
 
 
 def test_words_equal_those_of_the_whole_log(journal: Journal) -> None:
-    """Two processes index by turns, the newest first, while events are added and removed."""
+    """Two processes index in turn, the newest events first, while events are added and removed."""
     model, chance = Model(), random.Random(6)
     files = [IndexFile(journal), IndexFile(journal)]
     texts = [TextIndex(journal, file, lambda type_id: f"kind{type_id}") for file in files]
@@ -315,7 +316,7 @@ def test_words_equal_those_of_the_whole_log(journal: Journal) -> None:
 
 
 def test_words_of_strange_objects() -> None:
-    """Deeper than Python compares, wide, and with what is no text; nothing takes more than some steps per value."""
+    """Deeper than Python can compare, wide, and with values that are not text; each value takes only a few steps."""
 
     def nested(depth: int, leaf: Any) -> dict[str, Any]:
         content: dict[str, Any] = {"leaf": leaf}
@@ -366,7 +367,7 @@ def test_a_batch_for_another_coverage_is_not_stored(journal: Journal) -> None:
 
 
 def test_a_step_says_how_much_it_parses(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of the versions before: small events may follow large ones."""
+    """Including the previous versions: small events may follow large ones."""
     parsed = 0
 
     def loads(data: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""What a write changed, in one line."""
+"""The summary of a write: what it changed, in one line."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_values_of_secrets_are_not_shown() -> None:
         ),
         ({"data": {"a": "1", "b": "2"}}, "2 keys"),
         ({"reason": "Killed", "message": "m" * 200}, "Killed: " + "m" * 71 + "…"),
-        # Custom objects may have anything.
+        # Custom objects may contain anything.
         ({"spec": [1], "data": 3, "roleRef": None}, ""),
         ({"spec": {"replicas": {"a": 1}, "containers": {"image": 1}, "ports": [80], "type": []}}, ""),
         ({"spec": {"template": {"spec": 7}, "resources": {"requests": []}}, "reason": 5}, ""),
@@ -140,7 +140,7 @@ def test_one_change_among_thousands() -> None:
 
 
 def memory_of(before: Document, after: Document) -> int:
-    """Bytes that a summary takes beside the objects."""
+    """The memory of a summary in bytes, without the objects."""
     one, other = orjson.dumps(before), orjson.dumps(after)
     summarize(one, other, secret=False)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""The index of the timeline: it counts the same as a reading of the whole log, while the log grows and shrinks."""
+"""The index of the timeline counts the same as reading the whole log, while the log grows and shrinks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model() -> Model:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few events need several steps."""
+    """Makes a few events need several steps."""
     monkeypatch.setattr(timeline_module, "_LINKS", 7)
     monkeypatch.setattr(timeline_module, "_TRIMMED", 2)
     monkeypatch.setattr(timeline_module, "STEP", 5)
@@ -111,7 +111,7 @@ def test_counts_equal_those_of_the_whole_log(journal: Journal, model: Model) -> 
 
 
 def test_knows_what_existed_where_it_begins(journal: Journal, model: Model) -> None:
-    """Whether the index was read before retention removed events, or after."""
+    """Whether the index was read before or after retention removed events."""
     chance = random.Random(3)
     journal.append(some_events(model, chance, 50))
     before = TimelineIndex(journal)

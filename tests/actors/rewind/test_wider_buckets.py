@@ -1,4 +1,4 @@
-"""Rows of a timeline are counted in wider buckets as soon as they have too many cells."""
+"""Rows of a timeline are counted in wider buckets when they would have too many cells."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_there_are_never_many_more_cells_than_allowed() -> None:
 
 
 def test_looks_at_many_tracks_in_turns() -> None:
-    """Also at those without events in the range."""
+    """Including types without events in the range."""
     tracks = [Track(b"\0\1default") for _ in range(5000)]
     for steps in (count(tracks, EDGES, Cells()), sum_of(partial(total, first=0, last=9), tracks)):
         assert _pieces(steps) >= 5000 / 500

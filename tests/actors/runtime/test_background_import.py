@@ -1,4 +1,4 @@
-"""Large libraries are imported in a worker thread; parts that need them are made at their first use."""
+"""Large libraries are imported in a worker thread; parts that need them are created on first use."""
 
 from __future__ import annotations
 

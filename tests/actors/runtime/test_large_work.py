@@ -1,4 +1,4 @@
-"""Large work runs in one thread, users take turns, and little of it waits."""
+"""Large jobs run in one thread, users take turns, and few of them wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rewound.actors.runtime.time_limit import TookTooLong, check_time, run_limit
 
 
 class Gate:
-    """Work that holds the thread until it is opened, and the order of all other work."""
+    """A job that blocks the thread until it is released, and the order of all other jobs."""
 
     def __init__(self) -> None:
         self._open = threading.Event()

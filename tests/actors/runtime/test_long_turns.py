@@ -1,4 +1,4 @@
-"""Long work of many tasks: one has a turn in a pass of the event loop, users one after the other."""
+"""Long work of many tasks: one task has a turn in each pass of the event loop, and users take turns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_another_task_waits_for_one_turn_of_all_long_work() -> None:
                 inner.start_soon(long_work)
         done.set()
     assert turns == 800
-    assert most <= 2  # those of one pass before it and one after it, in which order trio runs them
+    assert most <= 2  # those of the pass before and after it, as trio runs tasks in any order
 
 
 async def test_users_have_turns_one_after_the_other() -> None:

@@ -1,4 +1,4 @@
-"""A mailbox is bounded, keeps the order of messages, and hands them all over at once."""
+"""A mailbox is bounded, keeps the order of messages, and returns all of them at once."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Tasks that become runnable at the same moment work in turns, and other tasks run in between."""
+"""Tasks that become runnable at the same moment take turns, and other tasks run in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in steps pauses often enough, also where single items take long."""
+"""Work in steps pauses often enough, even where single items take long."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rewound.actors.runtime.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVE
 
 
 class Task:
-    """Crashes after so many seconds each time; notes when it was started."""
+    """Crashes after this many seconds each time; records when it was started."""
 
     def __init__(self, lives: list[float]) -> None:
         self._lives = iter(lives)
@@ -28,7 +28,7 @@ class Task:
 
 
 async def starts(lives: list[float]) -> list[float]:
-    """When the task was started again, counted from each crash."""
+    """When the task was restarted, counted from each crash."""
     task = Task(lives)
     await Supervisor().keep("task", task)
     return [

@@ -1,4 +1,4 @@
-"""A bench with the scheduler: nodes and pods in few words."""
+"""A bench with the scheduler, and short helpers for nodes and pods."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def node(
 
 
 async def add_nodes(bench: Bench, *nodes: Object) -> None:
-    """Nodes that are ready: without the taint that admission gives new ones."""
+    """Create ready nodes, without the taint that admission gives new ones."""
     for one in nodes:
         await bench.create("nodes", one)
         await bench.patch("nodes", one["metadata"]["name"], {"spec": {"taints": one["spec"].get("taints")}})
 
 
 async def end(bench: Bench, name: str) -> None:
-    """Delete a pod that has ended at once."""
+    """Delete a terminated pod at once."""
     await bench.client.delete(
         bench.catalog.storage("pods"), "default", name, DeleteOptions(grace_period_seconds=0)
     )
@@ -61,12 +61,12 @@ def pod(
 
 
 def assigned(bench: Bench) -> dict[str, str]:
-    """The nodes of the pods; "": none."""
+    """The nodes of the pods; "" for a pod without one."""
     return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in bench.all("pods")}
 
 
 def refusal(bench: Bench, name: str) -> str:
-    """Why a pod has no node, by its condition."""
+    """Why a pod has no node, from its condition."""
     conditions = bench.get("pods", name)["status"]["conditions"]
     found = next(one for one in conditions if one["type"] == "PodScheduled")
     assert (found["status"], found["reason"]) == ("False", "Unschedulable")

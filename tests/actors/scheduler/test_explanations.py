@@ -1,4 +1,4 @@
-"""What the scheduler explains: the annotation of a pod that asks, and `rewound why` from a data folder."""
+"""The scheduler's explanations: the annotation of a pod that asks for one, and `rewound why` on a data folder."""
 
 from __future__ import annotations
 

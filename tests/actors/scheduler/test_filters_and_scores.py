@@ -39,7 +39,7 @@ PROFILE = default_configuration().profiles["default-scheduler"]
 
 
 class World:
-    """A cluster with pods on its nodes, and decisions about others."""
+    """A cluster with pods on its nodes, and decisions about other pods."""
 
     def __init__(self, *nodes: Object, selector: Selector = EVERYTHING) -> None:
         self.cluster = Cluster(KUBERNETES)
@@ -178,7 +178,7 @@ def test_hard_spread_constraints() -> None:
     assert world.choose(pod("p", **spread)) == "b"
     world.run(pod("y", labels={"app": "a"}), "a")
     uneven = "node(s) didn't match pod topology spread constraints"
-    # Only nodes that the selector allows count: zone 1 has the fewest pods of all zones then.
+    # Only nodes that the selector allows count: then zone 1 has the fewest pods of all zones.
     assert world.choose(pod("p", nodeSelector={HOST: "a"}, **spread)) == "a"
     world.cluster.remove_node("b")
     world.run(pod("z", labels={"app": "a"}), "a")
@@ -217,7 +217,7 @@ def test_preferred_pod_affinity_counts_in_both_directions() -> None:
     world.run(pod("y", affinity=affine("podAntiAffinity", {"app": "b"}, HOST, 50)), "b")
     world.run(pod("z", affinity=affine("podAffinity", {"app": "b"}, HOST)), "c")
     wanting = pod("p", labels={"app": "b"}, affinity=affine("podAffinity", {"app": "a"}, HOST, 30))
-    # 30 for a, -50 for b, and 1 for c, whose pod requires this one near.
+    # 30 for a, -50 for b, and 1 for c, whose pod requires this one nearby.
     assert world.scores(wanting, "InterPodAffinity") == {"a": 200, "c": 126, "b": 0}
 
 
@@ -299,7 +299,9 @@ def test_nodes_may_change_between_the_steps_before_a_decision() -> None:
 
 
 def test_a_remembered_evaluation_equals_a_new_one() -> None:
-    """Of many random changes: what is kept from pod to pod leads to the same as looking at every node again."""
+    """After many random changes, decisions with state cached between pods equal decisions that look at every node
+    again.
+    """
     chosen = random.Random(7)
     world = World(*(node(f"n{at}", cpu="3", labels={ZONE: str(at % 3)}) for at in range(12)))
     world.around.default_selector = equality_selector({"app": "a"})

@@ -1,4 +1,4 @@
-"""Preemption: pods of lower priority make room, on the node where that costs least."""
+"""Preemption: pods of lower priority are evicted, on the node where that costs least."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_as_few_as_possible_go(tmp_path: Path, autojump_clock: object) -> 
         for name, priority, cpu in (("one", "low", "1"), ("two", "middle", "1"), ("three", "low", "2")):
             await run(bench, name, priority, cpu=cpu)
         await run(bench, "big", "high", cpu="1")
-        # The more important first keep their place; of the low ones the older one.
+        # More important pods keep their place; among the low ones, the older one.
         assert terminating(bench) == ["three"]
 
 

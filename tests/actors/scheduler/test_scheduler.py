@@ -1,4 +1,4 @@
-"""The scheduler as a story: pods get nodes, wait, and are tried again when something changes that helps."""
+"""The scheduler end to end: pods get nodes, wait, and are retried when a change may help."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_pod_or_node_that_nobody_validated_is_left_out(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(kind: type, name: str) -> None:
-        """Objects of this name raise, as quantities of a recording may that no server of ours has checked."""
+        """Objects of this name raise, as invalid quantities in a recording might."""
         method = {Shapes: "facts", NodeState: "set_node"}[kind]
         original = getattr(kind, method)
 
@@ -183,7 +183,7 @@ async def test_a_pod_or_node_that_nobody_validated_is_left_out(
 
     refuses(Shapes, "bad")
     refuses(NodeState, "bad")
-    for name in ("before", "after"):  # the second time the server finds all of them
+    for name in ("before", "after"):  # the second server finds all of them at its start
         async with open_scheduling(tmp_path) as bench:
             if name == "before":
                 await add_nodes(bench, node("bad"), node("a"))

@@ -1,4 +1,4 @@
-"""A decision takes turns on the event loop, and holds for the cluster as it is when it ends."""
+"""A decision yields to the event loop, and is valid for the cluster as it is when the decision ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODES = 12
 
 
 class Turns:
-    """Every step ends a turn; counts them, and does something at the start of one."""
+    """Every step ends a turn; counts them, and runs an action at the start of one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -54,7 +54,7 @@ class Turns:
 async def test_long_decisions_take_turns(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, waiting: Object, most_nodes: int
 ) -> None:
-    """Each looks at all nodes, the latter two more than once: a plain pod of the same sort looks once."""
+    """Each visits all nodes, the latter two more than once: a second plain pod of the template only once."""
     async with open_scheduling(tmp_path) as bench:
         await add_classes(bench)
         await add_nodes(bench, *(node(f"n{number}", cpu="2") for number in range(NODES)))

@@ -1,4 +1,4 @@
-"""Volumes: claims that are missing, bound elsewhere or wait for the first pod, zones and limits."""
+"""Volumes: claims that are missing, bound elsewhere or wait for the first consumer; zones and limits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_volume_is_chosen_with_the_node_and_bound_before_the_pod(
         await bench.create("pods", with_claim("q", "more"))
         await bench.create("pods", with_claim("r", "third"))
         await bench.rest()
-        # Nobody binds the claims, so the pods wait; each has a volume of its own, the smallest first.
+        # Nothing binds the claims, so the pods wait; each has its own volume, the smallest first.
         assert assigned(bench) == {"p": "", "q": "", "r": ""}
         found = {
             one["metadata"]["name"]: one["spec"].get("claimRef", {}).get("name")

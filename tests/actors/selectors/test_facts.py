@@ -31,7 +31,7 @@ def test_packed_facts_are_unpacked_unchanged(
 def test_has_owners_decides_without_unpacking(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
 ) -> None:
-    # A uid is ASCII; a text may end in any byte that UTF-8 continues with.
+    # A uid is ASCII; a text may end in any UTF-8 continuation byte.
     uids = [f"{owner}-" for owner in owners]
     assert has_owners(pack_facts(labels, fields, uid, uids)) == bool(owners)
 
@@ -51,7 +51,7 @@ def test_items_of_a_later_layout_are_ignored() -> None:
     assert unpack_uids(packed) == ("u-1", ("u-0",))
 
 
-# A stored text of just the length that msgpack writes as one of the marks, or that looks like facts itself.
+# A stored text whose length msgpack encodes like one of the marks, or that looks like facts itself.
 hostile = st.one_of(
     st.text(),
     st.sampled_from([253, 254, 255, 256, 0x61FF, 0x61FE]).map(lambda size: "a" * size),

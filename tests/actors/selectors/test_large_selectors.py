@@ -1,4 +1,4 @@
-"""Selectors with hundreds of requirements: they match like short ones, and an object costs what its labels cost."""
+"""Selectors with hundreds of requirements match like short ones; the cost of an object depends on its labels only."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def journal(tmp_path):
 
 
 class Log:
-    """A journal that only remembers batches, and raises the error that a test sets."""
+    """A journal that only records batches, and raises the error that a test sets."""
 
     head = time = 0
 
@@ -183,7 +183,7 @@ async def test_batch_waits_for_as_many_as_the_newest_one_if_the_disk_is_slow(mon
         submit("g")
         await wait_all_tasks_blocked()
         assert log.batches[2:] == []
-        mock_clock.jump(1e9)  # nobody else writes: it waits only so long
+        mock_clock.jump(1e9)  # there are no other writes: it waits only this long
         await committer.drained()
         submit("h")
         await committer.drained()

@@ -1,4 +1,6 @@
-"""Followers of the feed have a batch before the replies to it; what wakes watchers comes a pass after the replies."""
+"""Followers of the feed get a batch before its writers get their replies; watchers are woken a pass after the
+replies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as stored bytes: the order of metadata, and the version that is filled in."""
+"""Objects as stored bytes: the order of metadata, and how the version is filled in."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.actors.object_store import Store, open_store
 
 
 class Follower:
-    """Records offsets; raises in the middle of a batch while a test demands it."""
+    """Records offsets; raises in the middle of a batch while a test sets an error."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []

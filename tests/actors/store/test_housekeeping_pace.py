@@ -17,7 +17,7 @@ SECOND = 1_000_000
 
 
 class LoopClock:
-    """Wall time that passes as the loop's virtual time does."""
+    """Wall time that advances with the loop's virtual time."""
 
     def now(self) -> int:
         return round(trio.current_time() * SECOND)
@@ -48,7 +48,7 @@ async def test_retention_is_late_by_at_most_a_tenth(
         nursery.start_soon(committer.run)
         nursery.start_soon(housekeeping.run)
         await trio.sleep(waited or 1000)
-        # Virtual time passes while a thread works: what has begun by now is let end.
+        # Virtual time advances while a thread works: let what has started finish.
         while keep and floor_of(journal) != 9:
             await committer.perform(journal.probe)
         nursery.cancel_scope.cancel()

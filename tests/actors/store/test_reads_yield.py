@@ -1,4 +1,4 @@
-"""A long list runs checkpoints whenever it has taken a turn's time, and still reads one state."""
+"""A long list yields whenever it has used up its turn, and still reads one state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OBJECTS = 20
 
 @pytest.fixture(autouse=True)
 def slow_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every look at a clock finds that a whole turn has passed."""
+    """Every read of the clock finds that a whole turn has passed."""
     for clock in ("now", "processor_now"):
         monkeypatch.setattr(turns, clock, partial(_next_turn, count()))
 
@@ -34,7 +34,7 @@ async def fill(store: Store) -> None:
 
 
 async def turns_of(work: Callable[[], Awaitable[None]], meanwhile: Callable[[int], Awaitable[None]]) -> int:
-    """How many turns another task had while this work ran."""
+    """How many turns another task got while this work ran."""
     ended = False
     turns = 0
 

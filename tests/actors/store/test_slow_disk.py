@@ -66,7 +66,7 @@ async def test_event_loop_continues_when_the_work_raises():
 
 
 async def test_work_may_let_the_loop_continue_twice():
-    """The map grows, and the puts begin again."""
+    """The map grows, and the puts are repeated."""
 
     def work(let_loop_continue):
         let_loop_continue()

@@ -1,4 +1,4 @@
-"""The feed of a process that reads a journal which another process writes; here one process does both."""
+"""The feed of a process that follows a journal written by another process; here one process does both."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ virtual time.
         await bench.rest()
         assert bench.get("deployments.apps", "web")["status"]["readyReplicas"] == 3
 
-Tests take the fixture `autojump_clock`. `rest` returns when all tasks wait, `rest(60)` lets a minute pass before. What
-is random comes from a seed, so each run has the same names and the same order. To restart the server, leave the context
-and enter a new one on the same folder. Everything has its name in the dialect `kubernetes`.
+Tests take the fixture `autojump_clock`. `rest` returns when all tasks wait, `rest(60)` first lets a minute pass. A
+seed determines random values, so each run has the same names and the same order. To restart the server, leave the
+context and enter a new one on the same folder. All names are those of the dialect `kubernetes`.
 
 `PodRunner` binds pods, those of a DaemonSet to their node, and plays kubelet: a bound pod is Running and Ready at once,
 a deleted one goes at once. The annotation `sim/phase` of a pod says otherwise: NeverReady, Hold (stays Pending),
@@ -68,7 +68,7 @@ from rewound.journal.log import Journal
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import VirtualClock
 
-# Those that add to workloads what their controllers meet; webhooks and accounts would need more than a bench has.
+# Plugins that add to workloads what their controllers need; webhooks and accounts would need more than a bench has.
 PLUGINS = (
     *("NamespaceLifecycle", "LimitRanger", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass"),
     *("StorageObjectInUseProtection", "TaintNodesByCondition", "ResourceQuota"),
@@ -83,7 +83,7 @@ def _catalog(features: frozenset[str]) -> Catalog:
 
 
 class WatchedDirectory(Directory):
-    """Remembers commands; `before` is called with each, and may wait or raise."""
+    """Records commands; `before` is called with each, and may wait or raise."""
 
     def __init__(self, *args: Any, before: Before | None) -> None:
         super().__init__(*args)
@@ -159,7 +159,7 @@ class Bench:
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
         self.clock = VirtualClock()
-        # The number of changes so far, so that a restarted server makes new names.
+        # The number of changes so far, so that a restarted server generates new names.
         self.write_contexts = WriteContexts(self.clock, random.Random(journal.head))
         rules = choose_rules(KUBERNETES.dialect, V1_25, "")
         quotas = QuotaAccounts(KUBERNETES, journal, self.feed)
@@ -218,7 +218,7 @@ class Bench:
         await wait_all_tasks_blocked()
 
     def kill_before(self, number: int, user: str) -> None:
-        """End the server when this user is about to write for this number of times: the context ends there."""
+        """End the server when this user is about to write for the n-th time: the context ends there."""
         left = number
 
         def count(_: Definition, command: Command) -> None:
@@ -239,7 +239,7 @@ class Bench:
     async def patch(
         self, type_name: str, name: str, patch: Object, subresource: str = "", namespace: str = "default"
     ) -> Object:
-        """By a merge patch."""
+        """Send a merge patch."""
         definition = self.catalog.storage(type_name)
         where = namespace if definition.namespaced else ""
         return decode(await self.client.patch(definition, where, name, patch, "merge", subresource))
@@ -263,7 +263,7 @@ class Bench:
         return found
 
     def all(self, type_name: str, namespace: str | None = "default") -> list[Object]:
-        """In the order of their names."""
+        """Sorted by name."""
         with self.journal.read() as view:
             rows = view.rows(self.journal.type_id(type_name), namespace)
             return [decode(row.body) for _, _, row in rows]
@@ -292,9 +292,9 @@ async def open_bench(
     workloads: WorkloadOptions | None = None,
     rests: bool = True,
 ) -> AsyncIterator[Bench]:
-    """With the controllers of these names, of an API server and of workloads; `more` are other ones.
+    """Open a bench with these controllers, of an API server or of workloads; `more` are additional ones.
 
-    `rests`: wait until all have done what there is to do for them at the start.
+    `rests`: wait until all have finished their work at the start.
 
     `before` is called before each command reaches its actor, and awaited: one that never returns is a kill.
     """
@@ -316,7 +316,7 @@ async def open_bench(
 
 
 def pod_template(labels: dict[str, str], image: str = "web:1", **annotations: str) -> Object:
-    """A template with one container; keywords are the rest of annotations `sim/...`."""
+    """A template with one container; keywords become annotations `sim/...`."""
     metadata: Object = {"labels": labels}
     if annotations:
         metadata["annotations"] = {

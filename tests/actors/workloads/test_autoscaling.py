@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def open_autoscaled(path: Path, **annotations: str) -> AsyncIterator[Bench]:
-    """With two pods of a ReplicaSet that have these annotations, ready for ten minutes."""
+    """A bench with two pods of a ReplicaSet that have these annotations and have been ready for ten minutes."""
     async with open_bench(path, *CONTROLLERS) as bench:
         SimulatedMetrics(bench.context.names, bench.registry, bench.journal, bench.feed, bench.clock)
         await bench.create("replicasets.apps", replica_set(2, **annotations))
@@ -108,7 +108,7 @@ async def test_more_usage_scales_up_and_less_down(tmp_path: Path, autojump_clock
         await bench.rest(PERIOD - 1)
         assert replicas(bench) == 2 and not conditions(bench)
         await bench.rest(2)
-        assert replicas(bench) == 4  # six are asked for, and four are as many as it goes at once
+        assert replicas(bench) == 4  # six are wanted, and four is the most in one step
         assert conditions(bench) == {
             "AbleToScale": ("True", "SucceededRescale"),
             "ScalingActive": ("True", "ValidMetricFound"),
@@ -422,7 +422,7 @@ NOW = 1_700_000_000 * SECOND  # hours later
         ([pod("a"), pod("b")], used(a=52, b=52), (2, 52)),  # within the tolerance
         ([pod("a"), pod("b")], used(a=10, b=20), (1, 15)),
         ([pod("a"), pod("b"), pod("c")], used(a=100, b=100), (4, 100)),  # c counts as idle
-        ([pod("a"), pod("b"), pod("c")], used(a=10, b=10), (3, 10)),  # c counts as using all it requests
+        ([pod("a"), pod("b"), pod("c")], used(a=10, b=10), (3, 10)),  # c counts as using all that it requests
         ([pod("a"), pod("b", "Pending")], used(a=150), (3, 150)),
         ([pod("a"), pod("b", "Pending")], used(a=20), (1, 20)),
         ([pod("a"), pod("b", "Failed"), pod("c", deletionTimestamp="x")], used(a=100, b=9, c=9), (2, 100)),

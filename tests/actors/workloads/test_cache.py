@@ -1,4 +1,4 @@
-"""Workload controllers read a cache that has every write as soon as its writer has the reply."""
+"""The cache of workload controllers has every write as soon as its writer gets the reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted as pods change equals what is counted of all pods."""
+"""Counts updated as pods change equal counts over all pods."""
 
 from __future__ import annotations
 

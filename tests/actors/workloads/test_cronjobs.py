@@ -1,4 +1,4 @@
-"""CronJobs start jobs when their schedule is due: missed starts, policies, history, zones, and what Events say."""
+"""CronJobs start jobs on schedule: missed starts, policies, history, time zones, and their Events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reasons(bench: Bench) -> list[str]:
 
 
 async def set_back(bench: Bench, micros: int) -> None:
-    """As if the last start had been so long ago."""
+    """As if the last start had been this long ago."""
     status = {"lastScheduleTime": seconds_text(bench.clock.now() - micros)}
     await bench.patch(CRONS, "tick", {"status": status}, "status")
 

@@ -354,7 +354,7 @@ def test_backoff_doubles_and_begins_anew_after_half_an_hour() -> None:
 
 
 async def turns_taken(bench: Bench, monkeypatch: pytest.MonkeyPatch, act: Awaitable[object]) -> int:
-    """How often controllers wait for a turn until they rest, when every step ends one."""
+    """How many turns the controllers wait for until they rest, if every step ends a turn."""
     taken, wait = 0, turns.next_turn
 
     async def counted() -> None:
@@ -373,7 +373,7 @@ async def turns_taken(bench: Bench, monkeypatch: pytest.MonkeyPatch, act: Awaita
 async def test_passes_over_many_nodes_take_turns(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For each node: its pod, what is to be done with it, and what it counts for."""
+    """For each node: its pod, what to do with it, and how it is counted."""
     nodes = [f"n{number}" for number in range(30)]
     async with open_bench(tmp_path, "daemonset") as bench:
         taken = await turns_taken(bench, monkeypatch, start(bench, *nodes))

@@ -21,7 +21,7 @@ from tests.actors.controllers.signing_requests import controller_context
 
 
 class Watcher(WorkloadController):
-    """Claims the pods of each ReplicaSet whose names begin with that of the set, and notes its key."""
+    """Claims for each ReplicaSet the pods whose names start with its name, and records its key."""
 
     name, account = "watcher", "watcher-controller"
     reconciled: list[str]

@@ -1,4 +1,4 @@
-"""A Deployment replaces the pods of one template by those of another, as v1.25 does."""
+"""A Deployment replaces the pods of one template with those of another, as in v1.25."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_the_annotation_rolls_back_to_a_revision(tmp_path: Path, autojump_
             assert message in [text for _, text in bench.events("web")]
         found = bench.get(DEPLOYMENTS, "web")
         assert sizes(bench) == {"web:1": 1, "web:2": 0}
-        # The first template had the later note: annotations reach the ReplicaSet without a rollout.
+        # The first template had the later annotation: annotations reach the ReplicaSet without a rollout.
         assert found["metadata"]["annotations"] == {"note": "second", REVISION: "3"}
 
 
@@ -271,7 +271,7 @@ async def test_a_kill_at_any_step_ends_in_the_same_world(tmp_path: Path, autojum
 
 
 async def _rolled_out(path: Path, stop: int | None) -> tuple[int, object]:
-    """How many writes controllers needed for a rollout, and how it ends, if they are killed at one of them."""
+    """How many writes the controllers need for a rollout, and how it ends if they are killed at one of them."""
     path.mkdir()
     async with open_bench(path, pods_run=False) as bench:
         await bench.create(DEPLOYMENTS, deployment("web", 1))
@@ -289,7 +289,7 @@ async def _rolled_out(path: Path, stop: int | None) -> tuple[int, object]:
 
 
 class _Killer:
-    """From one write of a controller on, nothing is written any more."""
+    """After one write of a controller, nothing more is written."""
 
     def __init__(self, stop: int | None) -> None:
         self._stop, self.count = stop, 0

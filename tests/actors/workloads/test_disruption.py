@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many pods are healthy, have to be, and may be evicted; and what becomes of evicted pods."""
+"""PodDisruptionBudgets: how many pods are healthy, must be, and may be evicted; and what happens to evicted pods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def create_deployment(bench: Bench, replicas: int) -> None:
 
 
 def counts(bench: Bench, name: str = "web") -> tuple[int, int, int, int]:
-    """Expected pods, those that have to be healthy, those that are, and how many may be evicted."""
+    """Pods expected, required to be healthy, healthy, and allowed to be evicted."""
     status = bench.get(BUDGETS, name)["status"]
     parts = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
     expected, desired, healthy, allowed = (status[part] for part in parts)

@@ -1,4 +1,4 @@
-"""Whatever number a user writes into an object, controllers do bounded work for it, and others are served meanwhile."""
+"""Whatever number a user writes into an object, controllers do bounded work for it, and other users are served."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ SLOW = ("StatefulSet with claims", "partition", "ReplicationController", "Deploy
 async def test_neighbour_is_served_beside_hostile_object_and_after_a_restart(
     tmp_path: Path, autojump_clock: MockClock, kind: str
 ) -> None:
-    autojump_clock.rate = 1.0  # time passes too while controllers never rest
+    autojump_clock.rate = 1.0  # time also passes while controllers never rest
     async with open_bench(tmp_path, *CONTROLLERS, pods_run=False, more=MORE, rests=False) as bench:
         for name in ("hostile", "first", "second"):
             await bench.create("namespaces", {"metadata": {"name": name}})
@@ -114,7 +114,7 @@ async def test_neighbour_is_served_beside_hostile_object_and_after_a_restart(
 async def test_pods_of_many_budgets_and_services_are_counted(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """More than a listener looks at for each change of a pod."""
+    """More pods than a listener visits for each change of a pod."""
     async with open_bench(tmp_path, "disruption", "endpoint", "replicaset") as bench:
         labels = {"app": "web"}
         for number in range(30):

@@ -1,4 +1,4 @@
-"""Jobs run pods to completion: counts, indexes, failures and their pauses, suspension, deadlines and deletion."""
+"""Jobs run pods to completion: counts, indexes, failures and backoff, suspension, deadlines and deletion."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_pauses_between_failures_double_and_a_success_resets_them(
         await bench.rest(5)
 
         async def pause_after(phase: str) -> int:
-            """In how many seconds another pod runs, after this one has ended."""
+            """The seconds until another pod runs after this one has ended."""
             (running,) = (one for one in bench.all("pods") if one["status"]["phase"] == "Running")
             await set_phase(bench, running["metadata"]["name"], phase)
             await bench.rest()

@@ -1,4 +1,4 @@
-"""Nodes without a sign of life are unknown, their pods are not ready and leave, as in v1.25."""
+"""Nodes that stop renewing their leases become unknown; their pods become unready and are evicted, as in v1.25."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def renew(bench: Bench, *names: str) -> None:
 
 
 async def pass_time(bench: Bench, seconds: int, *alive: str) -> None:
-    """The nodes that are alive renew their leases every ten seconds."""
+    """Nodes that are alive renew their leases every ten seconds."""
     for _ in range(seconds // 10):
         await bench.rest(10)
         await renew(bench, *alive)
@@ -112,7 +112,7 @@ async def test_node_without_signs_of_life(tmp_path: Path, autojump_clock: MockCl
             "TaintManagerEviction",
             "Marking for deletion Pod default/short",
         )
-        # It comes back before the other pod has to leave.
+        # It is back before the other pod has to leave.
         await report(bench, "a")
         await renew(bench, "a")
         await bench.rest()

@@ -1,4 +1,4 @@
-"""A server that is short of memory creates no more pods for namespaces with many, and still for others."""
+"""A server that is short of memory creates no more pods for namespaces with many, but still does for others."""
 
 from __future__ import annotations
 

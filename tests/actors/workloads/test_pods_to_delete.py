@@ -25,7 +25,7 @@ def pod(
     age: float = 1000,
     uid: str = "",
 ) -> Object:
-    """`ready` is for how many seconds it is ready, None if it is not."""
+    """`ready`: for how many seconds it has been ready, None if it is not."""
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": "default",
@@ -43,7 +43,7 @@ def pod(
 
 
 def order(*pods: Object, on_nodes: dict[str, int] | None = None) -> list[str]:
-    """The names in the order in which they would go, one after the other."""
+    """The names in the order of deletion."""
     found: list[str] = []
     left = list(pods)
     while left:

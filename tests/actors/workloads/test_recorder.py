@@ -1,4 +1,4 @@
-"""Events are counted, combined and limited as client-go v1.25 does it."""
+"""Events are counted, combined and limited as in client-go v1.25."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers keep as many pods as they are to have, and count them."""
+"""ReplicaSets and ReplicationControllers keep the desired number of pods, and count them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is killed before any write, and started again, ends in the same world as one that was not.
+"""A server that is killed before any of its writes and restarted reaches the same end state as one that was not.
 
 All controllers, the scheduler and simulated nodes run; a Deployment rolls out, a StatefulSet with claims and a
 DaemonSet start, a Job ends, a Service has endpoints.
@@ -28,7 +28,7 @@ CHOSEN = {
     "nodelifecycle", "persistentvolume-binder", "podgc", "replicaset", "statefulset",
 }  # fmt: skip
 MORE = ((NAME, partial(SimulatedNodes, count=3)), (Scheduler.name, Scheduler))
-WRITES = 200  # at least so many commands make the world
+WRITES = 200  # at least this many commands are needed
 
 
 def workload(name: str, **spec: Any) -> Object:
@@ -58,7 +58,7 @@ def objects() -> Iterator[tuple[str, Object]]:
 
 
 async def tell(bench: Bench) -> None:
-    """What a person does: create everything, wait, then roll out another image. Repeats nothing that was done."""
+    """The user's actions: create everything, wait, then roll out another image. Skips what is already done."""
     for type_name, new in objects():
         try:
             await bench.create(type_name, new)
@@ -71,7 +71,7 @@ async def tell(bench: Bench) -> None:
 
 
 def world(bench: Bench) -> dict[str, Any]:
-    """What there is at the end, without names and times that chance and the kill decide."""
+    """The end state, without names and times that are random or depend on the kill."""
     pods = sorted(
         (
             owner_of(pod),
@@ -115,7 +115,7 @@ def cluster(path: Path) -> Any:
 
 
 async def run_killed(path: Path, stop: int) -> tuple[bool, dict[str, Any]]:
-    """The world after a kill before the command with this number, and whether there was one."""
+    """The end state after a kill before the command with this number, and whether there was such a command."""
     async with cluster(path) as bench:
         bench.kill_before(stop, "")
         await tell(bench)

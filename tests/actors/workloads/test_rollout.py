@@ -1,4 +1,4 @@
-"""What a Deployment decides about its ReplicaSets, from their sizes and their available pods alone."""
+"""What a Deployment decides about its ReplicaSets, given only their sizes and available pods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def template(image: str) -> Object:
 
 
 def deployment(replicas: int, surge: int | str, unavailable: int | str, **more: object) -> Object:
-    """One that wants the image `new`, with revision 9."""
+    """A Deployment that wants the image `new`, with revision 9."""
     limits = {"maxSurge": surge, "maxUnavailable": unavailable}
     status: Object = {"observedGeneration": 1, "conditions": [_progressing()]}
     return {
@@ -107,8 +107,8 @@ def test_without_a_replica_set_all_replicas_are_made_at_once() -> None:
         (10, 3, 2, (8, 8), (5, 2), [("old", 8, 6)]),
         (10, 3, 2, (8, 5), (5, 0), []),
         (10, 3, 2, (10, 4), (3, 3), [("old", 10, 5)]),
-        (2, 0, "1%", (2, 2), (0, 0), [("old", 2, 1)]),  # none of both is one unavailable
-        (5, 3, 2, (5, 11), (3, 0), []),  # it has not yet seen its size
+        (2, 0, "1%", (2, 2), (0, 0), [("old", 2, 1)]),  # both zero counts as one unavailable
+        (5, 3, 2, (5, 11), (3, 0), []),  # it has not observed its size yet
         (3, 1, 0, (0, 0), (5, 5), [("new", 5, 3)]),
     ],
 )
@@ -169,7 +169,7 @@ def test_history_loses_the_lowest_revisions() -> None:
 
 
 def test_time_alone_leads_to_nothing_after_a_rollout_that_completed() -> None:
-    """Else a Deployment that completed long ago, and now lacks a pod, would be looked at without a pause."""
+    """Otherwise a Deployment that completed long ago, and now lacks a pod, would be reconciled without a pause."""
     wanted = deployment(2, 1, 0, progressDeadlineSeconds=600)
     new = replica_set("new", 2, 1, 2, 3)
     long_ago = "2000-01-01T00:00:00Z"

@@ -32,7 +32,7 @@ TRIGGER = "endpoints.cluster.io/last-change-trigger-time"
 
 
 class Net:
-    """Services, nodes and pods, and what the controllers make of them."""
+    """Services, nodes and pods, and what the controllers create for them."""
 
     def __init__(self, cluster: ControlPlane, workloads: Workloads | None = None) -> None:
         self.cluster = cluster
@@ -523,7 +523,7 @@ def test_endpoints_over_capacity_keep_ready_addresses_first() -> None:
 
 
 async def _grown(path: Path, stop: int, account: str) -> tuple[object, object]:
-    """What two pods and then a third become, if the process ends before write number `stop` of a controller."""
+    """The result for two pods and then a third, if the process ends before write number `stop` of a controller."""
     written = 0
     async with open_net(path) as net:
         ask = net.cluster.directory.ask

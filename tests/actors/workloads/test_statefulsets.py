@@ -1,4 +1,4 @@
-"""A StatefulSet makes, replaces and removes its pods in order."""
+"""A StatefulSet creates, replaces and deletes its pods in order."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_scale_down_goes_from_the_top_and_waits_while_a_lower_pod_is_not_r
         await bench.rest(600)
         assert len(bench.names("pods")) == 4 and status(bench, "observedGeneration") == (2,)
         await mark(bench, "db-0", phase="Running")
-        # The first of the pods that are to go may be unready, a higher one may not.
+        # The first pod to be deleted may be unready, a higher one may not.
         await mark(bench, "db-1", phase="NeverReady")
         await bench.rest()
         assert bench.names("pods") == ["db-0"]
@@ -287,7 +287,7 @@ async def test_a_set_at_rest_compares_the_newest_of_its_revisions_only(
 
 
 def test_pod_becomes_available_right_after_its_min_ready_seconds() -> None:
-    """As in v1.25, not in the moment in which they end: a pod that waits for it is looked at a microsecond later."""
+    """As in v1.25, not at the moment when they end: a pod that waits for it is checked a microsecond later."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z"}
     pod = {"status": {"conditions": [ready]}}
     assert available_in(pod, 10, 15_000_000) == 0.000001
@@ -386,7 +386,7 @@ async def test_refused_pod_is_reported_and_tried_again(tmp_path: Path, autojump_
         await bench.rest()
         await bench.create("statefulsets.apps", stateful_set(4, podManagementPolicy="Parallel"))
         await bench.rest()
-        # The first is alone, and of the two that follow one is refused; the last is not tried.
+        # The first one is created alone; of the next two, one is refused; the last is not tried.
         failed = [message for reason, message in bench.events("db") if reason == "FailedCreate"]
         limit = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
         assert failed[0] in [

@@ -1,4 +1,4 @@
-"""The hash of a pod template equals that of v1.25: names of ReplicaSets made elsewhere stay valid."""
+"""The hash of a pod template equals that of v1.25: names of ReplicaSets created elsewhere stay valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times to live: finished Jobs are deleted after theirs, and nodes are annotated by their number."""
+"""TTLs: finished Jobs are deleted after theirs, and nodes are annotated according to their number."""
 
 from __future__ import annotations
 

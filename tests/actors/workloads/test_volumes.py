@@ -64,7 +64,7 @@ async def test_claim_gets_the_smallest_volume_that_satisfies_it(
         await bench.create(CLAIMS, claim("c", "1500Mi"))
         await bench.rest()
         bound = bench.get(CLAIMS, "c")
-        # Fewer access modes count more than a smaller size.
+        # Fewer access modes are preferred to a smaller size.
         assert bound["spec"]["volumeName"] == "large"
         assert bound["status"] == {"phase": "Bound", "accessModes": [ONCE], "capacity": {"storage": "10Gi"}}
         assert bound["metadata"]["annotations"] == {BOUND: "yes", COMPLETED: "yes"}
@@ -135,7 +135,7 @@ async def test_many_claims_and_volumes_are_compared_in_turns(
 async def test_bound_volumes_are_compared_with_no_claim(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise each that is provisioned would be compared with all claims that wait for theirs."""
+    """Otherwise each provisioned volume would be compared with all claims that wait for theirs."""
     compared = 0
 
     def counted(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
@@ -417,7 +417,7 @@ async def test_what_cannot_be_provisioned_is_reported(tmp_path: Path, autojump_c
         assert {one["status"]["phase"] for one in bench.all(CLAIMS)} == {"Pending"}
         annotated = bench.get(CLAIMS, "moved")["metadata"]["annotations"]
         assert annotated["volume.kubernetes.io/storage-provisioner"] == "ebs.csi.aws.com"
-        # Nothing is lost by waiting: the class appears.
+        # Nothing is lost by waiting until the class exists.
         await bench.create(CLASSES, storage_class("none"))
         await bench.rest()
         assert phase(bench, CLAIMS, "none") == "Bound"

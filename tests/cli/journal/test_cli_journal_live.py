@@ -1,4 +1,4 @@
-"""The command line beside a live server, and across its restart."""
+"""The command line beside a running server, and across its restart."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_commands_agree_with_the_server(rewound: Rewound, tmp_path: Path) -> Non
     assert run_journal("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'copy'}").code == 0
     copied = run_journal("log", "-o", "json", f"--data-dir={tmp_path / 'copy'}")
     assert copied.out == run_journal("log", "-o", "json", f"--until={head}", data).out
-    # All of that while the server went on.
+    # All of that happened while the server was running.
     rewound.request("DELETE", f"{MAPS}/web")
 
 

@@ -34,7 +34,7 @@ def log(folder: Path, *flags: str) -> Result:
 
 def offsets(folder: Path, *flags: str) -> list[int]:
     found = [document["offset"] for document in log(folder, "-o", "json", *flags).documents]
-    # People are shown the same ones.
+    # The text output has the same ones.
     assert [int(line.split()[0]) for line in log(folder, *flags).lines[1:]] == found
     return found
 

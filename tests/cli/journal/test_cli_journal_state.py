@@ -127,7 +127,7 @@ def test_state_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_table_has_a_row_for_an_object_of_another_form(tmp_path: Path) -> None:
-    """A recording of another server may have anything."""
+    """A recording of another server may contain anything."""
     born = {"creationTimestamp": "2024-05-01T12:00:01Z"}
     sound = {"spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Running"}}
     odd = {"spec": [1, 2], "status": "none"}

@@ -98,7 +98,7 @@ def leaf_pages(data: bytes) -> list[int]:
 
 
 def test_zeroed_pages_are_reported_one_by_one(tmp_path: Path) -> None:
-    """LMDB itself dies of them: the commands that use it do so without a word."""
+    """LMDB itself crashes on them, and so do commands that use it, without a message."""
     write_history(tmp_path, [put(f"web-{at:03}", {"text": "x" * 900}) for at in range(60)])
     file = tmp_path / "journal" / "data.mdb"
     data = bytearray(file.read_bytes())

@@ -1,4 +1,4 @@
-"""A server, its data folder, and an export of it: every command shows the same of each, and fails in the same words."""
+"""A server, its data folder, and its export: every command shows the same for each, and fails with the same errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ERRORS: list[tuple[list[str], int, str]] = [
 
 @pytest.fixture
 def sources(rewound: Rewound, tmp_path: Path) -> Sources:
-    """The flags that name each of the three, with the same story."""
+    """The flags for each of the three sources, which contain the same history."""
     request = rewound.request
     request("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     # What controllers create in it comes first.
@@ -91,7 +91,7 @@ def sources(rewound: Rewound, tmp_path: Path) -> Sources:
 
 
 def same(sources: Sources, *words: str, file: bool = False) -> Result:
-    """What a command prints, which is the same for each source. A file is imported each time: that takes a while."""
+    """The output of a command, which is the same for each source. A file is imported each time, which takes a while."""
     names = ("server", "folder", "file") if file else ("server", "folder")
     first, *others = (run_journal(*words, *sources[name]) for name in names)
     for other in others:
@@ -212,7 +212,7 @@ def test_file_of_a_backup_is_read_too(rewound: Rewound, tmp_path: Path) -> None:
 
 
 def test_server_without_a_journal_is_refused(tmp_path: Path) -> None:
-    """It would ignore `at` and show the present."""
+    """It would ignore `at` and show the current state."""
     for fake in served(tmp_path / "config"):
         fake.answers["GET /api/v1/namespaces/default/pods"] = (200, {"kind": "PodList", "items": []})
         missing = {"message": "the server could not find the requested resource", "code": 404}

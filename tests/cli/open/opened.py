@@ -47,7 +47,7 @@ class Opened:
         return entered.headers["set-cookie"].partition(";")[0]
 
     async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Received:
-        """Underscores in names of headers are hyphens. Sent as given: no client normalizes it."""
+        """Send a request unchanged: no client normalizes it. Underscores in header names become hyphens."""
         fields = {"host": self.host, "connection": "close"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }

@@ -1,4 +1,4 @@
-"""`rewound open` as a process, with a browser that passes its link to the test."""
+"""Runs `rewound open` as a process, with a browser that passes its link to the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other programs of the machine, and other sites in the browser, can make `rewound open` do: nothing."""
+"""Other programs on the machine and other sites in the browser cannot make `rewound open` do anything."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_bodies_are_bounded_and_upgrades_refused() -> None:
 
 
 async def test_a_link_has_one_use() -> None:
-    """Who used it before is signed out: one of the two got it from somewhere else."""
+    """The session that used it before is signed out: one of the two got the link from somewhere else."""
     with fake_server(plain=True) as server:
         async with opened(target_of(server.url)) as page:
             code = page.new_code()

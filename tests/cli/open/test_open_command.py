@@ -1,4 +1,4 @@
-"""`rewound open`: which server, object and moment it shows, and what it says about wrong ones."""
+"""`rewound open`: which server, object and moment it shows, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kopf operator: writes a status for every shop, and prints what it was called for.
+"""A kopf operator that writes a status for every shop, and prints its calls.
 
 kopf run shop_operator.py
 """

@@ -1,4 +1,4 @@
-"""One member of etcd for all tests of a module, a client of it, and keys of its own for each test."""
+"""One etcd member for all tests of a module, a client of it, and a separate key prefix for each test."""
 
 from __future__ import annotations
 

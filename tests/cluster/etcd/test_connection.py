@@ -1,4 +1,4 @@
-"""HTTP/2 as a client of etcd meets it: a peer that a test writes frame by frame."""
+"""The HTTP/2 connection of the etcd client, with a peer that a test controls frame by frame."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Peer:
         return self._encoder.encode(fields)
 
     async def written(self) -> list[Frame]:
-        """What the client has sent since the last time, without the preface."""
+        """The frames that the client has sent since the last call, without the preface."""
         await trio.testing.wait_all_tasks_blocked()
         data, self._sent, found = self._sent.removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), b"", []
         while data:
@@ -85,7 +85,7 @@ def message(data: bytes) -> bytes:
 
 
 async def test_call(autojump_clock: MockClock) -> None:
-    """Its head in parts and padded, its reply in two frames, a ping in between, which gets its reply later."""
+    """The head is split and padded, the reply is in two frames, with a ping in between, which is answered later."""
     async with connected() as (peer, connection):
         exchange = connection.start(HEAD, b"question", ends=True)
         settings, window, head, data = await peer.written()
@@ -162,7 +162,7 @@ async def test_failures(frames: list[Frame], kind: type[Exception], text: str) -
 
 
 async def test_end_of_the_connection() -> None:
-    """A call that was not sent is not done; another that was may be."""
+    """A call that was not sent has not been applied; one that was sent may have been."""
     async with connected() as (peer, connection):
         sent = connection.start(HEAD, b"", ends=True)
         await peer.written()

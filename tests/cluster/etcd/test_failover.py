@@ -1,4 +1,4 @@
-"""Three members: calls and watches go on at another one when one is killed, paused or without a leader."""
+"""Three members: calls and watches continue at another one when one is killed, paused or without a leader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster(members: EtcdMembers) -> EtcdMembers:
 
 
 async def put(client: EtcdClient, key: bytes) -> int:
-    """Again if nobody knows whether it is applied."""
+    """Repeat it if the outcome is unknown."""
     while True:
         try:
             return (await client.txn((), [Put(key, b"")])).revision
@@ -65,7 +65,7 @@ async def test_killed_leader(cluster: EtcdMembers) -> None:
 
 
 async def test_paused_member(cluster: EtcdMembers) -> None:
-    """Its connections stay open: only its silence shows."""
+    """Its connections stay open: it only stops responding."""
     paused = cluster.members[0]
     async with cluster.running_client() as client:
         await put(client, b"/paused")

@@ -1,4 +1,4 @@
-"""A transaction whose reply is lost has an unknown outcome and is sent once; what changes nothing is sent again."""
+"""A transaction whose reply is lost has an unknown outcome and is sent once; reads are sent again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cluster() -> Iterator[EtcdMembers]:
 
 
 class Proxy:
-    """Before a member. It can swallow what one side sends, and cut all connections."""
+    """A proxy before a member. It can drop what one side sends, and cut all connections."""
 
     def __init__(self, port: int) -> None:
         self._member = port
@@ -104,7 +104,7 @@ async def test_lost_transaction_may_be_applied(cluster: EtcdMembers, swallowed: 
 
 @pytest.mark.parametrize("swallowed", ["requests", "replies"])
 async def test_lost_reads_are_repeated(cluster: EtcdMembers, swallowed: str) -> None:
-    """Also with a single endpoint, and also a transaction that only reads."""
+    """Even with a single endpoint, and even for a transaction that only reads."""
 
     async def cut_when_lost() -> None:
         await proxy.swallowed.wait()

@@ -1,4 +1,4 @@
-"""What errors of etcd mean, also those that a real member cannot be made to say."""
+"""How errors of etcd are interpreted, including those that a real member cannot be made to send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users with passwords, and TLS with certificates of clients."""
+"""Users with passwords, and TLS with client certificates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def token(cluster: EtcdMembers) -> str:
 
 
 async def test_token_is_renewed(cluster: EtcdMembers) -> None:
-    """As etcd forgets them: after some minutes, when a member starts, and when users are no longer required."""
+    """As etcd drops them: after some minutes, when a member starts, and when authentication is turned off."""
     async with cluster.running_client() as client:
         first = await client.txn([], [Put(b"/a", b"")])
         cluster.post("/v3/auth/disable", {}, token(cluster))
@@ -77,7 +77,7 @@ async def test_certificates_that_are_refused(cluster: EtcdMembers) -> None:
 
 
 async def test_certificate_names_the_user(cluster: EtcdMembers) -> None:
-    """Its common name is a user of etcd, who needs no password."""
+    """Its common name is an etcd user, who needs no password."""
     assert cluster.ca_file is not None
     root, joe = (verifying(cluster.ca_file.read_bytes()) for _ in range(2))
     root.load_cert_chain(issuer("etcd").leaf("root"))

@@ -1,4 +1,4 @@
-"""A watch delivers what etcd sends, in order: whole revisions, fragments of large ones, and why it ended."""
+"""A watch delivers events in order: whole revisions, fragments of large ones, and why it ended."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_events_of_the_past(client: EtcdClient, prefix: bytes) -> None:
 
 
 async def test_large_responses_come_in_parts(client: EtcdClient, prefix: bytes) -> None:
-    """One event may be larger than what is read at once; together they are larger than etcd sends."""
+    """One event may be larger than one read; together they are larger than etcd's message limit."""
     value = bytes(range(256)) * 4000
     revisions = [(await client.txn((), [Put(prefix, value)])).revision for _ in range(4)]
     async with client.watch(prefix, b"", revisions[0]) as responses:

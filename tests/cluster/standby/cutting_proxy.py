@@ -1,4 +1,4 @@
-"""A TCP proxy between a standby and its leader that cuts connections off, or changes a byte."""
+"""A TCP proxy between a standby and its leader that cuts connections, or changes a byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 
 from tests.gateway.api import Api
 
-# For each connection: after how many bytes of the leader it is cut off, and which of them is changed; None: never.
+# For each connection: after how many bytes of the leader to cut it, and which byte to change; None: never.
 Plan = Callable[[int], tuple[int | None, int | None]]
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -51,7 +51,7 @@ class CuttingProxy:
 
 @asynccontextmanager
 async def proxied(leader: Api, plan: Plan) -> AsyncIterator[tuple[str, CuttingProxy]]:
-    """The URL of a proxy of a leader, and the proxy."""
+    """A proxy before a leader, and its URL."""
     assert leader.addresses.insecure is not None
     proxy = CuttingProxy(leader.addresses.insecure[1], plan)
     async with trio.open_nursery() as nursery:

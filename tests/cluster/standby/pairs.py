@@ -1,4 +1,4 @@
-"""A leader and a standby of it, both in the event loop of the test."""
+"""A leader and its standby, both in the event loop of the test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def floor_of(api: Api) -> int:
 
 
 async def has_everything(standby: Api, leader: Api) -> None:
-    """Wait until the standby has what the leader has."""
+    """Wait until the standby has everything that the leader has."""
     await reaches(standby, int(await leader.head()))
 
 

@@ -1,4 +1,4 @@
-"""Leaders that are damaged, break off, or send what no server sends: a follower pauses, or ends with a sentence."""
+"""Leaders that are damaged, break off, or send invalid data: a follower pauses, or ends with a clear message."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def sink_of(kind: str, folder: Path) -> AsyncIterator[StandbySink | Backup
 async def test_connections_that_bring_nothing_come_after_growing_pauses(
     kind: str, filled: Journal, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """As those of a leader that dies at a damaged event: it was asked up to 84 times a second."""
+    """As of a leader that dies at a damaged event: the follower once asked it up to 84 times a second."""
     header = framed(messages(stream_of(filled))[:1])
     leader = Leader(lambda _: header)
     async with sink_of(kind, tmp_path) as sink:
@@ -90,7 +90,7 @@ async def test_connection_that_brought_something_is_followed_by_the_next_at_once
     filled: Journal, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     def sends(number: int) -> bytes:
-        """One event more each time."""
+        """One more event each time."""
         found = messages(stream_of(filled, min(number - 1, 20) or None))
         return framed([*found[:2], stream.Commit(min(number, 20), 20, 0)])
 

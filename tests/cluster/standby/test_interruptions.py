@@ -1,4 +1,4 @@
-"""Connections cut off at any byte, changed bytes, killed processes: no event is lost, repeated or another one."""
+"""Connections cut at any byte, changed bytes, killed processes: no event is lost, repeated or altered."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_connections_cut_off_at_random_bytes(tmp_path: Path) -> None:
 
 
 async def test_whole_commits_before_a_cut_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Although those that arrive while it is behind are made durable together."""
+    """Although events that arrive while it is behind are made durable together."""
     monkeypatch.setattr(stream, "PART_EVENTS", 5)
     async with served() as leader:
         await write(leader, 30)
@@ -149,7 +149,7 @@ async def test_what_cannot_be_mended_ends_with_a_sentence(tmp_path: Path) -> Non
             ):
                 await follower.run()
         head = sink.head
-        # A new folder gets the state, then goes on.
+        # A new folder gets the state, then continues.
         async with standby_of(leader, tmp_path / "new") as standby:
             assert int(await standby.head()) > head
             assert names(await standby.list("configmaps")) == ["a", "b"]
@@ -199,7 +199,7 @@ async def reads(standby: Api, version: int) -> None:
 
 
 class Writer:
-    """Writes to a server, whichever process is there, and remembers what was acknowledged."""
+    """Writes to whichever process serves, and records what was acknowledged."""
 
     def __init__(self, port: int) -> None:
         self.acknowledged: list[int] = []

@@ -1,4 +1,6 @@
-"""A damaged folder becomes a new one that has everything provable, nothing else, and no lower version."""
+"""Recovering a damaged folder creates a new one with everything that can be proven, nothing else, and no lower
+version.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def roots(folder: Path) -> dict[str, int]:
 
 
 def recovered(sample: Sample, folder: Path, data: bytes | bytearray) -> tuple[Recovered, dict[Name, int]]:
-    """Recover a damaged copy; what it reports, and the versions of the objects in the new folder.
+    """Recover a damaged copy; returns the report, and the versions of the objects in the new folder.
 
     Checks what holds for every damage: the result is sound, versions do not fall, every content was written once,
     and what is not as it was is reported.
@@ -154,7 +156,7 @@ def test_both_meta_pages_lost(sample: Sample, folder: Path) -> None:
 def test_lost_newest_version_is_replaced_by_an_older_one_under_a_new_version(
     sample: Sample, folder: Path
 ) -> None:
-    """The event and the row of the version are damaged: the one before it is the newest that is left."""
+    """The event and the row of the version are damaged: the previous one is the newest that is left."""
     name, row = next(
         (name, row)
         for name, row in sample.live.items()
@@ -242,7 +244,7 @@ def test_new_folder_is_of_the_same_cluster(sample: Sample, folder: Path) -> None
 
 
 def test_newest_commit_is_kept_when_its_meta_page_looks_older(folder: Path) -> None:
-    """A transaction id that lost its second bit makes a valid pair of meta pages, whose newer one is the older."""
+    """A transaction id that lost its second bit gives a valid pair of meta pages, whose newer one looks older."""
     for commits in (5, 6, 7):
         sample = make_sample(folder / str(commits), commits=commits)
         data = bytearray(sample.data)
@@ -288,7 +290,7 @@ def test_file_of_zeros_is_refused_and_leaves_nothing(sample: Sample, folder: Pat
 
 
 def test_older_data_file_is_not_reported_as_complete(folder: Path) -> None:
-    """The identity file knows of commits of which the data file has nothing."""
+    """The identity file knows of commits that the data file lacks."""
     data, model = folder / "damaged" / DATA, Model()
     older = b""
     for count in (5, 3):

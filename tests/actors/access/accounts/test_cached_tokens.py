@@ -1,4 +1,4 @@
-"""Verified tokens are cached: a repeated one needs neither a signature check nor a look at the journal."""
+"""Verified tokens are cached: a repeated token needs neither a signature check nor a read of the journal."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Issuing:
         return (await self._issuer.bound_token(account, None, audiences, now, 600)).encode()
 
     def accepts(self, token: bytes) -> bool:
-        """Without waiting: the keys are loaded."""
+        """Authenticate without waiting: the keys are loaded."""
         found = self.tokens.authenticate(token, ())
         assert isinstance(found, Authenticated | Refused)
         return isinstance(found, Authenticated)
 
     def accepts_header(self, token: bytes, header: bytes | None = None) -> bool:
-        """`header` is one that a connection keeps; else each request has another object."""
+        """`header` is an object that a connection reuses; otherwise each request has a new one."""
         try:
             found = self._authenticator.authenticate(header or b"Bearer " + token, None)
         except Unauthorized:
@@ -69,7 +69,7 @@ async def issuing(folder: Path, max_cached: int = 100) -> AsyncIterator[Issuing]
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often signatures are verified and the journal is read."""
+    """Counts signature checks and reads of the journal."""
     calls = {"verified": 0, "read": 0}
     verify, read = authenticate.verified_claims, References.valid_until
 
@@ -93,7 +93,7 @@ async def test_repeated_token_is_answered_from_the_cache(
         token = await accounts.token("robot")
         assert [accounts.accepts(token) for _ in range(5)] == [True] * 5
         assert counted == {"verified": 1, "read": 1}
-        await accounts.token("another")  # the change of another account has no influence
+        await accounts.token("another")  # a change of another account has no effect
         assert accounts.accepts(token)
         assert counted == {"verified": 1, "read": 1}
 
@@ -113,7 +113,7 @@ async def test_cache_is_bounded(tmp_path: Path, autojump_clock: MockClock, count
     async with issuing(tmp_path, max_cached=2) as accounts:
         first, second, third = [await accounts.token(name) for name in ("a", "b", "c")]
         assert accounts.accepts(first) and accounts.accepts(second)
-        assert accounts.accepts(third)  # takes the place of the first
+        assert accounts.accepts(third)  # evicts the first one
         assert counted["verified"] == 3
         assert accounts.accepts(second) and accounts.accepts(third)
         assert counted["verified"] == 3
@@ -154,7 +154,7 @@ async def test_refused_tokens_are_not_cached(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The tokens that were looked up in the cache of tokens, not found by their header."""
+    """The tokens that were looked up in the token cache instead of by their header object."""
     tokens: list[bytes] = []
     original = AccountTokens.authenticate
 
@@ -206,7 +206,7 @@ async def test_header_of_a_token_that_the_cache_forgot_ends_with_its_account(
     async with issuing(tmp_path, max_cached=1) as accounts:
         first, second = [await accounts.token(name) for name in ("a", "b")]
         assert accounts.accepts_header(first)
-        assert accounts.accepts_header(second)  # takes the place of the first
+        assert accounts.accepts_header(second)  # evicts the first one
         await accounts.cluster.delete("serviceaccounts", "a")
         assert not accounts.accepts_header(first)
         assert accounts.accepts_header(second)

@@ -1,4 +1,4 @@
-"""Key files of service account tokens: the forms that are read, and what is refused."""
+"""Key files for service account tokens: which formats are read, and what is refused."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_every_form_of_private_key_is_whole(tmp_path: Path) -> None:
 def test_two_processes_that_start_at_once_have_one_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one waits for the first, and takes its key."""
+    """The second one waits for the first, and uses its key."""
     other = load_keys(KeyFiles(tmp_path / "other" / "sa.key"))
     path = tmp_path / "pki" / "sa.key"
     path.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Random histories of accounts, Secrets and their tokens: the caches accept what a method without any would accept."""
+"""Random histories of accounts, Secrets and their tokens: with caches, exactly the same tokens are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sealed key of service account tokens opens only with the CA that sealed it, for its cluster and its id."""
+"""A sealed key for service account tokens can be opened only with the CA that sealed it, for its cluster and its id."""
 
 from pathlib import Path
 

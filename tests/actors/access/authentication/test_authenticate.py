@@ -117,7 +117,7 @@ class Compared(bytes):
 
 
 def test_static_tokens_are_compared_by_hash_and_not_by_prefix(authenticator: Authenticator) -> None:
-    """A guess with the right beginning is compared with no token: its time says nothing about that beginning."""
+    """A guess with the right prefix is compared with no token: its timing reveals nothing about the prefix."""
     for guess in (b"Bearer alicetoke", b"Bearer alicetokem", b"Bearer alicetokenx", b"Bearer x"):
         with pytest.raises(Unauthorized):
             authenticator.authenticate(Compared(guess), None)

@@ -1,4 +1,4 @@
-"""Bootstrap tokens authenticate only by a Secret that is right in every respect."""
+"""A bootstrap token authenticates only with a Secret that is valid in every respect."""
 
 from __future__ import annotations
 

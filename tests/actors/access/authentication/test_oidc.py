@@ -1,4 +1,4 @@
-"""ID tokens against a real HTTPS identity provider: signatures, keys, discovery, and a provider that misbehaves."""
+"""OIDC ID tokens with a real HTTPS identity provider: signatures, keys, discovery, and a provider that misbehaves."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def signing(
     username_claim: str = "sub",
 ) -> AsyncIterator[Signing]:
     clock = ManualClock()
-    await imported("jwt")  # so that tasks that sign in begin to wait in a known order
+    await imported("jwt")  # so that tasks that authenticate start to wait in a known order
     async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
         rules = ClaimRules(provider.issuer, CLIENT_ID, username_claim)
         remote = Provider(provider.issuer, ca_file or issuer("provider").file, HttpsCalls())
@@ -290,7 +290,7 @@ def test_header_that_is_nested_too_deeply_is_refused(monkeypatch: pytest.MonkeyP
 
 
 async def test_only_usable_keys_count() -> None:
-    """Keys for encryption, symmetric ones, those of other kinds and broken ones are left out, not refused."""
+    """Encryption keys, symmetric keys, unsupported key types and broken keys are skipped, not refused."""
     async with signing(algorithms=("RS256", "ES256")) as server:
         good = public_jwk(ec_key("good"), kid="good")
         secret = base64.urlsafe_b64encode(b"s" * 32).decode()

@@ -1,4 +1,4 @@
-"""Which user the claims of an ID token name."""
+"""Which user an ID token authenticates, by its claims."""
 
 from __future__ import annotations
 

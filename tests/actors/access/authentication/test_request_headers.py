@@ -1,4 +1,4 @@
-"""What the headers of an authenticating proxy mean, and that nobody sees them afterwards."""
+"""The headers of an authenticating proxy name the user, and are removed before anything else reads them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_proxy_certificate_counts_for_nothing_without_proxy_settings() -> None:
 
 
 def test_subjects_of_proxies_and_clients_are_not_mixed() -> None:
-    """Both CAs may have issued a certificate with the same subject: the users of one are not cached for the other."""
+    """Both CAs may issue certificates with the same subject: users of one are not cached for the other."""
     authenticator = Authenticator({}, anonymous=True, request_headers=HEADERS)
     for _ in range(2):
         direct = authenticator.authenticate(None, FRONT)

@@ -1,4 +1,4 @@
-"""Bearer tokens that are not static: methods in order, with or without awaiting; the first success wins."""
+"""Bearer tokens that are not static: methods are tried in order, with or without awaiting; the first success wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that an HTTPS webhook authenticates: what it gets, what its responses mean, and how long they are used."""
+"""An HTTPS webhook authenticates tokens: its requests, the meaning of its responses, and how long they are cached."""
 
 from __future__ import annotations
 

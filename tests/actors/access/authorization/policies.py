@@ -1,4 +1,4 @@
-"""RBAC with the default roles and bindings and others that a test gives, without a journal."""
+"""RBAC with the default roles and bindings plus those that a test gives, without a journal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def role(name: str, *rules: Object, namespace: str = "") -> Object:
 
 
 def rule(verbs: str, resources: str, groups: str = "", names: str = "") -> Object:
-    """A rule from lists of words; without groups it is about the core group."""
+    """A rule from words separated by spaces; without groups it applies to the core group."""
     made: Object = {
         "verbs": verbs.split(),
         "apiGroups": groups.split() or [""],

@@ -1,4 +1,4 @@
-"""ABAC: what the lines of a policy file allow, and to whom."""
+"""ABAC: what the lines of a policy file allow, and to which users."""
 
 from __future__ import annotations
 

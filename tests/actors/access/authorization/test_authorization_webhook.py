@@ -1,4 +1,4 @@
-"""Requests that an HTTPS webhook decides on: what it gets, what its responses mean, and how long they are used."""
+"""An HTTPS webhook authorizes requests: its requests, the meaning of its responses, and how long they are cached."""
 
 from __future__ import annotations
 

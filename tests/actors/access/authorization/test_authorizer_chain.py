@@ -1,4 +1,4 @@
-"""A chain of authorizers: the first that allows or denies decides, and only awaitables are awaited."""
+"""A chain of authorizers: the first one that allows or denies decides, and only awaitables are awaited."""
 
 from __future__ import annotations
 

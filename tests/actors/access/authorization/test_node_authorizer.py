@@ -1,4 +1,4 @@
-"""What a node may do, by its pods and what they name, and what every node may do."""
+"""What a node may do because of its pods and the objects that they refer to, and what every node may do."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_ephemeral_container_of_a_large_pod_counts_once_it_is_read() -> No
     async with nodes() as found:
         await found.pod(volumes=volumes)
         await found.graph.wait()
-        for name in ("b", "d"):  # the second one perhaps while a thread reads the pod with the first
+        for name in ("b", "d"):  # the second one possibly while a thread reads the pod with the first
             await add_ephemeral_container(found, name, envFrom=[{"secretRef": {"name": name}}])
         await found.graph.wait()
         assert all(found.allows("secrets", name) for name in ("b", "d", "s" * 40))
@@ -188,7 +188,7 @@ async def test_object_that_cannot_be_read_relates_nothing_and_delays_no_change(
 
 
 async def test_mirror_pod_relates_its_node_to_nothing() -> None:
-    """Admission refuses such pods already; the authorizer does not rely on it."""
+    """Admission already refuses such pods; the authorizer does not rely on that."""
     async with nodes() as found:
         key = "cluster.io/config.mirror"
         owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}

@@ -1,4 +1,4 @@
-"""The graph that follows the feed, one that is built from the journal, and a plain search of all objects agree."""
+"""The graph that follows the feed, one built from the journal, and a plain search of all objects agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES, NAMES = ("n1", "n2"), ("a", "b", "c")
 
 
 async def change(found: Nodes, chance: random.Random) -> None:
-    """Create a pod or volume, or delete it if it is there."""
+    """Create a pod or volume, or delete it if it exists."""
     name = chance.choice(("x", "y", "z"))
     if chance.random() < 0.3:
         if any(one["metadata"]["name"] == name for one in await items(found.store, "persistentvolumes")):
@@ -51,7 +51,7 @@ async def items(store: Store, plural: str) -> list[Document]:
 
 
 async def searched(store: Store) -> set[tuple[str, ...]]:
-    """Which node may read which secret and volume, by a look at all objects."""
+    """Which node may read which secret and volume, by searching all objects."""
     rights: set[tuple[str, ...]] = set()
     volumes = await items(store, "persistentvolumes")
     for one in await items(store, "pods"):

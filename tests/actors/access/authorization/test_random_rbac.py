@@ -1,4 +1,4 @@
-"""RBAC agrees with a plain reading of its rules, whatever is cached, compiled or changed in between."""
+"""RBAC agrees with a naive evaluation of its rules, whatever is cached, compiled or changed in between."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def random_rule(chance: random.Random, *, paths: bool) -> Object:
 
 
 class Policy:
-    """Roles and bindings as they were written, and a search through all of them."""
+    """Roles and bindings as written, and a search through all of them."""
 
     def __init__(self) -> None:
         self.roles: dict[tuple[str, str], list[Object]] = {}
@@ -162,7 +162,7 @@ def test_decisions_agree_with_a_search_of_all_rules(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_missing_rights_are_those_that_no_rule_has(seed: int) -> None:
-    """Each part of a rule needs one rule that covers all of it."""
+    """Each part of a rule needs one granted rule that covers all of it."""
     chance = random.Random(seed)
     complete = 0
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""RBAC allows what the roles bound to a user or its groups allow, and says which binding it was."""
+"""RBAC allows what the roles bound to a user or its groups allow, and reports the binding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROBOT = User("system:serviceaccount:x:robot", groups=("system:serviceaccounts", 
 
 
 def granted(*rules: dict[str, object], namespace: str = "x", to: object = None) -> Rbac:
-    """An authorizer with one role, bound to alice in a namespace, or everywhere."""
+    """An authorizer with one role, bound to alice in a namespace or in the whole cluster."""
     authorizer = rbac(defaults=False)
     put(authorizer, "roles", role("r", *rules, namespace=namespace))
     put(authorizer, "rolebindings", binding("b", "r", to or user("alice"), namespace=namespace))
@@ -270,7 +270,7 @@ class CountedSubject(dict[str, str]):
 
 
 def test_thousands_of_named_rules_do_not_read_the_subjects_each() -> None:
-    """Who may write roles could else hold the server with rules times subjects."""
+    """Otherwise users who may write roles could block the server with rules times subjects."""
     rules = [rule("get", "pods", names=f"p{number}") for number in range(500)]
     authorizer = granted(*rules)
     subjects = [CountedSubject(kind="User", name=f"u{number}") for number in range(100)]
@@ -290,7 +290,7 @@ def test_decisions_with_many_named_rules_count_as_several() -> None:
 
 
 async def test_many_rules_are_listed_without_holding_the_loop() -> None:
-    """They are put together in a thread, while other tasks run."""
+    """A thread combines them, while other tasks run."""
     authorizer = granted(*[rule("get", f"r{number}") for number in range(RULES_AT_ONCE + 1)])
     found: list[Rules] = []
 
@@ -300,12 +300,12 @@ async def test_many_rules_are_listed_without_holding_the_loop() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(list_rules)
         await trio.testing.wait_all_tasks_blocked()
-        put(authorizer, "roles", role("r", namespace="x"))  # what was bound when the review began is listed
+        put(authorizer, "roles", role("r", namespace="x"))  # lists what was bound when the review began
     assert len(found[0].resources) == RULES_AT_ONCE + 1
 
 
 async def test_decision_from_many_rules_is_not_cached_if_they_change_meanwhile() -> None:
-    """A thread makes it from what was bound when the request came."""
+    """A thread builds it from what was bound when the request arrived."""
     authorizer = granted(*[rule("get", "pods", names=f"p{number}") for number in range(RULES_AT_ONCE + 1)])
     decisions: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""What waits ends when its time is over, each at its own moment."""
+"""Waiting tasks end at their own deadlines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in kubeconfig format: what they mean, and errors that name the file and the field."""
+"""Files in kubeconfig format: how they are read, and errors that name the file and the field."""
 
 from __future__ import annotations
 

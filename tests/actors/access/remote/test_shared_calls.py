@@ -1,4 +1,4 @@
-"""Calls of several tasks for the same thing: one is made, and all get its result or its failure."""
+"""Simultaneous calls of several tasks for the same thing share one call and its result or failure."""
 
 from __future__ import annotations
 

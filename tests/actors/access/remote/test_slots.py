@@ -1,4 +1,4 @@
-"""Calls beyond the limit wait in order, until a slot is free or their time is over."""
+"""Calls beyond the limit wait in order until a slot is free or their deadline passes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_users_have_slots_one_after_the_other(autojump_clock: MockClock) -
 
 
 class Rounds(trio.abc.Instrument):
-    """Counts how often the event loop has run all tasks that could run."""
+    """Counts the passes of the event loop over all runnable tasks."""
 
     count = 0
 

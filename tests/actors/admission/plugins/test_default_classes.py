@@ -64,7 +64,7 @@ async def create_ingress_class(store: Store, name: str) -> None:
 
 
 async def test_ingress_gets_the_newest_default_class() -> None:
-    """Of classes of the same second, the first by name."""
+    """Among classes created in the same second, the first by name."""
     async with open_store() as store:
         assert await ingress(store, "early") is None
         await create_ingress_class(store, "a")

@@ -23,7 +23,7 @@ V1 = {"apiVersion": "eventratelimit.admission.cluster.io/v1alpha1", "kind": "Con
 
 
 class Writer:
-    """Writes events to one plugin; `seconds` is the time."""
+    """Sends events to one plugin; `seconds` is the time."""
 
     def __init__(self, *limits: Limit) -> None:
         self._plugin = EventRateLimit(limits)

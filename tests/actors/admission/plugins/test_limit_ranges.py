@@ -1,4 +1,4 @@
-"""LimitRanges set defaults of containers, and refuse pods and claims outside their limits."""
+"""LimitRanges set the defaults of containers, and refuse pods and claims outside their limits."""
 
 from __future__ import annotations
 

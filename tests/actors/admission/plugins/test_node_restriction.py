@@ -1,4 +1,4 @@
-"""NodeRestriction: the rules that need no server, in both dialects."""
+"""NodeRestriction: the rules that can be checked without a server, in both dialects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Restricted:
         node: str = "n1",
         subresource: str = "",
     ) -> str:
-        """The reason of the refusal; the object has the name `a`."""
+        """The reason for the refusal; the object is named `a`."""
         definition = self.store.definition(plural)
         try:
             admitted(

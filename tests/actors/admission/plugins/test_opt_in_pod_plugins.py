@@ -79,7 +79,7 @@ def test_pull_policies_that_a_webhook_changed_are_refused() -> None:
 
 
 def test_tolerations_of_extended_resources() -> None:
-    """Once for each resource; a toleration that ends is replaced; resources of the cluster's domain are none."""
+    """One for each resource; a toleration with an end is replaced; resources of the cluster's own domain get none."""
     requests = {"cpu": "1", "example.com/gpu": "1", "cluster.io/x": "1", "requests.example.com/y": "1"}
     limited = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}
     other = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoExecute"}

@@ -1,4 +1,4 @@
-"""A plugin that refuses an object before its name is generated shows its generateName."""
+"""When a plugin refuses an object before its name is generated, the message has its generateName."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def test_refusals(spec: dict[str, Any], why: str) -> None:
 
 
 async def test_scheduling_is_merged() -> None:
-    """Of two tolerations the one that covers the other stays."""
+    """Of two tolerations, the one that covers the other remains."""
     taint = {"key": "vm", "operator": "Equal", "value": "x", "effect": "NoSchedule"}
     async with open_store() as store:
         scheduling = {

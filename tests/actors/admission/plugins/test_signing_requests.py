@@ -82,7 +82,7 @@ def test_update_without_subresource_is_unchanged() -> None:
     [("CREATE", ""), ("UPDATE", ""), ("UPDATE", "approval"), ("UPDATE", "status")],
 )
 async def test_library_is_imported_before_a_request_is_validated(operation: str, subresource: str) -> None:
-    """Validation itself would import it in the event loop."""
+    """Otherwise validation would import it in the event loop."""
     assert REQUESTS is not None
     plugin = CertificateLibrary(CLUSTER)
     chain = Admission([plugin]).chain(REQUESTS, operation, subresource)

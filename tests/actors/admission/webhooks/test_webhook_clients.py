@@ -1,4 +1,4 @@
-"""The HTTPS clients of admission webhooks: one for all calls to the same webhook, however many begin at once."""
+"""HTTPS clients of admission webhooks: calls to the same webhook share one, even if many start at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CountedContexts(WebhookCredentials):
 
 
 async def call_at_once(folder: Path, peer: Peer, ca_bundle: bytes) -> tuple[list[Any], int]:
-    """What calls to the same webhook respond or raise, and how many TLS contexts were created for them."""
+    """The results or errors of calls to the same webhook, and how many TLS contexts were created for them."""
     CountedContexts.identified = 0
     with closing(Journal.open(folder / "journal")) as journal:
         clients = WebhookClients(Services(journal), CountedContexts(), HttpsCalls())

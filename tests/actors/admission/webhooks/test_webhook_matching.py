@@ -1,4 +1,4 @@
-"""Which webhooks a write must ask, and how much work it is to find that none must be asked."""
+"""Which webhooks a write must call, and the cost of finding that there are none."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_object_selectors_match_as_when_each_is_evaluated(
 
 
 def calls_of(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """What it returns, how many Python functions it calls, and how many of these evaluate a selector."""
+    """The result, the number of Python calls, and how many of these evaluate a selector."""
     calls = evaluations = 0
 
     def count(frame: FrameType, event: str, _: Any) -> None:

@@ -27,7 +27,7 @@ def list_of(items: Any, **more: Any) -> dict[str, Any]:
 
 
 def errors_of(schema: dict[str, Any], dialect: str = "cluster", *, has_status: bool = False) -> list[str]:
-    """What a definition with this schema is refused for."""
+    """The errors for which a definition with this schema is refused."""
     names = NAMES[dialect]
     work = partial(collect, check_schema, "s", schema, names=names, has_status=has_status)
     try:
@@ -53,7 +53,7 @@ def decode_text(kind: Compiled, members: bytes) -> Decoded:
 
 
 def problems(kind: Compiled, new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """What validation finds wrong with an object."""
+    """The errors that validation finds in an object."""
     kind.load()
     found = collect(lambda errors: kind.validate(errors, new, old))
     return [f"{one.field}: {one.message}" for one in found]

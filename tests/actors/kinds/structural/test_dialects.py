@@ -1,4 +1,4 @@
-"""What clients see of schemas and rules has the names of their dialect."""
+"""Schemas and rules show clients the names of their dialect."""
 
 from __future__ import annotations
 

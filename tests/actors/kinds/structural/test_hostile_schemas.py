@@ -100,7 +100,7 @@ def test_a_schema_with_many_errors_reports_the_first_thousand() -> None:
 
 
 def test_reading_a_pattern_tries_nothing_twice() -> None:
-    """Each of these classes can be read in two ways, as long as one looks for what is not there."""
+    """Each of these classes can match in two ways, until no match is found."""
     assert errors_of(record(v={**TEXT, "pattern": "[]a]" * 2000})) == []
 
 
@@ -182,7 +182,7 @@ def test_objects_compile_only_the_part_of_a_schema_that_they_use(monkeypatch: py
 
 
 def filled(levels: int, width: int) -> dict[str, Any]:
-    """A schema whose default has so many levels of lists, each of so many items."""
+    """A schema whose default has this many levels of lists, with this many items each."""
     schema: dict[str, Any] = {**TEXT, "default": "x"}
     for _ in range(levels):
         schema = list_of({**record(a=schema), "default": {}}, default=[{}] * width)
@@ -231,7 +231,7 @@ def test_defaults_of_many_items_end_when_an_object_has_become_too_large() -> Non
 
 
 def test_too_large_default_of_an_earlier_release_is_not_made() -> None:
-    """Definitions that are stored are not checked again."""
+    """Stored definitions are not checked again."""
     schema = record(a=filled(12, 10), b={**TEXT, "default": "x"})
     made = compile_schema(schema, api_version=API_VERSION, kind=KIND, names=CLUSTER)
     with pytest.raises(DefaultsTooLarge):

@@ -1,4 +1,4 @@
-"""JSONPath of printer columns: what a path finds, what is no path, and how much one may look at."""
+"""JSONPath of printer columns: what a path finds, what is not a path, and how much a path may visit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THING: dict[str, Any] = {
 }
 
 
-# What Kubernetes' library finds, also where that is odd (docs/decisions/0033-jsonpath.md).
+# The results of Kubernetes' library, even where they are odd (docs/decisions/0033-jsonpath.md).
 @cases(
     ("path", "found"),
     [

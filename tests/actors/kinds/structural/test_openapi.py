@@ -1,4 +1,4 @@
-"""What OpenAPI publishes of a schema."""
+"""What OpenAPI documents contain of a schema."""
 
 from __future__ import annotations
 

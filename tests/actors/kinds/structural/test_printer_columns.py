@@ -1,4 +1,4 @@
-"""Cells of printer columns: values of other types than the column has, and whole maps and lists as text."""
+"""Cells of printer columns: values whose type is not the column's, and whole maps and lists as text."""
 
 from __future__ import annotations
 

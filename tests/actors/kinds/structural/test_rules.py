@@ -1,4 +1,4 @@
-"""Rules in CEL: what a definition is refused for, and how rules are evaluated on objects."""
+"""CEL rules: why a definition is refused, and how rules are evaluated on objects."""
 
 from __future__ import annotations
 

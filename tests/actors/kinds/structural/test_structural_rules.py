@@ -1,4 +1,4 @@
-"""What a definition is refused for, because its schema is not structural."""
+"""Definitions whose schema is not structural are refused, with the reason."""
 
 from __future__ import annotations
 

@@ -161,10 +161,10 @@ def _holds(found: KeyValue | None, compare: Compare) -> bool:
 
 @dataclass(slots=True)
 class Lost:
-    """What becomes of a transaction whose reply is lost: applied before, after this many seconds, or never."""
+    """The fate of a transaction whose reply is lost: applied before, after this many seconds, or never."""
 
     after: float | None = 0.0
-    cuts: bool = False  # this node reaches nobody from then on
+    cuts: bool = False  # after that, this node cannot reach etcd
 
 
 Deliver = Callable[[WatchResponse], list[WatchResponse]]

@@ -1,4 +1,4 @@
-"""Nodes below HTTP for tests: journals that follow one etcd in memory."""
+"""Nodes without HTTP for tests: journals that follow one etcd in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rewound.journal.records import Event
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 
 KEYS = Keys("/test")
-FOUND_AT = 1000  # microseconds: when a node finds what somebody else wrote
+FOUND_AT = 1000  # microseconds: when a node finds what another program wrote
 
 
 @dataclass
@@ -71,7 +71,7 @@ async def running(
     leading: Sequence[Task] = (),
     check: CheckRecord = refuse_records,
 ) -> AsyncIterator[RunningNode]:
-    """`leading`: tasks that the node runs while it leads; `check`: which records of others are valid."""
+    """`leading`: tasks that the node runs while it leads; `check`: which records of other programs are valid."""
     async with trio.open_nursery() as nursery:
         etcd = FakeEtcd(cluster, nursery)
         prepared = await prepare(etcd, KEYS, folder / name, "cluster")

@@ -99,7 +99,7 @@ async def test_claimed_item_is_given_to_one_of_two_nodes(tmp_path, autojump_cloc
 
 
 async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clock):
-    """Of two that were decided at the same time one begins anew; those of one node go one after the other."""
+    """If two nodes decide at the same time, one starts again; writes of one node are ordered."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         counted = Condition("ns", cluster.revision)
@@ -121,7 +121,7 @@ async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clo
 
 
 async def test_counted_write_that_was_allowed_before_another_node_wrote_begins_anew(tmp_path, autojump_clock):
-    """Also if it goes on after a write of its own node that knew the other one's."""
+    """Even if it follows a write of its own node that was decided on the other node's write."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         before = cluster.revision

@@ -1,4 +1,4 @@
-"""The journal of a node before it follows: new, restarted, away for too long, of another cluster."""
+"""The journal of a node when it starts: new, restarted, too far behind, or of another cluster."""
 
 import pytest
 import trio
@@ -35,7 +35,7 @@ async def compact(node: RunningNode, now: int, window: int = 0) -> int:
 
 
 async def write_history(node: RunningNode) -> None:
-    """Objects that stay, change and go; the one that goes has the latest clock."""
+    """Objects that stay, change and are deleted; the deleted one has the latest clock."""
     first, gone = thing("x", time=10), thing("gone", time=500)
     for proposal in (first, gone):
         assert await node.write(proposal) is None
@@ -56,7 +56,7 @@ async def test_new_node_starts_from_the_floor_with_the_same_times(tmp_path, auto
             await b.feed.reached(a.feed.head)
             assert [one.name for one in b.events()] == ["x", "y", "z"]
             ours = {one.offset: one for one in a.events()}
-            assert all(one.time == 500 for one in b.events()[1:])  # the clock of the object that has gone
+            assert all(one.time == 500 for one in b.events()[1:])  # the clock of the deleted object
             assert b.events()[1:] == [ours[one.offset] for one in b.events()[1:]]
             with a.journal.read() as one, b.journal.read() as other:
                 assert list(one.rows(1, None)) == list(other.rows(1, None))
@@ -154,7 +154,7 @@ def test_journal_that_is_not_durable_has_everything_when_it_is_opened_again(tmp_
 
 
 class Deaf(FakeEtcd):
-    """Has no quorum, or refuses this client after it has sent a request: no reply to anything."""
+    """etcd has no quorum, or refuses this client after a request: no reply to anything."""
 
     async def txn(self, *_args, **_named):
         raise OutcomeUnknown("no reply in time")

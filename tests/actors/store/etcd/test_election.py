@@ -1,4 +1,6 @@
-"""The election: one node leads, another takes over within five seconds, and one that is cut off stops first."""
+"""The election: one node leads, another takes over within five seconds, and a node that is cut off stops leading
+first.
+"""
 
 import trio
 

@@ -1,4 +1,4 @@
-"""The follower: whole revisions in order, once each, whatever etcd sends; times, restarts and silent watches."""
+"""The follower reads whole revisions in order, once each, whatever etcd sends; times, restarts and silent watches."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ def one_by_one(response: WatchResponse) -> list[WatchResponse]:
 
 
 class LosesHeads:
-    """A watch that ends revisions early, for its first responses."""
+    """A watch that splits revisions in its first responses."""
 
     def __init__(self, times: int) -> None:
         self.times = times

@@ -1,4 +1,6 @@
-"""Changes of objects in etcd by others than nodes: deletes by nobody, updates by nobody, and the quarantine."""
+"""Other programs change objects in etcd: their deletes and updates become events without a user, or go into
+quarantine.
+"""
 
 from collections.abc import Mapping
 
@@ -31,7 +33,7 @@ def foreign(cluster: FakeCluster, *operations: Put | DeleteRange) -> None:
 
 
 async def settle(*nodes: RunningNode) -> None:
-    """Virtual time passes until nodes have settled all that is there."""
+    """Let virtual time pass until nodes have settled all foreign changes."""
     await trio.sleep(10)
     for node in nodes:
         await node.node.freshness.wait()
@@ -47,7 +49,7 @@ async def write(node: RunningNode, *names: str) -> None:
 
 
 async def check_same(*nodes: RunningNode) -> None:
-    """They have the same events, objects and quarantine, and write."""
+    """They have the same events, objects and quarantine, and can write."""
     first, *others = nodes
     for other in others:
         assert await other.read() == await first.read()
@@ -221,13 +223,13 @@ async def test_check_that_crashes_holds_up_only_its_own_key(tmp_path, autojump_c
         foreign(cluster, Put(key("x"), record.encode()), Put(key("y"), record.encode()))
         await settle(a)
         assert names(await a.read()) == ["y"]
-        a.node.foreign.check = valid  # such as a release that is right
+        a.node.foreign.check = valid  # for example by a release that is correct
         await settle(a)
         assert names(await a.read()) == ["x", "y"]
 
 
 async def test_node_that_is_behind_settles_nothing_when_head_is_gone(tmp_path, autojump_clock):
-    """What other nodes have written is not of somebody else, however late this one learns of it."""
+    """Writes of other nodes are not foreign, however late this node learns of them."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         b.etcd.stalled = True
@@ -310,7 +312,7 @@ async def test_copy_made_after_compaction_has_the_same_state_and_quarantine(tmp_
 
 
 async def test_copy_made_of_a_state_with_changes_that_are_not_settled(tmp_path, autojump_clock):
-    """The floor is between a foreign change and the change that settles it."""
+    """The retention floor is between a foreign change and the change that settles it."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         await write(a, "x", "y", "z")

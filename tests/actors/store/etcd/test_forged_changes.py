@@ -1,4 +1,4 @@
-"""Revisions that somebody else wrote in the form of nodes, with `head`: what no journal can store stops no node."""
+"""Another program writes revisions in the format of nodes, with `head`: invalid ones stop no node."""
 
 import pytest
 import trio

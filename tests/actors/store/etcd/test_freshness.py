@@ -1,4 +1,4 @@
-"""Consistent reads: they wait for what others have acknowledged, and share one read of etcd."""
+"""Consistent reads wait for everything that other nodes have acknowledged, and share one read of etcd."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Every key below the prefix is put and deleted by others, at random: nodes write, read the same and join."""
+"""Another program puts and deletes random keys below the prefix: nodes still write, agree and join."""
 
 import random
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ FAMILIES = {
 
 
 def values(chance: random.Random, cluster: FakeCluster) -> Iterator[bytes]:
-    """Junk, records of every kind, and parts of what is there."""
+    """Junk, records of every kind, and parts of existing values."""
     yield from (b"", b"junk", b"\x00" * 40, chance.randbytes(60), msgpack.packb([1, 2, {"a": []}]))
     yield msgpack.packb(-1)
     record = Change("update", chance.randrange(99), 2**63, "eve", "", "", chance.randbytes(16), b"", VALID)
@@ -72,7 +72,7 @@ def values(chance: random.Random, cluster: FakeCluster) -> Iterator[bytes]:
 
 
 def damage(chance: random.Random, cluster: FakeCluster, family: str) -> None:
-    """One transaction of somebody else."""
+    """One transaction of another program."""
     operations: list[Put | DeleteRange] = []
     for key in chance.sample(FAMILIES[family], k=chance.randint(1, len(FAMILIES[family]))):
         match chance.randrange(5):
@@ -88,7 +88,7 @@ def damage(chance: random.Random, cluster: FakeCluster, family: str) -> None:
 
 
 async def write(node: RunningNode, chance: random.Random) -> None:
-    """Create, update or delete an object as an actor decides it: anew until it was decided on the newest state."""
+    """Create, update or delete an object as an actor does: repeat until it was decided on the newest state."""
     name = f"x{chance.randrange(4)}"
     with trio.fail_after(60):
         while True:
@@ -105,7 +105,7 @@ async def write(node: RunningNode, chance: random.Random) -> None:
 
 @asynccontextmanager
 async def serving(cluster: FakeCluster, folder: Path, name: str, number: int):
-    """A node that also says where it serves."""
+    """A node that also publishes where it serves."""
     address = ServingAddress(f"192.0.2.{number}", 6443)
 
     async def publish(_: object) -> None:
@@ -123,7 +123,7 @@ async def serving(cluster: FakeCluster, folder: Path, name: str, number: int):
 
 
 async def rounds(seed: int, families: list[str], count: int) -> None:
-    """In memory: a commit on a slow disk is in a thread, for which virtual time does not wait."""
+    """In memory: a commit on a slow disk runs in a thread, for which virtual time does not wait."""
     with memory_folder() as folder:
         await rounds_in(folder, random.Random(seed), families, count)
 
@@ -151,7 +151,7 @@ async def rounds_in(folder: Path, chance: random.Random, families: list[str], co
 
 
 async def check(chance: random.Random, *nodes: RunningNode) -> None:
-    """All write; then they have the same objects and the same quarantine, and one runs the controllers."""
+    """All write; then they have the same objects and quarantine, and one runs the controllers."""
     for node in nodes:
         await write(node, chance)
     a, *others = nodes

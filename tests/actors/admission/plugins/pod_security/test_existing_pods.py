@@ -1,4 +1,4 @@
-"""A namespace that gets a stricter level: which of its pods are evaluated, and how the warnings group them."""
+"""When a namespace gets a stricter level: which of its pods are evaluated, and how the warnings group them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_evaluation_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_work_runs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every turn is over after one pod: other tasks run in between."""
+    """Every turn ends after one pod: other tasks run in between."""
     monkeypatch.setattr("rewound.actors.runtime.turns.TURN", 0.0)
     async with open_store() as store, trio.open_nursery() as nursery:
         for name in "abcdefgh":

@@ -1,4 +1,4 @@
-"""The labels of a namespace: defaults, wrong values, and which change makes it stricter."""
+"""The labels of a namespace: defaults, invalid values, and which change makes it stricter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Pod Security Standards: which pod violates which level from which version to which, and in which words.
+"""The Pod Security Standards: which pod violates which level, in which versions, and with which message.
 
 Every row has a pod that breaks one rule, as a change of a pod that breaks none.
 """
@@ -27,7 +27,7 @@ def hardened(name: str) -> dict[str, Any]:
 
 
 def pod(change: dict[str, Any]) -> dict[str, Any]:
-    """A pod without a violation, with a change: paths with dots to new values; a value of None removes."""
+    """A pod without violations, changed: paths with dots to new values; None removes a field."""
     made: dict[str, Any] = {
         "metadata": {"annotations": {}},
         "spec": {
@@ -223,7 +223,7 @@ ROWS: list[ROW] = [
         NEVER,
         (23, 25),
     ),
-    # Windows has none of these, and v1.25 asks for none of them.
+    # Windows has none of these, and v1.25 requires none of them.
     (
         {"spec/os": {"name": "windows"}, f"{MAIN}/allowPrivilegeEscalation": None},
         'allowPrivilegeEscalation != false (container "main" must set securityContext.allowPrivilegeEscalation=false)',
@@ -256,7 +256,7 @@ def test_a_violation_is_reported_in_the_versions_that_have_the_check(row: ROW) -
     for level, (first, last) in zip((BASELINE, RESTRICTED), ranges, strict=True):
         for minor in range(26):
             found = report(level, f"v1.{minor}", change)
-            # Another form of the same check may report it in other words.
+            # Another version of the same check may use another message.
             assert (text != "" and found == text) == (first <= minor <= last), (level, minor, found)
             assert text or not found
 

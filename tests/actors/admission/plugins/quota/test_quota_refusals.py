@@ -187,7 +187,7 @@ async def test_scopes_select_pods(scopes: list[Any], counted: dict[str, Any], ot
             {"scopeName": scope, "operator": operator, **({"values": values} if values else {})}
             for scope, operator, values in (one for one in scopes if not isinstance(one, str))
         ]
-        # Else a container in `default` requests CPU.
+        # Otherwise a container in `default` gets a CPU request.
         await store.create("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": []}})
         await add_quota(store, {"pods": "0"}, scopes=plain, scopeSelector={"matchExpressions": expressions})
         assert "exceeded quota: q" in await refusal(store, "pods", _pod(counted))

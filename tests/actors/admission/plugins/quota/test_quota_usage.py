@@ -1,4 +1,4 @@
-"""What objects use: counted from the feed, it always equals a new count of what is stored."""
+"""The usage counted from the feed always equals a new count of the stored objects."""
 
 from __future__ import annotations
 
