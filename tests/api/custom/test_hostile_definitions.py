@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.handlers import encoders, lists
+from rewound.gateway.handlers import lists
 from rewound.gateway.handlers.lists import ListParts
+from rewound.gateway.pipeline import render
 from tests.api.custom.kinds import (
     DEFINITIONS,
     GROUP,
@@ -268,14 +269,14 @@ async def test_objects_that_a_later_default_makes_large_are_filled_in_by_threads
 
         await until(api, defaulted)
         encoded = 0
-        encode = encoders.encode_in_thread
+        encode = render.encode_in_thread
 
         async def counted(*arguments: Any) -> Any:
             nonlocal encoded
             encoded += 1
             return await encode(*arguments)
 
-        monkeypatch.setattr(encoders, "encode_in_thread", counted)
+        monkeypatch.setattr(render, "encode_in_thread", counted)
         with meanwhile(api, monkeypatch) as others:
             found = (await api.ask("GET", f"{WIDGETS}/a")).expect(200)
             assert (len(found["spec"]["b"]), encoded) == (100, 1)
