@@ -417,7 +417,7 @@ class Cluster:
     # Failures.
 
     def _fail(self, spread: float, relists: float) -> None:
-        """The first machine fails: its clients come back to the others within `spread` seconds."""
+        """The first machine fails: its clients reconnect to the others within `spread` seconds."""
         failed, self._serving = self._serving[0], self._serving[1:]
         failed.up = False
         if not self._serving:

@@ -44,7 +44,7 @@ def test_every_folder_of_tests_has_its_folder_in_the_package() -> None:
 
 
 def test_subjects_of_the_api_are_folders() -> None:
-    """Also those of the gateway: only servers and clients that tests share are beside its folders."""
+    """Including the tests of the gateway: only servers and clients that tests share are beside its folders."""
     assert sorted((TESTS / "api").glob("test_*.py")) == []
     assert sorted((TESTS / "gateway").glob("test_*.py")) == []
 

@@ -35,7 +35,7 @@ _STATIC_NAMES = {
 
 
 def integer(value: int, bits: int, first: int) -> bytes:
-    """An integer with a prefix of so many bits (RFC 7541, 5.1); `first` has the other bits of its first byte."""
+    """An integer with a prefix of this many bits (RFC 7541, 5.1); `first` has the other bits of its first byte."""
     limit = (1 << bits) - 1
     if value < limit:
         return bytes((first | value,))

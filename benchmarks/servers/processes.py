@@ -19,7 +19,7 @@ def with_children(pids: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """Those of every thread: a child that a worker thread has started is that thread's."""
+    """The children of every thread: a child that a worker thread started belongs to that thread."""
     found: list[int] = []
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError):  # the thread has ended

@@ -200,7 +200,7 @@ def test_deadline_is_as_far_away_by_the_clock_of_the_other_process() -> None:
     assert decode_command(encode_command(without, now=100.0), now=9000.0).context.deadline == inf
 
 
-def test_what_admission_adds_comes_back_with_the_reply() -> None:
+def test_reply_has_what_admission_added() -> None:
     audited, measured = {"before": "1"}, {"a": 1.0}
     context = CONTEXT._replace(annotations=audited, webhook_seconds=measured)
     arrived = decode_command(encode_command(Create("v1", "d", {}, context), now=0), now=0).context

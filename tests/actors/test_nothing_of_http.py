@@ -84,7 +84,7 @@ def spelled(source: str) -> Iterator[str]:
         ('"""Sends application/json."""\nkind = "Status"\nlimit = 500', []),
     ],
 )
-def test_what_is_found(source: str, found: list[str]) -> None:
+def test_headers_media_types_and_status_codes_are_found(source: str, found: list[str]) -> None:
     assert list(spelled(source)) == found
 
 

@@ -9,7 +9,7 @@ from benchmarks.run import main
 from benchmarks.workloads.in_process.rewind import REWIND
 
 
-def test_run_measures_every_workload_of_the_past(tmp_path: Path) -> None:
+def test_run_measures_every_history_workload(tmp_path: Path) -> None:
     works = [workload.name for workload in REWIND]
     places = ["--out", str(tmp_path), "--scratch", str(tmp_path / "scratch")]
     assert main(["--quick", "--seconds", "0.01", *places, "--only", ",".join(works)]) == 0

@@ -64,7 +64,7 @@ async def first_picture(api: Api, page: Page, state: dict[str, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_a_million_events(chromium: str) -> None:
+async def test_page_shows_a_million_events(chromium: str) -> None:
     with memory_folder() as folder:
         async with served(folder, journal_retention=None) as api:
             await api.finish()

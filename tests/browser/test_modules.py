@@ -284,7 +284,7 @@ async def fields(page: Page) -> None:
         assert shown["status"] == document["status"]
     assert {"kind": "changed", "left": '      image: "web:1"', "right": '      image: "web:2"'} in rows
     assert {"kind": "same", "left": "    - name: side", "right": "    - name: side"} in rows
-    # Values of Secrets differ, and nobody sees how.
+    # Values of Secrets differ, but the difference is not shown.
     one, two = ({"metadata": {}, "data": {"a": text, "b": "x"}} for text in ("c2VjcmV0", "aHVudGVy"))
     hidden = await call(page, "secrets.js", "m.maskedPair('secrets', one, two)", one=one, two=two)
     assert [side["data"] for side in hidden] == [
@@ -623,7 +623,7 @@ async def pictures(page: Page) -> None:
             await call(page, "scale.js", "m.countIn(row, data, view)", row=row, data=data, view=view) == count
         )
 
-    # Kinds by activity with their trees; one whose objects are all below others waits until somebody asks for them.
+    # Kinds by activity with their trees; one whose objects are all below others is loaded when the user unfolds it.
     def life(kind: str, name: str, depth: int = 0) -> dict[str, Any]:
         return {"type": kind, "namespace": "a", "name": name, "uid": name, "depth": depth, "changes": 1}
 

@@ -46,7 +46,7 @@ def test_backup_ends_when_it_has_everything_and_goes_on_with_the_same_file(
     found.close()
 
 
-def test_following_backup_goes_on_until_a_signal(
+def test_following_backup_continues_until_a_signal(
     rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, ended = tmp_path / "b", threading.Event()
@@ -101,7 +101,7 @@ def test_backup_without_rights_or_server_says_so_and_leaves_no_file(
     assert not (tmp_path / "b").exists()
 
 
-def test_restore_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restore_refuses_unsuitable_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "new")
     for given, code, why in (
         (["no-file", "--data-dir", folder], 1, "no-file"),

@@ -22,7 +22,7 @@ def make_copy(folder: Path) -> None:
     leader.close()
 
 
-def test_promote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_promote_turns_a_standby_into_a_leader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_copy(tmp_path)
     standby = str(tmp_path / "standby")
     assert main(["promote", "--data-dir", standby]) == 0
@@ -41,7 +41,7 @@ def test_promote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["standby"], 2, "unrecognized arguments: standby"),
     ],
 )
-def test_promote_refuses(
+def test_promote_refuses_unsuitable_folders(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

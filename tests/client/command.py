@@ -27,7 +27,7 @@ Run = Callable[..., Ended]
 
 
 def runner(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Commands run in this folder, without the configuration of whoever runs the tests."""
+    """Commands run in this folder, without the configuration of the user who runs the tests."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.delenv("KUBECONFIG", raising=False)

@@ -119,7 +119,7 @@ def test_unknown_resource_is_asked_for_with_a_warning(rewound: Run, server: Fake
     assert (attributes["group"], attributes["resource"]) == ("example.com", "things")
 
 
-def test_question_for_somebody_else_impersonates(rewound: Run, server: FakeServer) -> None:
+def test_question_about_another_user_impersonates(rewound: Run, server: FakeServer) -> None:
     answer(server, allowed=True)
     rewound("can-i", "get", "pods", "--as", "alice", "--as-group", "a", "--as-group", "b")
     headers = server.requests[-1].headers

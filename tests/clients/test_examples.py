@@ -29,7 +29,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "FAIL": "1", "HOME": str(tmp_path)}
 
 
-def test_go_helper(go: str, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_example_for_go_starts_servers(go: str, tmp_path: Path, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLES / "go", tmp_path / "project")
     # As `make clients` compiles the standard library, so that it is in the cache.
     offline = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "CGO_ENABLED": "0"}
@@ -44,7 +44,7 @@ def test_go_helper(go: str, tmp_path: Path, environment: dict[str, str]) -> None
     assert STORY.search(printed), printed
 
 
-def test_npm_package(node: str, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_example_for_node_starts_servers(node: str, tmp_path: Path, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLES / "npm", tmp_path / "project")
     printed = output_of([node, "--test", "--test-reporter=spec"], tmp_path / "project", environment)
     for line in (

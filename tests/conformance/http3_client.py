@@ -31,7 +31,7 @@ async def http3_request(
 
 @asynccontextmanager
 async def connected(host: str, port: int) -> AsyncIterator[Http3Client]:
-    """EOFError if nobody listens there."""
+    """Raises EOFError if nothing listens there."""
     sock = trio.socket.socket(trio.socket.AF_INET, trio.socket.SOCK_DGRAM)
     await sock.connect((host, port))
     client = Http3Client(sock)

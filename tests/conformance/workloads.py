@@ -28,7 +28,7 @@ from tests.gateway.processes import COMMAND
 from tests.ports import reserve_port
 
 TOKEN = "administrator"
-# Those of the recorded cluster, where they shorten waiting.
+# The settings of the recorded cluster that shorten waiting.
 FLAGS = (
     "--controllers=*",
     "--node-monitor-period=2s",

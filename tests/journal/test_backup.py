@@ -94,7 +94,7 @@ def test_restore_to_a_time_and_to_the_end(filled: Journal, model: Model, tmp_pat
 
 
 @pytest.mark.parametrize("floor", [0, 40], ids=["whole", "compacted"])
-def test_backup_cut_off_anywhere_goes_on(floor: int, filled: Journal, model: Model, tmp_path: Path) -> None:
+def test_backup_cut_off_anywhere_continues(floor: int, filled: Journal, model: Model, tmp_path: Path) -> None:
     """Streams that break off, and a file that was truncated, as after a kill."""
     retention.advance(filled, floor)
     generator, path, runs = random.Random(floor + 1), tmp_path / "b", 0

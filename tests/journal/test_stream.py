@@ -85,7 +85,7 @@ def test_new_follower_of_a_compacted_journal_gets_the_state_first(
 
 
 @pytest.mark.parametrize("floor", [0, 40], ids=["whole", "compacted"])
-def test_stream_cut_off_anywhere_goes_on_where_it_ended(
+def test_stream_cut_off_anywhere_continues_where_it_ended(
     floor: int, filled: Journal, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "PART_EVENTS", 5)
@@ -107,7 +107,7 @@ def test_stream_cut_off_anywhere_goes_on_where_it_ended(
     receiver.close()
 
 
-def test_state_of_the_base_does_not_change_while_retention_goes_on(
+def test_state_of_the_base_does_not_change_while_retention_advances(
     filled: Journal, model: Model, tmp_path: Path
 ) -> None:
     retention.advance(filled, 40)

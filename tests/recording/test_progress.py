@@ -83,7 +83,7 @@ def test_work_that_does_not_report_is_shown_with_how_long_it_takes() -> None:
     assert stream.getvalue() == "rewound: copy: 1m05s\n"
 
 
-def test_work_goes_on_when_stderr_is_closed() -> None:
+def test_work_continues_when_stderr_is_closed() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress("copy", 10, stream, clock)
     stream.close()

@@ -29,7 +29,7 @@ def version_of(document: Document) -> str:
     return str(document["metadata"]["resourceVersion"])
 
 
-async def test_past_has_every_representation() -> None:
+async def test_old_versions_have_every_representation() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", text="old"))
         await api.create("configmaps", config_map("b"))
@@ -84,7 +84,7 @@ _SINGLE = "PartialObjectMetadata;g=meta.cluster.io;v=v1"
 _OTHER = "PartialObjectMetadataList;g=meta.cluster.io;v=v1"
 
 
-async def test_past_is_older_than_the_watch_history() -> None:
+async def test_old_versions_outlive_the_watch_history() -> None:
     async with served() as api:
         old = version_of(await api.create("configmaps", config_map("a", text="old")))
         await api.replace("configmaps", config_map("a", text="new"))
@@ -97,7 +97,7 @@ async def test_past_is_older_than_the_watch_history() -> None:
             await api.get("configmaps", "a", at=int(old) - 1)
 
 
-async def test_past_at_a_time_has_every_event_up_to_it() -> None:
+async def test_state_at_a_time_has_every_event_up_to_it() -> None:
     async with served() as api:
         moments = []
         for text in ("one", "two", "three"):
@@ -121,7 +121,7 @@ def time_text(micros: int, zone: str) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + zone
 
 
-async def test_selectors_and_pages_of_the_past() -> None:
+async def test_old_versions_have_selectors_and_pages() -> None:
     async with served() as api:
         for number in range(7):
             labels = {"parity": "even" if number % 2 == 0 else "odd"}
@@ -214,7 +214,7 @@ async def test_the_future_is_refused_and_before_the_first_event_nothing_exists()
             assert (await api.ask("GET", "/api/v1/namespaces/default", at=before)).status == 404
 
 
-async def test_what_retention_removed_is_gone() -> None:
+async def test_versions_that_retention_removed_are_410() -> None:
     async with served() as api:
         old = version_of(await api.create("configmaps", config_map("a", text="old")))
         began = time_text(api.clock.now(), "Z")
@@ -273,7 +273,7 @@ async def test_combinations_without_a_meaning_are_refused() -> None:
         assert "text" not in str(await api.get("configmaps", "a"))
 
 
-async def test_the_past_of_secrets_needs_the_verb_rewind() -> None:
+async def test_old_versions_of_secrets_need_the_verb_rewind() -> None:
     async with served() as api:
         await allow(api, {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]})
         secret = {"metadata": {"name": "key"}, "stringData": {"password": "leaked"}}
@@ -310,7 +310,7 @@ async def test_history_needs_the_right_to_read_the_object_today() -> None:
             assert "old" not in refused.text
 
 
-async def test_subresources_have_a_past() -> None:
+async def test_subresources_have_old_versions() -> None:
     async with served() as api:
         container = {"name": "c", "image": "i"}
         pod = await api.create("pods", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})

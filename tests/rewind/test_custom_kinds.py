@@ -10,7 +10,7 @@ from tests.rewind.test_group import ROOT
 HISTORY = f"{ROOT}/namespaces/default/widgets.{GROUP}/a"
 
 
-async def test_custom_resources_have_a_past() -> None:
+async def test_custom_resources_have_a_history() -> None:
     async with served() as api:
         await define(api, definition())
         made = version_of((await api.ask("POST", WIDGETS, widget("a"))).expect(201))

@@ -187,7 +187,7 @@ async def test_blame_names_who_set_each_field() -> None:
         assert any("upgrader" in line and 'spec.containers[name=b].image: "two"' in line for line in lines)
 
 
-async def test_past_of_deleted_objects_by_name_and_uid() -> None:
+async def test_history_of_deleted_objects_by_name_and_uid() -> None:
     async with served() as api:
         versions = await story(api)
         await api.delete("configmaps", "web")
@@ -230,7 +230,7 @@ async def test_deleted_objects_are_found_by_uid_alone() -> None:
         }
 
 
-async def test_past_of_large_objects() -> None:
+async def test_history_of_large_objects() -> None:
     """Contents of more than 64 kB are parsed and compared in a thread."""
     async with served() as api:
         data = {f"key-{number}": "x" * 1000 for number in range(200)}
@@ -286,7 +286,7 @@ async def test_undelete_creates_the_object_again() -> None:
         assert older["metadata"]["labels"] == {"a.b/c": "x"}
 
 
-async def test_undelete_drops_owners_that_are_gone() -> None:
+async def test_undelete_drops_owners_that_no_longer_exist() -> None:
     async with served() as api:
         owner = await api.create("configmaps", config_map("owner"))
         reference = {
@@ -494,7 +494,7 @@ async def grant(api: Api, rules: list[Document]) -> None:
     await api.replace("roles", {"metadata": {"name": "reader"}, "rules": rules})
 
 
-async def test_past_of_secrets_needs_an_extra_verb() -> None:
+async def test_history_of_secrets_needs_an_extra_verb() -> None:
     async with served() as api:
         secret = {"metadata": {"name": "key"}, "stringData": {"password": "leaked"}}
         made = version_of(await api.create("secrets", secret))

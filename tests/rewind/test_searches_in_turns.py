@@ -46,7 +46,7 @@ async def test_users_search_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("cancelled", ["first", "last"])
-async def test_a_search_whose_client_has_gone_takes_no_turn(cancelled: str) -> None:
+async def test_search_whose_client_disconnected_takes_no_turn(cancelled: str) -> None:
     searches, scope = Searches(), trio.CancelScope()
 
     async def given_up() -> None:

@@ -72,7 +72,7 @@ def while_compacting(floor: int) -> Termination:
 
 
 def while_taking_snapshot(chunks: int) -> Termination:
-    """SIGKILL when so many chunks of a snapshot are written."""
+    """SIGKILL when this many chunks of a snapshot are written."""
 
     def reached(view: View) -> bool:
         written: int = view.txn.stat(view.databases.snapshots)["entries"]

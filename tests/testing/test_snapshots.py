@@ -92,7 +92,7 @@ async def test_deletion_that_waits_for_a_finalizer_is_undone() -> None:
         assert names(await api.list("configmaps")) == []
 
 
-async def test_namespace_comes_back_with_its_objects_and_controllers_leave_it_alone() -> None:
+async def test_restored_namespace_has_its_objects_and_controllers_leave_it_alone() -> None:
     async with served(enable_test_controls=True) as api:
         await api.create("namespaces", labelled("shop"))
         owner = await api.create("configmaps", config_map("owner"), "shop")
@@ -135,7 +135,7 @@ async def test_namespace_that_waits_for_a_finalizer_is_active_again() -> None:
         await api.create("configmaps", config_map("new"), "shop")
 
 
-async def test_quotas_follow() -> None:
+async def test_quotas_follow_a_restore() -> None:
     async with served(enable_test_controls=True) as api:
         quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "1"}}}
         await api.create("resourcequotas", quota)
@@ -153,7 +153,7 @@ async def test_quotas_follow() -> None:
         assert (await api.ask("POST", api.path("configmaps"), config_map("two"))).status == 403
 
 
-async def test_service_addresses_follow() -> None:
+async def test_service_addresses_follow_a_restore() -> None:
     async with served(enable_test_controls=True) as api:
         service = {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 80}]}}
         address = (await api.create("services", service))["spec"]["clusterIP"]
@@ -227,7 +227,7 @@ async def test_custom_object_keeps_the_defaults_that_clients_saw() -> None:
         assert unversioned((await custom(api, "GET", "kept/one")).expect(200)) == unversioned(before)
 
 
-async def test_rights_follow() -> None:
+async def test_rights_follow_a_restore() -> None:
     async with served(enable_test_controls=True) as api:
         await take(api)
         path, group = api.path("configmaps"), api.path("clusterroles").split("/")[2]

@@ -10,7 +10,7 @@ from rewound.workers.parent_link import DRAIN, READY, ParentLink
 from tests.settling import settled
 
 
-async def test_child_drains_when_asked_and_stops_when_the_parent_is_gone() -> None:
+async def test_child_drains_when_asked_and_stops_when_the_parent_ends() -> None:
     ours, theirs = socket.socketpair()
     link = ParentLink(theirs)
     with ours, theirs, trio.fail_after(60):

@@ -115,7 +115,7 @@ async def test_metrics_health_and_audit_log_are_of_all_processes(tmp_path: Path)
 
 
 @pytest.mark.slow
-async def test_any_worker_goes_on_with_what_another_began(tmp_path: Path) -> None:
+async def test_any_worker_continues_what_another_began(tmp_path: Path) -> None:
     proxy = ("--proxy-client-cert-file", str(pki() / "client.pem"), "--proxy-client-key-file")
     flags = ("--workers", "2", "--allow-local-proxy-targets", *proxy, str(pki() / "client.key"))
     respond = describing(orjson.dumps(SPEC))

@@ -178,7 +178,7 @@ class _Stream:
     async def receive_some(self, _most: int) -> bytes:
         data = await self._transport.receive()
         if not data:
-            self._scope.cancel()  # or its idle task goes on for seconds
+            self._scope.cancel()  # or its idle task continues for seconds
         return data
 
     async def send_all(self, data: bytes) -> None:

@@ -87,7 +87,7 @@ def _measured(name: str, cpu: float, notes: dict[str, Any]) -> Measurement:
 
 
 def _churn(sizes: Sizes) -> list[int]:
-    """The objects that events are about, in order: all of them again and again."""
+    """The objects that events are about, in order: all of them repeatedly."""
     return [number % sizes.objects for number in range(sizes.missed + SNAPSHOT_EVERY // 2)]
 
 

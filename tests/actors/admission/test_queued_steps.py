@@ -89,7 +89,7 @@ async def test_step_that_waits_for_too_long_is_refused(autojump_clock: MockClock
         assert await names(store) == [*"ab"] and plugin.slots.idle
 
 
-async def test_write_whose_client_has_gone_leaves_the_queue(autojump_clock: MockClock) -> None:
+async def test_write_whose_client_disconnected_leaves_the_queue(autojump_clock: MockClock) -> None:
     async with open_store(plugin := Queueing()) as store:
         async with trio.open_nursery() as nursery:
             await start_in_order(store, nursery, "ab")

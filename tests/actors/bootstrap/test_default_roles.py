@@ -107,7 +107,7 @@ async def test_a_start_restores_what_is_missing() -> None:
         assert [one["name"] for one in subjects] == ["bob", "system:authenticated"]
 
 
-async def test_a_binding_to_another_role_is_created_anew() -> None:
+async def test_binding_to_another_role_is_recreated() -> None:
     async with open_store() as store:
         await start(store)
         old = await store.get("clusterrolebindings", "system:discovery", namespace="")

@@ -62,7 +62,7 @@ async def test_stopped_node_publishes_those_that_stay(autojump_clock: MockClock)
         assert a.published == {A}  # the last address is never removed
 
 
-async def test_node_that_is_cut_off_goes_with_its_lease_and_comes_back(autojump_clock: MockClock) -> None:
+async def test_node_that_is_cut_off_is_removed_with_its_lease_and_returns(autojump_clock: MockClock) -> None:
     async with running(A, B) as (a, b):
         b.etcd.is_cut = True
         await trio.sleep(TTL - INTERVAL - 1)

@@ -144,7 +144,7 @@ def test_process_that_began_early_makes_the_certificates(tmp_path: Path) -> None
         assert prepare(tmp_path / "pki", NAMES, NOW).made == ALL
 
 
-def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
+def test_process_that_started_early_ends_when_it_is_not_needed() -> None:
     program = (
         "import os; from rewound.actors.certificates.issuing_process import begin_early\n"
         "with begin_early(wanted=True): os.waitpid(-1, os.WNOHANG)\n"  # it runs

@@ -59,7 +59,7 @@ async def test_existing_and_new_keys_are_reconciled(nursery: trio.Nursery) -> No
 
 
 @pytest.mark.parametrize("error", [Overloaded(), RetryLater(), ValueError("a bug")], ids=repr)
-async def test_failed_key_is_retried_while_the_others_go_on(
+async def test_failed_key_is_retried_while_the_others_continue(
     error: Exception, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     names = Names(existing=["bad", "good"], errors={"bad": [error]})

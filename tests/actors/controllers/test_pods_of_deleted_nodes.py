@@ -37,7 +37,7 @@ async def test_pods_of_a_deleted_node_are_deleted_after_the_quarantine(
         assert cluster.names("pods") == ["of-m", "of-none"]
 
 
-async def test_node_that_comes_back_keeps_its_pods(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_node_that_returns_keeps_its_pods(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_control_plane(tmp_path) as cluster:
         await cluster.create("nodes", "n")
         await create_pod(cluster, "p")

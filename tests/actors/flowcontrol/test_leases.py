@@ -329,7 +329,7 @@ def test_worker_that_leaves_returns_what_it_does_not_use() -> None:
     assert (first.lease.held, second.lease.held) == (1, 11)
 
 
-def test_quota_that_is_gone_is_forgotten_once_nobody_uses_it() -> None:
+def test_removed_quota_is_dropped_once_it_is_unused() -> None:
     model = settled(2, 12)
     first, second = model.workers.values()
     first.requests.arrive(1)
@@ -377,5 +377,5 @@ def test_units_too_few_for_the_next_request_are_returned_when_recalled() -> None
         (5, [], []),
     ],
 )
-def test_division(limit: int, demands: list[Demand], expected: list[int]) -> None:
+def test_limit_is_divided_by_demand(limit: int, demands: list[Demand], expected: list[int]) -> None:
     assert divide(limit, demands, [True] * len(demands)) == expected

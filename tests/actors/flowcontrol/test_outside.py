@@ -88,7 +88,7 @@ async def requests(seats: int = SEATS, *, rejects: bool = False) -> AsyncIterato
         nursery.cancel_scope.cancel()
 
 
-async def test_1200_hanging_requests_of_one_user_delay_nobody(autojump_clock: MockClock) -> None:
+async def test_1200_hanging_requests_of_one_user_delay_no_other_user(autojump_clock: MockClock) -> None:
     async with requests() as all_:
         alice, bob = all_.flow("alice", 0), all_.flow("bob", 50)
         for _ in range(1200):

@@ -20,7 +20,7 @@ def nested(levels: int, leaf: Any = "x") -> Any:
 
 
 @cases("levels", [1, 199, 200, 201, 253, 254, 255, 256, 399, 400, 401, 500, DEEPEST, DEEPEST + 20])
-def test_every_depth_is_written_alike(levels: int) -> None:
+def test_documents_of_every_depth_have_the_same_format(levels: int) -> None:
     for size in (0, 900, 1900):
         value = nested(levels, "y" * size)
         assert unescaped(value) == json.dumps(value, separators=(",", ":")).encode()

@@ -41,7 +41,7 @@ async def test_followers_get_the_catalogs_before_and_after(catalog: Catalog) -> 
     assert registry.built_in is catalog
 
 
-async def test_a_follower_that_fails_holds_nobody_up(catalog: Catalog) -> None:
+async def test_failing_follower_does_not_delay_others(catalog: Catalog) -> None:
     recorder = Recorder()
     registry = Registry(catalog, recorder.number)
     registry.follow(lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]

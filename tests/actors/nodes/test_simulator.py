@@ -81,7 +81,7 @@ async def test_pod_runs_and_ends_with_a_second_delete(tmp_path: Path, autojump_c
         assert [event.user for event in cluster.events("pods", "p")][-1] == "system:node:node-0"
 
 
-async def test_pod_of_a_stopped_node_goes_on_when_the_node_starts(
+async def test_pod_of_a_stopped_node_continues_when_the_node_starts(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with simulated_cluster(tmp_path, nodes=1) as cluster:
@@ -175,7 +175,7 @@ async def test_only_annotated_nodes_are_simulated_without_a_count(
         assert ready == {"plain": None, "ours": "True", "kwok": "True"}
 
 
-async def test_node_whose_conditions_nobody_reports_is_taken_over_with_a_count(
+async def test_node_without_reported_conditions_is_adopted_and_counted(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     reported = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "starting"}
@@ -189,7 +189,9 @@ async def test_node_whose_conditions_nobody_reports_is_taken_over_with_a_count(
         assert bare["metadata"]["annotations"] == {"sim/node": "true"}
 
 
-async def test_restart_goes_on_where_pods_were(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_pods_continue_where_they_were_after_a_restart(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with simulated_cluster(tmp_path, nodes=1) as cluster:
         await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/start-after": "60"})
         await cluster.create("pods", "q", content=bound_to("node-0"))

@@ -73,7 +73,7 @@ def expression(key: str, operator: str, *values: str) -> Object:
         ({"matchExpressions": [{"jq": {"key": ".status.phase", "operator": "Exists"}}]}, True),
     ],
 )
-def test_selector(selector: Object | None, matches: bool) -> None:
+def test_stage_applies_to_objects_that_its_selector_matches(selector: Object | None, matches: bool) -> None:
     assert result(Stage(stage(selector=selector)).matches(pod(labels={"app": "web"}))) is matches
 
 
@@ -90,7 +90,7 @@ def test_selector(selector: Object | None, matches: bool) -> None:
         ({"durationMilliseconds": 7000, "durationFrom": {"jq": {"expression": ".metadata.missing"}}}, (7, 7)),
     ],
 )
-def test_delay(delay: Object, seconds: tuple[float, float]) -> None:
+def test_delay_of_a_stage_is_within_its_bounds(delay: Object, seconds: tuple[float, float]) -> None:
     times = {"deletionTimestamp": "2023-11-14T22:13:50Z", "past": "2023-11-14T22:13:00Z"}
     found = Stage(stage(delay=delay)).delay(
         pod(annotations={"delay": "1m30s"}, **times), NOW, random.Random(1)
@@ -279,7 +279,7 @@ HOSTILE = {
 
 
 @pytest.mark.rewound(nodes=1, mode="in-process")
-def test_hostile_stages_are_named_in_events_and_the_server_goes_on(rewound: Rewound) -> None:
+def test_hostile_stages_are_named_in_events_and_the_server_continues(rewound: Rewound) -> None:
     spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}
     for name, (one, reason) in HOSTILE.items():
         selector = one["spec"]["selector"]

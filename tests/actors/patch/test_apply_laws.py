@@ -66,7 +66,7 @@ def claims(config):
 
 @MODEST
 @given(CONFIGS, CONFIGS)
-def test_twice_is_once(before, config):
+def test_applying_twice_equals_applying_once(before, config):
     obj = ManagedObject()
     obj.update("u1", before)
     obj.apply("m1", config, force=True)

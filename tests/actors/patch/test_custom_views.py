@@ -61,7 +61,7 @@ def test_list_types_of_the_schema() -> None:
     }
 
 
-def test_equal_keys_leave_nobody_owning_anything() -> None:
+def test_list_with_equal_keys_has_no_owners() -> None:
     item = {"type": "object", "properties": {"k": TEXT}, "required": ["k"]}
     keyed = {"x-cluster-list-type": "map", "x-cluster-list-map-keys": ["k"]}
     made = views({"type": "object", "properties": {"l": {"type": "array", "items": item, **keyed}}})

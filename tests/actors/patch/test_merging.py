@@ -64,7 +64,7 @@ def test_entries_are_merged_by_their_keys():
         ("xaybz", "baq", "xybzaq"),
     ],
 )
-def test_order(live, applied, merged):
+def test_merged_sets_keep_live_and_applied_order(live, applied, merged):
     assert "".join(merge(SHAPE, {"set": list(live)}, {"set": list(applied)})["set"]) == merged
 
 

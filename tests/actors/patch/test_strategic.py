@@ -256,7 +256,7 @@ BOXES = st.lists(
 
 
 @given(BOXES, BOXES)
-def test_twice_is_once(document, patch):
+def test_patching_twice_equals_patching_once(document, patch):
     once = patched({"boxes": document}, {"boxes": patch})
     assert patched(once, {"boxes": patch}) == once
     assert {box["name"] for box in once["boxes"]} == {box["name"] for box in [*document, *patch]}

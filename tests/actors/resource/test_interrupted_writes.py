@@ -371,7 +371,7 @@ async def test_version_0_of_a_large_object_is_no_precondition(autojump_clock: Mo
         assert (await store.replace("configmaps", small))["data"] == {"x": "1"}
 
 
-async def test_write_that_begins_anew_counts_as_no_refusal(autojump_clock: MockClock) -> None:
+async def test_restarted_write_does_not_count_as_refused(autojump_clock: MockClock) -> None:
     review, reserving = Review(mutating=True), Reserving()
     async with open_store(review, reserving) as store:
         run = Interrupted(store, reserving, review)
@@ -384,7 +384,7 @@ async def test_write_that_begins_anew_counts_as_no_refusal(autojump_clock: MockC
         assert sum(timings.plugin(review.name, ADMIT, UPDATE).refused.counts()) == 0
 
 
-async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_for(
+async def test_restarted_write_without_a_review_takes_no_turn(
     autojump_clock: MockClock,
 ) -> None:
     """Its object is deleted when its review ends: it fails at once, while another write has its turn."""

@@ -139,7 +139,7 @@ class Waiting(AsyncPlugin):
             self.ended.set()
 
 
-async def test_a_write_whose_caller_is_gone_ends_what_it_waits_for() -> None:
+async def test_write_whose_caller_disconnected_cancels_what_it_waits_for() -> None:
     async with open_store(waiting := Waiting()) as store:
         message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
         replied = trio.Event()
@@ -151,7 +151,7 @@ async def test_a_write_whose_caller_is_gone_ends_what_it_waits_for() -> None:
             await replied.wait()
 
 
-async def test_a_write_that_waits_for_nothing_is_carried_out_although_its_caller_is_gone() -> None:
+async def test_write_that_waits_for_nothing_completes_although_its_caller_disconnected() -> None:
     async with open_store() as store:
         message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
         replied = trio.Event()
@@ -161,7 +161,7 @@ async def test_a_write_that_waits_for_nothing_is_carried_out_although_its_caller
         assert (await store.get("configmaps", "a"))["data"] == {"a": "b"}
 
 
-async def test_a_large_write_whose_caller_is_gone_is_not_begun() -> None:
+async def test_large_write_whose_caller_disconnected_is_not_started() -> None:
     async with open_store() as store:
         encoded = _encoded(create(store, "a", 2 * LARGE_BYTES))
         message = msgpack.packb(("configmaps", True, "u", encoded))

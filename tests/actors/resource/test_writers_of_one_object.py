@@ -210,7 +210,7 @@ async def test_review_that_hangs_delays_others_by_a_second_at_most(autojump_cloc
         assert set(await data(store)) == set(ended)
 
 
-async def test_writers_without_reviews_starve_nobody(autojump_clock: MockClock) -> None:
+async def test_writers_without_reviews_do_not_starve_others(autojump_clock: MockClock) -> None:
     async with open_store(Webhook()) as store:
         await store.create("configmaps", config_map())
         async with trio.open_nursery() as nursery:
@@ -228,7 +228,7 @@ async def _write_without_review(store: Store, interval: float, done: trio.Event)
         await trio.sleep(interval)
 
 
-async def test_dry_runs_wait_for_nobody_and_start_once(autojump_clock: MockClock) -> None:
+async def test_dry_runs_do_not_wait_and_start_once(autojump_clock: MockClock) -> None:
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         webhook.reviewed.clear()

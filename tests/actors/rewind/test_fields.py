@@ -36,7 +36,7 @@ PRESENT = {
         ("never.was.there", {}),
     ],
 )
-def test_field_is_taken_from_the_past(field: str, changed: dict[str, Any] | None) -> None:
+def test_field_is_restored_from_an_old_version(field: str, changed: dict[str, Any] | None) -> None:
     present = copy.deepcopy(PRESENT)
     take_field(parse_field(field), PAST, present)
     expected = {**PRESENT, **(changed or {})}

@@ -117,7 +117,7 @@ def test_older_blocks_that_are_broken_off_anywhere_count_once(journal: Journal) 
     assert taken > 50
 
 
-def test_begins_anew_after_many_events(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_starts_again_after_many_events(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events since the last request are also read from the newest to the oldest."""
     monkeypatch.setattr(timeline_module, "_GAP", 3 * BLOCK)
     model = Model()

@@ -198,7 +198,7 @@ def test_a_scan_has_all_events_in_order(journal: Journal, model: Model, descendi
     assert named == [event for event in expected if (event.name, event.verb) == ("a", "update")][:3]
 
 
-def test_a_scan_that_costs_too_much_says_where_to_go_on(
+def test_a_scan_that_costs_too_much_returns_where_to_continue(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeline_module, "MAX_COST", 20)

@@ -166,7 +166,7 @@ async def test_a_pod_that_breaks_a_plugin_does_not_stop_the_others(
     assert "the scheduler broke on pod default/bad" in caplog.text
 
 
-async def test_a_pod_or_node_that_nobody_validated_is_left_out(
+async def test_pod_or_node_that_was_never_validated_is_skipped(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuses(kind: type, name: str) -> None:

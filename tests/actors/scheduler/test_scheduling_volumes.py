@@ -192,7 +192,7 @@ async def test_a_volume_that_is_removed_ends_the_wait_for_it(tmp_path: Path, aut
         assert 'could not find v1.PersistentVolume "disk"' in condition["message"]
 
 
-async def test_a_restart_while_volumes_are_bound_goes_on(tmp_path: Path, autojump_clock: object) -> None:
+async def test_binding_of_volumes_continues_after_a_restart(tmp_path: Path, autojump_clock: object) -> None:
     async with open_scheduling(tmp_path) as bench:
         await add_nodes(bench, node("a"), node("b"))
         await bench.create(CLASSES, storage_class("fast", "example.org/disks"))

@@ -312,7 +312,7 @@ async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_ru
         assert results == [None, None]
 
 
-async def test_batch_that_cannot_be_ordered_fails_and_the_restarted_committer_goes_on(autojump_clock):
+async def test_batch_that_cannot_be_ordered_fails_and_the_restarted_committer_continues(autojump_clock):
     committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ def refuse(_: Sequence[Event]) -> None:
     raise RuntimeError("a mistake in a follower")
 
 
-async def test_writers_get_replies_and_the_committer_goes_on(
+async def test_writers_get_replies_and_the_committer_continues(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     journal = Journal.open(tmp_path)

@@ -83,7 +83,7 @@ def test_many_events_are_published_in_parts(journal: Journal, follower: Follower
     assert [offset for batch in follower.batches for offset in batch] == list(range(1, count + 1))
 
 
-def test_a_process_that_is_too_far_behind_cannot_go_on(journal: Journal, follower: Follower) -> None:
+def test_a_process_that_is_too_far_behind_cannot_continue(journal: Journal, follower: Follower) -> None:
     journal.append([event(offset) for offset in range(1, 11)])
     advance(journal, 8, max_events=100)
     follower.committed = 10

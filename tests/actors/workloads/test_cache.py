@@ -95,7 +95,7 @@ async def test_listener_that_raises_keeps_no_change_from_the_others(
     assert "a controller broke on a change of configmaps default/one" in caplog.text
 
 
-async def test_visit_takes_turns_and_skips_what_has_gone(
+async def test_visit_takes_turns_and_skips_deleted_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "TURN", 0.0)

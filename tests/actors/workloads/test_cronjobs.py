@@ -220,7 +220,7 @@ async def test_a_schedule_that_is_never_due_is_reported_once_it_is_looked_at(
         assert bench.events() == [("InvalidSchedule", text)]
 
 
-async def test_a_job_that_is_gone_leaves_the_active_list(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_deleted_job_leaves_the_active_list(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_bench(tmp_path, "cronjob") as bench:
         await bench.create(CRONS, cron_job())
         await bench.rest(600)
@@ -258,7 +258,9 @@ async def test_a_kill_before_any_write_starts_no_job_twice(
         ("0 9 * * 1-5", "2026-01-07T10:00:00Z", "2026-01-12T08:00:00Z", None, False),
     ],
 )
-def test_missed_moments(text: str, earliest: str, now: str, latest: str | None, is_too_many: bool) -> None:
+def test_latest_missed_start_is_found(
+    text: str, earliest: str, now: str, latest: str | None, is_too_many: bool
+) -> None:
     missed = missed_since(parse_schedule(text), micros_of(earliest), micros_of(now))
     assert missed == (None if latest is None else micros_of(latest), is_too_many)
 

@@ -310,7 +310,7 @@ NOT_READY = "node.kubernetes.io/not-ready"
         ),
     ],
 )
-def test_placement(spec: Object, nodes: list[str]) -> None:
+def test_daemon_pods_run_on_nodes_that_allow_them(spec: Object, nodes: list[str]) -> None:
     placement = Placement(KUBERNETES, described(**spec))
     every = [
         node("plain"),
@@ -345,7 +345,7 @@ def test_affinity_to_the_node_replaces_what_the_template_requires_and_keeps_what
     assert target_node({"spec": {}}) is None
 
 
-def test_backoff_doubles_and_begins_anew_after_half_an_hour() -> None:
+def test_backoff_doubles_and_resets_after_half_an_hour() -> None:
     backoff = Backoff()
     assert backoff.remaining("a", 100) == 0 and backoff.remaining("a", 100.25) == 0.75
     assert backoff.remaining("a", 101) == 0 and backoff.remaining("a", 102) == 1

@@ -1,7 +1,7 @@
 """The examples about access in docs/access.md and README.md use only flags that exist, and work as typed.
 
 `make robustness` types every example into a shell: a server of its own for each section, with other ports. A section
-that begins its example with "With the server of [another section]" goes on after that one.
+that begins its example with "With the server of [another section]" continues after that one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ async def revoke(api: Api) -> None:
     await api.delete("rolebindings", "alice")
 
 
-async def test_nothing_of_the_past_is_readable_without_a_right_today() -> None:
+async def test_history_is_readable_only_with_a_current_right() -> None:
     async with served() as api:
         await grant(api, "get", "list", "watch")
         first = await api.create("configmaps", config_map("a", secret="old"))
@@ -53,7 +53,7 @@ async def test_nothing_of_the_past_is_readable_without_a_right_today() -> None:
             assert "old" not in refused.text
 
 
-async def test_a_right_to_get_is_none_to_list_the_past() -> None:
+async def test_right_to_get_does_not_allow_listing_history() -> None:
     async with served() as api:
         await grant(api, "get")
         old = (await api.create("configmaps", config_map("a")))["metadata"]["resourceVersion"]
@@ -76,7 +76,7 @@ async def test_a_continue_token_of_another_user_gives_no_right() -> None:
         assert refused.status == 403
 
 
-async def test_an_open_watch_goes_on_when_its_right_is_taken_away_and_a_new_one_is_refused() -> None:
+async def test_an_open_watch_continues_when_its_right_is_revoked_and_a_new_one_is_refused() -> None:
     async with served() as api:
         await grant(api, "watch")
         async with watching(api, PATH, token=ALICE) as watch:

@@ -141,7 +141,7 @@ async def test_empty_user_and_uid_count_as_none(headers: list[str]) -> None:
         assert group["message"].startswith("the header impersonate-group needs the header Impersonate-User")
 
 
-async def test_rights_of_the_caller_are_gone() -> None:
+async def test_impersonated_request_lacks_the_rights_of_its_caller() -> None:
     async with shared() as api:
         assert (await ask(api, [("Impersonate-User", "carol")], ADMIN)).status == 403
         both = [("Impersonate-User", "carol"), ("Impersonate-Group", "system:masters")]
@@ -225,7 +225,7 @@ async def test_a_self_review_is_about_the_impersonated_user() -> None:
             assert review.expect(201)["status"]["allowed"] is allowed
 
 
-async def test_watches_go_on_as_the_impersonated_user() -> None:
+async def test_watches_continue_as_the_impersonated_user() -> None:
     deputy = Deputy(("users", "bob"))
     async with served_with(deputy) as api:
         headers = {"Impersonate-User": "bob", "authorization": f"Bearer {ALICE}"}

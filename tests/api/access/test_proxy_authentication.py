@@ -101,7 +101,7 @@ async def test_headers_of_the_proxy_name_the_user(http2: bool) -> None:
             assert seen.last() == user
 
 
-async def test_proxy_that_names_nobody_is_no_user_and_not_anonymous() -> None:
+async def test_proxy_request_without_a_user_is_refused_not_anonymous() -> None:
     async with (
         served_behind_proxy() as (api, seen),
         client(api, issuer("proxies").leaf("admin", "system:masters")) as proxy,

@@ -281,7 +281,7 @@ async def test_key_id_of_another_key_is_refused() -> None:
         assert await status_with(api, signed(claims, other, kid=head["kid"])) == 401
 
 
-async def test_very_long_token_is_refused_and_the_server_goes_on() -> None:
+async def test_very_long_token_is_refused_and_the_server_continues() -> None:
     async with with_token() as (api, token, claims):
         long = signed({**claims, "padding": "x" * 30_000}, new_key())
         assert await status_with(api, long) == 401

@@ -60,7 +60,7 @@ async def test_null_that_the_schema_does_not_allow_is_refused() -> None:
                 assert (await api.ask("GET", f"{WIDGETS}/a")).expect(200) == before
 
 
-async def test_null_in_a_new_object_is_refused_alike() -> None:
+async def test_null_in_a_new_object_is_refused_too() -> None:
     async with served() as api:
         await define(api, definition(version(spec=SPEC)))
         refused = (await apply(api, text=None, texts=None)).expect(422)

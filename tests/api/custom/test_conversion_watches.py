@@ -72,7 +72,7 @@ async def test_groups_of_watchers_share_the_conversion_of_an_event() -> None:
         assert server.calls() == [1]
 
 
-async def test_storage_version_change_goes_on_in_running_watches() -> None:
+async def test_running_watches_continue_after_a_storage_version_change() -> None:
     async with converting() as server, watching(server.api, server.path("v2")) as watch:
         await server.create("a")
         await watch.take(1)

@@ -109,7 +109,7 @@ async def test_deletion_of_a_large_definition(monkeypatch: pytest.MonkeyPatch) -
         assert parsed == []
 
 
-async def test_watches_that_go_on_after_a_change_of_the_schema(on_the_loop: list[str]) -> None:
+async def test_watches_that_continue_after_a_change_of_the_schema(on_the_loop: list[str]) -> None:
     """The watch uses another version than the writes, whose schema nothing else needs."""
 
     def versions(default: str) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ async def test_stored_fields_that_a_schema_no_longer_has_are_not_shown() -> None
         assert (await api.ask("GET", f"{WIDGETS}/a")).expect(200)["spec"]["colour"] == "blue"
 
 
-async def test_running_watch_goes_on_with_the_new_schema() -> None:
+async def test_running_watch_continues_with_the_new_schema() -> None:
     async with served() as api:
         await define(api, definition(version("v1"), version("v2", storage=False)))
         path = WIDGETS.replace("/v1/", "/v2/")

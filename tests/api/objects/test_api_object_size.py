@@ -130,7 +130,7 @@ async def test_object_that_is_being_deleted_may_lose_its_finalizers_but_not_grow
             assert (await api.ask("GET", path)).status == 404
 
 
-async def test_no_limit() -> None:
+async def test_size_of_objects_can_be_unlimited() -> None:
     async with served(max_object_size=0) as api:
         await define(api, definition(VERSION))
         made = (await api.ask("POST", PATH, widget("a", 2_500_000))).expect(201)

@@ -135,7 +135,7 @@ async def test_namespace_deletion_includes_disabled_versions(tmp_path: Path, moc
 
 
 @pytest.mark.parametrize("config", ["rewound.cluster.io/v1=false", "api/all=false,v1"])
-async def test_group_of_the_past_can_be_disabled(config: str) -> None:
+async def test_group_rewound_can_be_disabled(config: str) -> None:
     async with served(runtime_config=config) as api:
         await api.create("configmaps", config_map("web"))
         past = "/apis/rewound.cluster.io/v1"

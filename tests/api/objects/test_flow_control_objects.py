@@ -57,7 +57,7 @@ async def test_fresh_server_has_the_mandatory_and_suggested_objects(dialect: str
 
 @pytest.mark.parametrize("plural", [LEVELS, SCHEMAS])
 @pytest.mark.parametrize("name", ["catch-all", "global-default"])
-async def test_deleted_initial_object_comes_back(plural: str, name: str) -> None:
+async def test_deleted_initial_object_is_recreated(plural: str, name: str) -> None:
     async with served() as api:
         before = await api.get(plural, name)
         await api.delete(plural, name)

@@ -73,7 +73,7 @@ async def test_errors_and_other_documents() -> None:
         assert b'"name":"\\u003ca\\u003e\\u0026\\u2028"' in missing.body
 
 
-async def test_watch_events() -> None:
+async def test_watch_events_have_the_escapes_of_go() -> None:
     url = f"{PATH}?watch=1"
     async with shared("configmaps") as api, opened(api, url) as chunks:
         await api.ask("POST", PATH, OBJECT)
@@ -157,7 +157,7 @@ def store_unescaped(folder: Path) -> None:
         journal.append([event])
 
 
-async def test_audit_log() -> None:
+async def test_audit_log_has_the_escapes_of_go() -> None:
     async with audited(rules("level: RequestResponse")) as log:
         await log.api.ask("POST", f"{PATH}?fieldManager=a&pretty=0", OBJECT)
         await log.api.ask("GET", f"{PATH}/a?a=1&b=2")

@@ -51,7 +51,7 @@ async def with_widgets(api: Api) -> None:
     await define(api, definition(version(spec=OPEN)))
 
 
-async def test_reads() -> None:
+async def test_deep_objects_can_be_read() -> None:
     spec, path = nested(LEVELS), f"{WIDGETS}/deep"
     async with served() as api:
         await with_widgets(api)
@@ -90,7 +90,7 @@ async def _expect(api: Api, path: str, headers: dict[str, str]) -> None:
     (await api.ask("GET", path, headers=headers)).expect(200)
 
 
-async def test_writes() -> None:
+async def test_deep_objects_can_be_written() -> None:
     path = f"{WIDGETS}/deep"
     async with served() as api:
         await with_widgets(api)
@@ -139,7 +139,7 @@ async def test_writes() -> None:
                 assert (await api.ask("DELETE", WIDGETS)).status == 200
 
 
-async def test_past() -> None:
+async def test_deep_objects_have_history() -> None:
     path = f"{WIDGETS}/deep"
     async with served() as api:
         await with_widgets(api)
@@ -174,7 +174,7 @@ async def test_past() -> None:
             assert result.code == 0, (command, result.err[-2000:], result.out[-300:])
 
 
-async def test_built_in_kinds() -> None:
+async def test_deep_documents_of_built_in_kinds_work() -> None:
     async with served() as api:
         revisions = api.path("controllerrevisions")
         data = nested(LEVELS)
@@ -224,7 +224,7 @@ async def test_patches_cannot_nest_an_object_deeper_and_deeper() -> None:
         assert answer.status in (413, 422) and "deep" in answer.text, answer.text[:300]
 
 
-async def test_webhooks_review_them() -> None:
+async def test_webhooks_review_deep_objects() -> None:
     rule = {"operations": ["*"], "apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["widgets"]}
     changes = patching({"op": "replace", "path": "/spec" + "/a" * LEVELS, "value": 2})
     async with hooking(change=changes) as hooks:

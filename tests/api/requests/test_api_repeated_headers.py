@@ -16,7 +16,7 @@ GROUPS: Fields = [("impersonate-group", "system:masters"), ("impersonate-group",
 
 
 @both_protocols
-async def test_repeated_lines(protocol: str) -> None:
+async def test_repeated_header_lines_count_once_if_equal(protocol: str) -> None:
     async with shared() as api:
         with checking() as case:
             for fields, status in (

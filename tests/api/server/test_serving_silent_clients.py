@@ -125,7 +125,7 @@ async def request(client: RawClient, path: str, *, method: str = "GET", end: boo
 
 
 @pytest.mark.slow
-async def test_process_with_silent_clients_of_every_kind_ends_in_good_order(tmp_path: Path) -> None:
+async def test_process_with_silent_clients_of_every_kind_ends_cleanly(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, clients):
         head = (await server.client.get(PATH + "?limit=1")).json()["metadata"]["resourceVersion"]
         await server.client.aclose()

@@ -103,7 +103,7 @@ async def test_custom_kind_takes_precedence() -> None:
         assert (await api.ask("GET", f"{METRICS}/pods")).status == 200
 
 
-async def test_kinds_come_back_when_a_custom_kind_of_their_name_goes() -> None:
+async def test_kinds_are_served_again_when_a_custom_kind_of_their_name_is_removed() -> None:
     async with served(controllers=SIMULATED) as api:
         await run_pod(api, "busy", **{"sim/cpu": "1"})
         (await api.ask("POST", DEFINITIONS, DEFINITION)).expect(201)

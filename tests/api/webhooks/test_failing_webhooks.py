@@ -59,7 +59,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 }
 
 
-async def test_bad_responses() -> None:
+async def test_bad_responses_are_handled_by_the_failure_policy() -> None:
     async with hooking(**{name: respond for name, (respond, _) in BAD.items()}) as hooks:
         for name, (_, text) in BAD.items():
             await hooks.configure("mutating", hooks.hook("a.example.com", f"/{name}"))

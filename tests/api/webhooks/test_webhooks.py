@@ -426,7 +426,7 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
         assert counts[CALLING, "a.example.com", CREATE, "400", "admit"] == 2
 
 
-async def test_many_writes_wait_for_one_webhook_and_others_go_on() -> None:
+async def test_many_writes_wait_for_one_webhook_and_others_continue() -> None:
     released, waiting = trio.Event(), 0
 
     async def hold(_: Any) -> dict[str, Any]:

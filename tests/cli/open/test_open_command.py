@@ -148,12 +148,14 @@ def test_a_server_that_has_stopped_leaves_its_folder(
         (["--port", "99999"], "--port: 99999 is not a port"),
     ],
 )
-def test_wrong_arguments(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused_with_a_reason(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(arguments) == 2
     assert said in capsys.readouterr().err
 
 
-def test_browsers_start_where_somebody_sees_them() -> None:
+def test_browser_starts_only_where_a_user_sees_it() -> None:
     linux = {"DISPLAY": ":0"}
     assert why_unseen(linux, "linux") == ""
     assert why_unseen({"WAYLAND_DISPLAY": "w"}, "linux") == ""

@@ -84,7 +84,7 @@ def message(data: bytes) -> bytes:
     return b"\0" + len(data).to_bytes(4) + data
 
 
-async def test_call(autojump_clock: MockClock) -> None:
+async def test_call_sends_a_request_and_reads_its_reply(autojump_clock: MockClock) -> None:
     """The head is split and padded, the reply is in two frames, with a ping in between, which is answered later."""
     async with connected() as (peer, connection):
         exchange = connection.start(HEAD, b"question", ends=True)
@@ -152,7 +152,9 @@ async def test_many_pings_get_their_replies_at_once() -> None:
         ([(99, 0, 0, bytes(1 << 15))], Lost, "it does not speak HTTP/2"),
     ],
 )
-async def test_failures(frames: list[Frame], kind: type[Exception], text: str) -> None:
+async def test_failed_call_raises_an_error_for_its_cause(
+    frames: list[Frame], kind: type[Exception], text: str
+) -> None:
     async with connected() as (peer, connection):
         exchange = connection.start(HEAD, b"", ends=True)
         await peer.written()
@@ -178,7 +180,7 @@ async def test_end_of_the_connection() -> None:
 
 
 async def test_requests_wait_for_windows() -> None:
-    """Those of the connection and of the stream; a request that is refused meanwhile is not sent to its end."""
+    """The windows of the connection and of the stream; a request that is refused meanwhile is not sent completely."""
     async with connected() as (peer, connection):
         large = connection.start(HEAD, bytes(100_000), ends=True)
         small = connection.start(HEAD, b"small", ends=True)

@@ -42,7 +42,7 @@ async def expect_unavailable(call: Callable[[], Awaitable[object]]) -> None:
         await call()
 
 
-async def test_killed_leader(cluster: EtcdMembers) -> None:
+async def test_calls_and_watches_survive_a_killed_leader(cluster: EtcdMembers) -> None:
     leader = await cluster.leader()
     others = [url for url in cluster.urls if url != leader.url]
     async with cluster.running_client(leader.url, *others) as client:
@@ -64,7 +64,7 @@ async def test_killed_leader(cluster: EtcdMembers) -> None:
         assert len(await client.members()) == 3
 
 
-async def test_paused_member(cluster: EtcdMembers) -> None:
+async def test_calls_and_watches_survive_a_paused_member(cluster: EtcdMembers) -> None:
     """Its connections stay open: it only stops responding."""
     paused = cluster.members[0]
     async with cluster.running_client() as client:
@@ -80,7 +80,7 @@ async def test_paused_member(cluster: EtcdMembers) -> None:
         assert client.statistics().member != paused.url
 
 
-async def test_without_a_majority(cluster: EtcdMembers) -> None:
+async def test_calls_fail_without_a_majority(cluster: EtcdMembers) -> None:
     left = cluster.members[2]
     async with (
         cluster.running_client(left.url) as client,

@@ -45,7 +45,7 @@ async def put(client: EtcdClient, key: bytes, value: bytes) -> int:
         (b"", FROM_KEY),
     ],
 )
-def test_prefix_end(prefix: bytes, end: bytes) -> None:
+def test_prefix_end_is_the_key_after_a_prefix(prefix: bytes, end: bytes) -> None:
     assert prefix_end(prefix) == end
 
 
@@ -61,7 +61,7 @@ async def test_transaction_that_succeeds_and_one_that_does_not(client: EtcdClien
     )
 
 
-async def test_comparisons(client: EtcdClient, prefix: bytes) -> None:
+async def test_transaction_compares_before_it_writes(client: EtcdClient, prefix: bytes) -> None:
     key = prefix + b"\x00\xff key"
     created = await put(client, key, b"one")
     changed = await put(client, key, b"\x00\xff two")
@@ -116,7 +116,7 @@ async def test_pages_of_a_range_at_one_revision(client: EtcdClient, prefix: byte
     assert first.revision > changed
 
 
-async def test_ranges_without_values(client: EtcdClient, prefix: bytes) -> None:
+async def test_ranges_can_omit_values(client: EtcdClient, prefix: bytes) -> None:
     await client.txn((), [Put(prefix + b"a", b"1"), Put(prefix + b"b", b"2")])
     end = prefix_end(prefix)
     keys = await client.range(prefix, end, keys_only=True)
@@ -129,7 +129,7 @@ async def test_ranges_without_values(client: EtcdClient, prefix: bytes) -> None:
     assert await client.range(prefix + b"none") == RangeResult((), counted.revision, False, 0)
 
 
-async def test_large_values(client: EtcdClient, prefix: bytes) -> None:
+async def test_large_values_are_stored_and_read(client: EtcdClient, prefix: bytes) -> None:
     large = bytes(range(256)) * 5000
     await put(client, prefix, large)
     (pair,) = (await client.range(prefix)).kvs
@@ -197,7 +197,7 @@ async def test_compacted_revisions_cannot_be_read(client: EtcdClient, prefix: by
     assert (await client.range(prefix, revision=new)).kvs[0].value == b"2"
 
 
-async def test_cluster(client: EtcdClient, cluster: EtcdMembers) -> None:
+async def test_status_and_members_describe_the_cluster(client: EtcdClient, cluster: EtcdMembers) -> None:
     (status,) = await client.status()
     (member,) = await client.members()
     assert (status.endpoint, status.error, status.alarms) == (cluster.urls[0], "", ())

@@ -44,7 +44,7 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
         (15, "etcdserver: corrupt cluster", EtcdRefused),
     ],
 )
-def test_errors(code: int, message: str, kind: type[Exception]) -> None:
+def test_errors_are_classified_by_code_and_text(code: int, message: str, kind: type[Exception]) -> None:
     assert type(failure(code, message)) is kind
 
 

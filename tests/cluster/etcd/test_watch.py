@@ -37,7 +37,7 @@ async def test_a_transaction_is_one_response(client: EtcdClient, prefix: bytes) 
         )
 
 
-async def test_events_of_the_past(client: EtcdClient, prefix: bytes) -> None:
+async def test_watch_from_an_old_revision_gets_earlier_events(client: EtcdClient, prefix: bytes) -> None:
     revisions = [(await client.txn((), [Put(prefix, b"%d" % number)])).revision for number in range(5)]
     async with client.watch(prefix, b"", revisions[2]) as responses:
         assert (await anext(responses)).revision >= revisions[-1]
@@ -72,7 +72,7 @@ async def test_many_events_at_once(client: EtcdClient, prefix: bytes) -> None:
     assert [event.now.mod_revision for event in events] == [first] * 120 + [second] * 120
 
 
-async def test_compacted_watch(client: EtcdClient, prefix: bytes) -> None:
+async def test_watch_from_a_compacted_revision_fails(client: EtcdClient, prefix: bytes) -> None:
     old = (await client.txn((), [Put(prefix, b"1")])).revision
     new = (await client.txn((), [Put(prefix, b"2")])).revision
     await client.compact(new)

@@ -235,7 +235,7 @@ async def head_of(server: Server) -> int:
 
 
 @pytest.mark.slow
-async def test_killed_processes_go_on_and_a_standby_takes_over(tmp_path: Path) -> None:
+async def test_killed_processes_continue_and_a_standby_takes_over(tmp_path: Path) -> None:
     """SIGKILL of the standby, then of the leader, while clients write; then a promotion."""
     old, copy = tmp_path / "leader", tmp_path / "standby"
     for folder in (old, copy):

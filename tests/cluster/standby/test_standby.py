@@ -129,7 +129,7 @@ async def test_feed_needs_the_right_to_get_it() -> None:
             assert why in (await leader.ask("GET", f"/journal/feed?{query}")).expect(400)["message"]
 
 
-async def test_standby_restarts_without_its_leader_and_goes_on_when_it_is_back(
+async def test_standby_restarts_without_its_leader_and_continues_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "LONGEST_PAUSE", 0.05)

@@ -100,7 +100,7 @@ async def test_a_server_without_the_group_version_recovers() -> None:
         assert backend.calls[-1].header("x-remote-user") == "system:kube-aggregator"
 
 
-async def test_nothing_listens() -> None:
+async def test_service_without_a_listener_is_unavailable() -> None:
     async with aggregating() as api:
         await make_service(api)
         await api.create("apiservices", api_service(UNUSED))

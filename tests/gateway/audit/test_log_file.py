@@ -141,7 +141,7 @@ def test_deleted_folder_and_moved_file_are_created_again(tmp_path: Path) -> None
     assert contents(folder) == {"audit.log": b"c\n", "moved": b"b\n"}
 
 
-def test_full_disk_is_reported_and_writing_goes_on(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_writing_continues(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     path.symlink_to("/dev/full")
     file = RotatedFile(path, max_bytes=100)

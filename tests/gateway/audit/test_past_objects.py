@@ -26,7 +26,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-async def test_past_of_secrets_is_covered_by_a_rule_for_secrets() -> None:
+async def test_history_of_secrets_is_covered_by_a_rule_for_secrets() -> None:
     first, second = encoded("first-hidden"), encoded("second-hidden")
     async with audited(POLICY) as audit:
         ask = audit.api.ask
@@ -86,7 +86,7 @@ async def test_history_of_other_objects_is_recorded() -> None:
         ("secrets", f"{SECRETS}/s/status", "secrets", "status", "s", "RequestResponse"),
     ],
 )
-def test_rule_for_a_resource_and_its_past(
+def test_rule_for_a_resource_covers_its_history(
     rule: str, path: str, resource: str, subresource: str, name: str, level: str
 ) -> None:
     text = rules(f"level: Request, resources: [{{resources: [{rule}]}}]", "level: RequestResponse")

@@ -144,7 +144,7 @@ async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clo
         await client.closed()
 
 
-async def test_stop_hurries_requests_of_a_connection_that_was_leaving_by_itself(
+async def test_stop_shortens_the_wait_of_a_connection_that_was_already_closing(
     mock_clock: MockClock,
 ) -> None:
     """The client reads nothing: a stopping server waits for it no longer than for others."""
@@ -164,7 +164,7 @@ async def test_stop_hurries_requests_of_a_connection_that_was_leaving_by_itself(
         assert await seconds_to_stop(host, mock_clock) < 4
 
 
-async def test_nobody_is_accepted_before_the_other_processes_are_ready() -> None:
+async def test_no_client_is_accepted_before_all_processes_are_ready() -> None:
     begin = trio.Event()
     share = AcceptShare(lambda _: None, lambda: False, begin)
     async with served(limits=Limits(share=share)) as host, host.connect() as client:

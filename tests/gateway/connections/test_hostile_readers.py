@@ -16,7 +16,9 @@ async def handle(request: Request) -> Response:
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-async def test_stalled_reader_is_disconnected_and_blocks_nobody(mock_clock: MockClock, secure: bool) -> None:
+async def test_stalled_reader_is_disconnected_and_blocks_no_other_client(
+    mock_clock: MockClock, secure: bool
+) -> None:
     async with (
         served(handle) as host,
         host.connect() as other,

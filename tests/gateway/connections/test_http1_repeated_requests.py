@@ -62,7 +62,7 @@ async def test_bad_escape_in_the_path_is_refused() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_connection_goes_on_after_each_kind_of_response(secure: bool) -> None:
+async def test_connection_continues_after_each_kind_of_response(secure: bool) -> None:
     handler = Handler()
     async with served(handler, memory=handler.memory) as host, _connect(host, secure) as client:
         await repeat(client)

@@ -53,7 +53,7 @@ async def test_body_with_its_head_is_not_read_again() -> None:
         assert (await client.request(post(3) + b"abc")).body == b"3 True"
 
 
-async def test_connection_goes_on_after_a_discarded_body() -> None:
+async def test_connection_continues_after_a_discarded_body() -> None:
     async with served(refuse, reads=False) as host, host.connect() as client:
         assert (await client.request(post(256 * KIB))).status == 401
         await client.send(b"x" * 256 * KIB)
@@ -74,7 +74,7 @@ async def test_large_rest_of_an_unread_body_ends_the_connection() -> None:
         assert await client.ended()
 
 
-async def test_endless_chunks_that_nobody_reads_end_the_connection() -> None:
+async def test_endless_unread_chunks_end_the_connection() -> None:
     chunk = b"4000\r\n" + b"x" * 0x4000 + b"\r\n"
     async with served(refuse, reads=False) as host, host.connect() as client:
         assert (await client.request(CHUNKED)).status == 401

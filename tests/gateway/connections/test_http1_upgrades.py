@@ -10,7 +10,7 @@ async def echo(request: Request) -> Response:
     return Response(200, request.path.encode() + b" " + request.body)
 
 
-async def test_upgrade_is_ignored_and_the_connection_goes_on() -> None:
+async def test_upgrade_is_ignored_and_the_connection_continues() -> None:
     async with served(echo) as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\n" + UPGRADE + b"\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n")
         assert [(await client.reply()).body for _ in range(2)] == [b"/a ", b"/b "]

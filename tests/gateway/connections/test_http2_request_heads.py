@@ -27,7 +27,7 @@ def head(*fields: Pair, limits: Limits | None = None) -> RequestHead:
     return RequestHeads(limits or Limits()).request(encode(*fields))
 
 
-def test_plain_request() -> None:
+def test_plain_request_is_decoded() -> None:
     result = head(METHOD, SCHEME, (b":path", b"/a%20b?x=1?2"), AUTHORITY, (b"accept", b"*/*"))
     assert result == RequestHead(
         "GET", "/a%20b", "x=1?2", {b"accept": b"*/*", b"host": b"t:6443"}, None, -1, False, None
@@ -35,7 +35,7 @@ def test_plain_request() -> None:
 
 
 @cases("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
-def test_methods(method: str) -> None:
+def test_methods_are_passed_on(method: str) -> None:
     result = head((b":method", method.encode()), *BASIC[1:])
     assert (result.method, result.path, result.fault) == (method, "/api", None)
 
@@ -46,7 +46,7 @@ def test_bad_escape_in_the_path_is_a_fault(path: bytes, shown: str) -> None:
     assert result.fault == Fault(400, f"the path of the request has an invalid URL escape {shown}")
 
 
-def test_asterisk_of_options() -> None:
+def test_options_may_have_an_asterisk() -> None:
     assert head((b":method", b"OPTIONS"), SCHEME, (b":path", b"*"), AUTHORITY).path == "*"
 
 
@@ -62,7 +62,7 @@ def test_equal_headers_count_once() -> None:
     assert result.repeated == {b"x": [b"1", b"1"], b"y": [b"1", b"2", b"1"]}
 
 
-def test_only_cookies_repeated() -> None:
+def test_only_cookies_may_be_repeated() -> None:
     result = head(*BASIC, (b"cookie", b"a=1"), (b"cookie", b"b=2"))
     assert result.repeated is None
 
@@ -76,7 +76,7 @@ def test_only_cookies_repeated() -> None:
     ],
     ids=["authority", "host", "both"],
 )
-def test_host(fields: tuple[Pair, ...], host: bytes) -> None:
+def test_host_is_taken_from_authority_or_host(fields: tuple[Pair, ...], host: bytes) -> None:
     result = head(METHOD, SCHEME, PATH, *fields)
     assert result.headers[b"host"] == host
     assert result.fault is None
@@ -157,7 +157,7 @@ MALFORMED: dict[str, tuple[Pair, ...]] = {
 
 
 @cases("fields", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_requests(fields: tuple[Pair, ...]) -> None:
+def test_malformed_requests_are_stream_errors(fields: tuple[Pair, ...]) -> None:
     heads = RequestHeads(Limits())
     for _ in range(2):  # the second time in a table that contains them
         with pytest.raises(Malformed):
@@ -238,7 +238,7 @@ FAULTS: dict[str, tuple[tuple[Pair, ...], int, str]] = {
 
 
 @cases(("fields", "status", "message"), FAULTS.values(), ids=FAULTS)
-def test_faults(fields: tuple[Pair, ...], status: int, message: str) -> None:
+def test_heads_beyond_a_limit_have_a_fault(fields: tuple[Pair, ...], status: int, message: str) -> None:
     result = head(*fields, limits=LIMITS)
     assert result.fault == Fault(status, message)
     assert not result.expects_continue
@@ -249,7 +249,7 @@ def test_limits_themselves_are_allowed() -> None:
     assert head(METHOD, SCHEME, *fields[:1], AUTHORITY, *fields[1:], limits=LIMITS).fault is None
 
 
-def test_trailers() -> None:
+def test_trailers_are_validated() -> None:
     heads = RequestHeads(Limits())
     heads.trailers(encode((b"x-checksum", b"1")))
     heads.trailers(b"")
@@ -294,7 +294,7 @@ def test_block_that_changes_the_table_is_decoded_every_time() -> None:
     assert heads.request(b"\x82\x87\xbf\x01\x01t").path == "/b"
 
 
-def test_equal_block_after_a_change_of_the_table_is_decoded_anew() -> None:
+def test_equal_block_after_a_change_of_the_table_is_decoded_again() -> None:
     heads = RequestHeads(Limits())
     heads.request(insert(b"/a"))
     assert [heads.request(NEWEST).path for _ in range(2)] == ["/a", "/a"]

@@ -64,7 +64,7 @@ def test_a_unix_socket_has_a_path_and_the_mode_of_the_umask(tmp_path: Path) -> N
         accepted.close()
 
 
-def test_a_unix_socket_of_a_server_that_is_gone_is_replaced(tmp_path: Path) -> None:
+def test_unix_socket_of_a_stopped_server_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "rewound.sock"
     plain(f"unix:{path}").sock.close()
     listener = plain(f"unix:{path}")

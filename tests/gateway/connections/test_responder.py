@@ -218,7 +218,7 @@ async def test_response_in_parts(
     assert end == (200, sent, calls[-1][0] == "abort")
 
 
-async def test_watch_without_a_task_goes_on() -> None:
+async def test_watch_without_a_task_continues() -> None:
     calls, stages, end, _ = await responded("GET", watch(None))
     assert (calls, stages, end) == ([HEAD, ("part", b"event")], ["received", "started"], None)
 

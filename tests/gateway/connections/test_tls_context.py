@@ -80,7 +80,7 @@ def test_client_certificate_of_an_unknown_ca_fails_the_handshake(
         shaken(serving(ours), client(ours, foreign))
 
 
-def test_given_client_ca_is_trusted_besides_our_own(ours: Certificates, foreign: Certificates) -> None:
+def test_given_client_ca_is_trusted_in_addition_to_our_own(ours: Certificates, foreign: Certificates) -> None:
     context = serving(ours, foreign.authority)
     assert shaken(context, client(ours, foreign)).getpeercert()
     assert shaken(context, client(ours, ours)).getpeercert()

@@ -249,7 +249,7 @@ async def _interrupted(client: UnauthenticatedClient, then: Callable[[], None]) 
     then()
 
 
-async def test_stopping_server_delays_nobody(autojump_clock: MockClock) -> None:
+async def test_stopping_server_delays_no_client(autojump_clock: MockClock) -> None:
     async with running() as (bench, nursery):
         clients = [bench.connect() for _ in range(5)]
         await clients[0].one_turn(100.0)

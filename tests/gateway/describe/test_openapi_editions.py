@@ -1,4 +1,4 @@
-"""Both OpenAPI versions describe every type alike; they differ in references, in two scalars, and in defaults."""
+"""Both OpenAPI versions describe every type equally, except for references, two scalars, and defaults."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ async def test_what_never_fits_is_refused_at_once() -> None:
         await budget.wait_for(request("ann"), 501)
 
 
-async def test_nobody_waits_because_another_users_share_is_used_up(autojump_clock: MockClock) -> None:
+async def test_used_up_share_of_one_user_delays_no_other_user(autojump_clock: MockClock) -> None:
     budget = MemoryBudget(1000)
     first = request("ann")
     budget.take(first, 500)
@@ -152,7 +152,7 @@ async def test_requests_beyond_those_that_may_wait_are_refused_at_once(
         budget.release(first)
 
 
-def test_nobody_takes_much_while_the_process_is_at_its_limit() -> None:
+def test_large_requests_wait_while_the_process_is_at_its_limit() -> None:
     used = 900_000
     process = ProcessMemory(1_000_000, read=lambda: used, clock=lambda: 1.0, trim=lambda: None)
     budget = MemoryBudget(1_000_000, process)

@@ -115,7 +115,7 @@ async def test_components_show_the_writer() -> None:
     assert writer.asked == 1
 
 
-async def test_server_of_one_process_asks_nobody() -> None:
+async def test_server_of_one_process_asks_no_other() -> None:
     health = Health(lambda: 0.0)
     checks = Checks(CHECK_NAMES["rewound"], FakeParts(), fairness=True)
     checks.add_to(health)

@@ -50,7 +50,7 @@ def test_numbers_are_the_same_when_they_were_sent() -> None:
         ("sum", ({("a", "b"): 1}, {}, {("a", "b"): 2, ("b", "a"): 1}), {("a", "b"): 3, ("b", "a"): 1}),
     ],
 )
-def test_values_together(across: str, values: Sequence[Value], together: Value) -> None:
+def test_values_of_processes_are_combined(across: str, values: Sequence[Value], together: Value) -> None:
     labels = ("x",) if isinstance(together, dict) and "a" in together else ("x", "y")
     family = Family("name", "text", "gauge", labels, across)  # type: ignore[arg-type]
     one = merged(decode(encode(Snapshot([(family, value)]))) for value in values)
@@ -147,7 +147,7 @@ async def test_process_that_asked_counts_after_its_end(members: Members) -> None
     assert (await other.scrape())["requests_total 200 GET"] == 7
 
 
-async def test_report_of_a_process_that_is_gone_counts_nothing(members: Members) -> None:
+async def test_late_report_of_an_ended_process_is_ignored(members: Members) -> None:
     gone, other = Worker(members, 3), Worker(members, 4)
     members.leave(gone)
     members.report(gone, await gone.numbers())

@@ -211,7 +211,7 @@ async def test_proxy_that_refuses_is_a_failure() -> None:
         ("https://hook/a\r\nX-Evil: 1", "hook", "/aX-Evil:%201"),
     ],
 )
-def test_urls(url: str, authority: str, path: str) -> None:
+def test_urls_are_parsed_or_refused(url: str, authority: str, path: str) -> None:
     found = parse_url(url)
     assert (found.authority, found.path) == (authority, path)
 

@@ -69,7 +69,9 @@ async def read(sent: bytes, part: int = 1 << 16) -> Response:
         (b"HTTP/1.1 500 Bad\r\nContent-Length: 99999999\r\n\r\n", 500, b"", False),
     ],
 )  # fmt: skip
-async def test_well_formed(part: int, sent: bytes, status: int, body: bytes, reusable: bool) -> None:
+async def test_well_formed_responses_are_read(
+    part: int, sent: bytes, status: int, body: bytes, reusable: bool
+) -> None:
     found = await read(sent, part)
     assert (found.status, found.body, found.reusable) == (status, body, reusable)
 
@@ -87,7 +89,7 @@ async def test_well_formed(part: int, sent: bytes, status: int, body: bytes, reu
         (b"HTTP/1.1 304 Same\r\nContent-Length: 2\r\n\r\n", b"", [], True),
     ],
 )  # fmt: skip
-async def test_body_in_parts(
+async def test_body_may_arrive_in_parts(
     part: int, sent: bytes, body: bytes, trailers: list[tuple[bytes, bytes]], reusable: bool
 ) -> None:
     """Of any size, and of any status."""
@@ -151,7 +153,7 @@ async def test_bytes_after_the_response_end_the_connection() -> None:
         OK + b"A: b\r\n" * 1000 + b"\r\n",
     ],
 )
-async def test_ambiguous_or_endless(sent: bytes, part: int) -> None:
+async def test_ambiguous_or_endless_responses_are_errors(sent: bytes, part: int) -> None:
     with pytest.raises(ResponseError):
         await read(sent, part)
 

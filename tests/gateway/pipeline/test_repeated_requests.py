@@ -137,7 +137,7 @@ async def test_impersonation_is_authorized_each_time(server: Server) -> None:
     assert await server.get(impersonate_user=b"bob") == 403
 
 
-async def test_certificates_of_connections_count_besides_equal_headers(server: Server) -> None:
+async def test_equal_headers_on_connections_with_other_certificates_are_other_users(server: Server) -> None:
     def peer(name: str, group: str) -> Peer:
         return Peer(certificate={"name": name, "groups": [group]}, certificate_expires=1)
 

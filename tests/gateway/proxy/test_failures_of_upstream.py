@@ -104,7 +104,7 @@ async def test_certificate_that_is_not_trusted() -> None:
         assert (await failure_of(target)).startswith("x509: IP address mismatch")
 
 
-async def test_server_without_tls() -> None:
+async def test_backend_without_tls_is_a_clear_error() -> None:
     async def serve(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(

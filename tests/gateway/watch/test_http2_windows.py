@@ -205,7 +205,7 @@ async def test_watch_that_stalls_in_an_event_is_reset_after_its_timeout(mock_clo
         assert not watch.ended and not watch.events and watch.received == 300
 
 
-async def test_watch_that_stalls_between_events_ends_in_good_order(mock_clock: MockClock) -> None:
+async def test_watch_that_stalls_between_events_ends_cleanly(mock_clock: MockClock) -> None:
     async with served() as api, connection(api, window=0) as client:
         query = {"resourceVersion": await api.head(), "timeoutSeconds": 5}
         healthy = await client.watch(PATH, **query)

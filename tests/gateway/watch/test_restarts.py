@@ -28,7 +28,7 @@ async def test_watch_resumes_from_any_version_before_the_restart() -> None:
             assert await watch.types_and_names(3) == [("DELETED", "a"), ("DELETED", "b"), ("ADDED", "d")]
 
 
-async def test_watch_ends_in_good_order_and_resumes_after_the_restart() -> None:
+async def test_watch_ends_cleanly_and_resumes_after_the_restart() -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path) as watch:

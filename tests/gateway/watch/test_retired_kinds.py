@@ -20,7 +20,7 @@ async def test_members_get_committed_events_before_the_end(autojump_clock: MockC
         assert swept.member.should_end() and named.member.should_end()
 
 
-async def test_watches_of_other_kinds_go_on(autojump_clock: MockClock) -> None:
+async def test_watches_of_other_kinds_continue(autojump_clock: MockClock) -> None:
     async with memory_hub() as base:
         watcher = base.join()
         base.hub.end(OTHERS, "others")
@@ -30,7 +30,7 @@ async def test_watches_of_other_kinds_go_on(autojump_clock: MockClock) -> None:
         assert watcher.names == ["a"] and not watcher.member.should_end()
 
 
-async def test_member_that_does_not_read_delays_nobody(autojump_clock: MockClock) -> None:
+async def test_member_that_does_not_read_delays_no_other(autojump_clock: MockClock) -> None:
     async with memory_hub() as base:
         stalled, reading = base.join(FakePipe(room=10)), base.join()
         base.put("a")

@@ -7,7 +7,7 @@ from tests.gateway.watch.watching import ports, transports, watching
 
 
 @transports
-async def test_resumed_watch_gets_past_changes_of_its_selection(transport: str) -> None:
+async def test_resumed_watch_gets_missed_changes_of_its_selection(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path = api.path("configmaps")
         at = (await api.create("configmaps", labelled("a", app="web")))["metadata"]["resourceVersion"]

@@ -30,7 +30,7 @@ GOING_AWAY = bytes([0x88, 2]) + (1001).to_bytes(2)  # a close frame
 
 
 @transports
-async def test_stopping_server_ends_every_watch_in_good_order(transport: str) -> None:
+async def test_stopping_server_ends_every_watch_cleanly(transport: str) -> None:
     async with served(**ports(transport)) as api, AsyncExitStack() as stack:
         path, at = api.path("configmaps"), await api.head()
         watches = [

@@ -36,7 +36,7 @@ async def test_watch_from_an_expired_version_gets_an_error_event(
             assert await watch.types_and_names(1) == [("ADDED", "c")]
 
 
-async def test_connection_goes_on_after_an_expired_watch() -> None:
+async def test_connection_continues_after_an_expired_watch() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)

@@ -222,7 +222,7 @@ HELD = {"user-agent": "operator/1"}
 
 
 @pytest.mark.parametrize("version", ["", "0", "newer"])
-async def test_held_client(version: str) -> None:
+async def test_held_client_gets_initial_events_of_the_held_state(version: str) -> None:
     """Without a version it is a consistent read, with 0 it shows the held state; later events are held."""
     async with served(enable_test_controls=True, **GATE) as api:
         await made(api, "a")

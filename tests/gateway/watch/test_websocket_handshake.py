@@ -57,7 +57,7 @@ async def test_upgrade_headers_in_other_forms_are_accepted(upgrade: dict[str, st
         ({"Sec-WebSocket-Key": "!" * 24}, 400),
     ],
 )
-async def test_invalid_handshake_is_refused_and_the_connection_goes_on(
+async def test_invalid_handshake_is_refused_and_the_connection_continues(
     headers: dict[str, str], status: int
 ) -> None:
     async with served() as api:

@@ -84,7 +84,9 @@ A, B = entry("a", "x"), entry("b", "y")
         (document(A), document(A, metadata={"deletionTimestamp": LATER}), Writer("", deletes=True)),
     ],
 )
-def test_writer(before: Document | None, after: Document, expected: Writer) -> None:
+def test_writer_of_a_change_is_found_in_managed_fields(
+    before: Document | None, after: Document, expected: Writer
+) -> None:
     assert writer_of(before, after, SECONDS[FIRST] + SECOND // 2) == expected
 
 

@@ -47,7 +47,9 @@ def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.Captur
     assert "already exists" in capsys.readouterr().err
 
 
-def test_signal_ends_it(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signal_ends_the_recording(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Send SIGTERM when the first lists are in the journal."""
     positions, ended = tmp_path / "out" / "recording.json", threading.Event()
 
@@ -87,7 +89,7 @@ def test_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--server", "http://127.0.0.1:1", "--token", "t", "out"], 1, "cannot reach http://127.0.0.1:1"),
     ],
 )
-def test_mistakes(
+def test_wrong_arguments_are_refused(
     arguments: list[str],
     code: int,
     said: str,
@@ -103,7 +105,9 @@ def test_mistakes(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_kind(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kind_is_refused(
+    rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--kubeconfig", str(rewound.kubeconfig), "--duration", "0", "--kinds", "cm,nonsense"]
     assert main(["record", *flags, str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err

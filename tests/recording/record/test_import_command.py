@@ -388,7 +388,7 @@ def test_a_log_without_changes_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert not (tmp_path / "out").exists()
 
 
-def test_a_deletecollection_whose_objects_nobody_knows(
+def test_deletecollection_of_unknown_objects_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uri = "/api/v1/namespaces/shop/configmaps?labelSelector=app%3Dweb"

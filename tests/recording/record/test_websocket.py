@@ -282,7 +282,9 @@ FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\ntransfer-encoding: chunked\r\n\r\n"
         (sending(frame(TEXT, b"x", final=False), forever=frame(0, b"x" * 900, final=False)), "event of more than"),
     ],
 )  # fmt: skip
-async def test_broken_servers(script: Script, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broken_servers_are_errors(
+    script: Script, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streaming, "MAX_LINE", 1000)
     async with session_to(script) as (session, _):
         with trio.fail_after(50), pytest.raises(ClientError, match=message):
@@ -290,7 +292,7 @@ async def test_broken_servers(script: Script, message: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("handshake", [True, False])
-async def test_silent_server(handshake: bool, autojump_clock: MockClock) -> None:
+async def test_silent_server_ends_the_watch(handshake: bool, autojump_clock: MockClock) -> None:
     async with session_to(sending(handshake=handshake, hang=True)) as (session, _):
         with pytest.raises(ClientError, match="did not respond within 60 seconds"):
             await read(session)
@@ -327,7 +329,7 @@ async def tunnel(stream: trio.SocketStream, head: bytes) -> None:
     await stream.send_all(accepting(await head_of(stream)) + frame(TEXT, b"{}") + close(1000))
 
 
-async def test_proxy() -> None:
+async def test_watches_pass_through_a_proxy() -> None:
     async with session_to(tunnel) as (direct, _):
         proxy = direct.target.server.replace("://", "://user:p%40ss@")
         target = replace(direct.target, server="http://api.test", proxy_url=proxy)

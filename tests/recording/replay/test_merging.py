@@ -25,7 +25,9 @@ def thing(uid: str = "u", **content: Any) -> dict[str, Any]:
         ({"a": 1}, {"a": 2}, {}, {"a": 2}),
     ],
 )
-def test_fields(before: Any, after: Any, current: Any, expected: Any) -> None:
+def test_merged_object_takes_only_recorded_changes(
+    before: Any, after: Any, current: Any, expected: Any
+) -> None:
     given = [thing(spec=one) for one in (before, after, current)]
     kept = copy.deepcopy(given)
     assert merged(*given)["spec"] == expected

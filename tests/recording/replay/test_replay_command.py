@@ -77,7 +77,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{empty}"], 1, "there is no journal in"),
     ],
 )
-def test_mistakes(
+def test_wrong_arguments_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
 ) -> None:
     write_history(tmp_path / "data", [put("a"), put("b"), put("c")])
@@ -180,7 +180,7 @@ def test_exit_code_says_whether_until_held(
 
 
 def test_exit_code_says_whether_the_copy_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody makes the writes that are left out, so the copy differs; it is the same if all of them are applied."""
+    """Nothing makes the writes that are left out, so the copy differs; it is equal if all of them are applied."""
     write_history(tmp_path / "data", [put("a", {"n": str(number)}) for number in range(5)])
     for without, code in (("alice", 3), ("bob", 0)):
         arguments = [
@@ -309,9 +309,7 @@ def test_sigterm_before_the_start_leaves_no_temporary_folder(
     assert not folders[0].exists()
 
 
-def test_nobody_else_can_read_the_kubeconfig_while_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kubeconfig_is_never_readable_by_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = Settings(data_dir=tmp_path)
     chosen.kubeconfig.write_text("key")
     monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # the mode is right from the start

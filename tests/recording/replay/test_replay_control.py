@@ -43,7 +43,7 @@ def record(folder: Path) -> int:
         ("event.user == 'bob'", 10),
     ],
 )
-async def test_until(tmp_path: Path, expression: str, after: int) -> None:
+async def test_replay_plays_until_the_expression_is_true(tmp_path: Path, expression: str, after: int) -> None:
     start = record(tmp_path)
     plan = Plan(at=Moment(start, 0), speed=FULL_SPEED, until=expression, play=True)
     async with replayed(tmp_path, plan) as replay:

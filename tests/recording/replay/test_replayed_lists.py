@@ -175,7 +175,7 @@ async def test_groups_of_other_servers_are_not_there(tmp_path: Path) -> None:
         assert (await copy.ask("GET", "/apis/other.example/v1/things")).status == 404
 
 
-async def test_past_and_history_end_at_the_moment(tmp_path: Path) -> None:
+async def test_reads_of_history_end_at_the_replayed_moment(tmp_path: Path) -> None:
     async with recorded(tmp_path) as api:
         versions = [(await api.create("configmaps", config_map("a", n="0")))["metadata"]["resourceVersion"]]
         for number in (1, 2):

@@ -102,7 +102,7 @@ def playing(start: int, end: int, *without: str) -> WritablePlan:
     return WritablePlan(Moment(start, 0), end, play=True, speed=FULL_SPEED, without=without, paused=True)
 
 
-async def test_writes_of_others_go_on(tmp_path: Path) -> None:
+async def test_writes_of_other_clients_continue(tmp_path: Path) -> None:
     """The robot's recorded writes are left out, and a controller makes them instead."""
     start, end = await record(tmp_path)
     async with forked(tmp_path, playing(start, end, "rob*")) as api:

@@ -53,7 +53,7 @@ REFUSED = (
 )
 
 
-async def test_filters() -> None:
+async def test_filters_select_events() -> None:
     async with served() as api:
         first = await some_writes(api)
         known = {"web-1", "web-2", "other", "key"}
@@ -64,7 +64,7 @@ async def test_filters() -> None:
                 assert bool((await ask(api, f"{TIMELINE}?{query}"))["rows"]) == bool(expected), query
 
 
-async def test_refused_filters() -> None:
+async def test_wrong_filters_are_refused() -> None:
     async with served() as api:
         for query, message in REFUSED:
             for path in (TIMELINE, EVENTS):

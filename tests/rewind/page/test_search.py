@@ -242,7 +242,7 @@ async def test_an_index_that_cannot_be_used_is_made_again(damage: str) -> None:
         assert await found(api, q="indigo") == ["created web"]
 
 
-async def test_goes_on_with_the_index_of_the_server_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_index_of_the_previous_server_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("web", color="indigo"))
         assert await found(api, q="indigo") == ["created web"]
@@ -406,7 +406,7 @@ def _without_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
     ("without", "message"),
     [(_without_fts5, "has no FTS5: install"), (_without_sqlite, "has no sqlite3 module: install")],
 )
-async def test_timelines_go_on_without_an_index(
+async def test_timelines_work_without_an_index(
     without: Callable[[pytest.MonkeyPatch], None], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch)

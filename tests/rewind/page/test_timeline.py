@@ -114,7 +114,7 @@ async def test_contents_are_those_after_each_event() -> None:
         assert versions == [item["version"] for item in events["items"]]
 
 
-async def test_filters() -> None:
+async def test_filters_select_counts_and_events() -> None:
     async with served() as api:
         began = await story(api)
         await api.create("namespaces", {"metadata": {"name": "other"}})
@@ -414,7 +414,7 @@ async def test_objects_with_any_content() -> None:
             assert len(str(document)) < 20_000
 
 
-async def test_openapi_describes_it() -> None:
+async def test_openapi_describes_the_timeline() -> None:
     async with served() as api:
         await story(api)
         document = (await api.ask("GET", "/openapi/v3/apis/rewound.cluster.io/v1")).expect(200)

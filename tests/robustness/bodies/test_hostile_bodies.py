@@ -57,7 +57,7 @@ async def _send(api: Api, request: HostileRequest) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("size", SIZES)
-def test_hostile_bodies_hold_nobody(tmp_path: Path, size: int) -> None:
+def test_hostile_bodies_delay_no_other_request(tmp_path: Path, size: int) -> None:
     with Cluster(tmp_path) as cluster:
         cluster.start()
         for seed in range(max(2, 200_000 // size)):

@@ -192,7 +192,7 @@ async def test_pending_counts_what_a_list_of_the_held_world_lacks() -> None:
         await created(api)
         name = await hold(api)
         await write(api, "1", "2")
-        assert (await state(api, name))["pending"] == 0  # nobody has asked for anything
+        assert (await state(api, name))["pending"] == 0  # no client has requested anything
         found = (await api.ask("GET", PATH, headers=OPERATOR, resourceVersion=0)).expect(200)
         held = await state(api, name)
         version = found["metadata"]["resourceVersion"]

@@ -94,7 +94,7 @@ async def test_running_watches_lag_when_the_rule_is_set() -> None:
         assert texts(await watch.take(1)) == ["2"]
 
 
-async def test_lag_happens_besides_another_fault() -> None:
+async def test_lag_is_applied_in_addition_to_another_fault() -> None:
     cut = on_config_maps({"cutWatch": {"afterEvents": 1}}, name="cut")
     async with (
         injecting(cut, by_events(1)) as api,

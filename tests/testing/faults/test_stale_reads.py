@@ -96,7 +96,7 @@ async def test_object_that_did_not_exist_then_is_not_found() -> None:
         assert (await api.ask("GET", f"{PATH}/a", resourceVersion=0)).status == 404
 
 
-async def test_age_in_seconds() -> None:
+async def test_stale_reads_can_be_seconds_old() -> None:
     async with injecting(on_config_maps({"stale": {"seconds": 30}})) as api:
         for text in ("0", "1", "2"):
             if text == "0":
@@ -119,7 +119,7 @@ async def test_never_older_than_the_watch_history(fault: dict[str, int]) -> None
         assert listed["items"][0]["data"] == {"text": "3"}
 
 
-async def test_stale_reads_need_no_right_to_the_past() -> None:
+async def test_stale_reads_need_no_right_to_history() -> None:
     """Reading an old version of a Secret with `?at=` needs an extra verb; a stale read is an ordinary read."""
     rule = {"match": {"resources": ["secrets"]}, "fault": {"stale": {"versions": 1}}}
     async with injecting(rule) as api:

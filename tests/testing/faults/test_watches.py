@@ -85,7 +85,7 @@ async def test_number_of_events_is_chosen_by_the_seed() -> None:
     assert first != await counts(2)
 
 
-async def test_other_watches_go_on() -> None:
+async def test_other_watches_continue() -> None:
     rule = {"match": {"userAgent": "operator/*"}, "fault": {"cutWatch": {"afterEvents": 1}}}
     async with (
         injecting(rule) as api,

@@ -55,7 +55,7 @@ def loaded(folder: Path, content: bytes) -> Keys:
     ],
     ids=["pkcs1", "pkcs8", "pkcs1-public", "public", "certificate", "ec-parameters"],
 )
-def test_forms_of_keys(tmp_path: Path, content: bytes, algorithm: str) -> None:
+def test_every_pem_format_of_a_key_is_read(tmp_path: Path, content: bytes, algorithm: str) -> None:
     keys = loaded(tmp_path, content)
     assert [key.algorithm for key in keys.verifying] == ["ES256", algorithm]
     assert keys.signing.public is keys.verifying[0]

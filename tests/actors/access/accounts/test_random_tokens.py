@@ -72,7 +72,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_caches_change_nothing(
+async def test_caches_do_not_change_which_tokens_are_accepted(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(authentication, "MAX_CACHED_HEADERS", 3)

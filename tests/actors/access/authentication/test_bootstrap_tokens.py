@@ -88,7 +88,7 @@ async def test_extra_groups_are_added(tmp_path: Path, autojump_clock: MockClock)
     ],
     ids=str,
 )
-async def test_wrong_secret_authenticates_nobody(
+async def test_wrong_secret_does_not_authenticate(
     tmp_path: Path, autojump_clock: MockClock, wrong: dict[str, Any]
 ) -> None:
     async with open_control_plane(tmp_path, controllers=False) as cluster:

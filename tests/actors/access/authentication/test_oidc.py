@@ -330,7 +330,7 @@ async def test_rotated_keys_are_fetched_when_a_token_names_them(mock_clock: Mock
         assert provider.asked == [DISCOVERY, KEYS, KEYS, KEYS]
 
 
-async def test_token_ends_with_its_key_whoever_causes_the_fetch(mock_clock: MockClock) -> None:
+async def test_token_ends_with_its_key_whatever_causes_the_fetch(mock_clock: MockClock) -> None:
     async with signing() as server:
         provider = server.provider
         old = provider.token()

@@ -89,7 +89,7 @@ async def test_spec_of_a_response_is_ignored(tmp_path: Path) -> None:
         (("vault",), ["x"], None),
     ],
 )
-async def test_audiences(
+async def test_token_is_valid_only_for_audiences_of_the_review(
     tmp_path: Path, wanted: tuple[str, ...], held: list[str] | None, expected: tuple[str, ...] | None
 ) -> None:
     status = {"authenticated": True, "user": JANE, **({} if held is None else {"audiences": held})}

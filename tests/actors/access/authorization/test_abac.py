@@ -46,7 +46,7 @@ def test_user_and_group_must_both_match(tmp_path: Path) -> None:
     assert group.authorize(pods(BOB)) == Decision(Verdict.NO_OPINION, "No policy matched.")
 
 
-def test_policy_without_user_and_group_applies_to_nobody(tmp_path: Path) -> None:
+def test_policy_without_user_and_group_applies_to_no_user(tmp_path: Path) -> None:
     assert not abac(tmp_path, policy(**EVERYTHING)).authorize(pods(ALICE)).allowed
 
 

@@ -441,7 +441,7 @@ async def test_large_pod_is_read_in_a_thread_while_requests_wait() -> None:
         assert not found.allows("secrets", names[-1])
 
 
-async def test_large_pod_that_is_gone_before_it_is_read_gives_no_right() -> None:
+async def test_large_pod_that_is_deleted_before_it_is_read_gives_no_right() -> None:
     volumes = [{"name": f"v{number}", "secret": {"secretName": "s" * 40}} for number in range(1200)]
     async with open_store() as store:
         found = Nodes(store)  # nothing reads large pods yet

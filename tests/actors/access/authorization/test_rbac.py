@@ -112,7 +112,7 @@ def test_a_rule_without_names_allows_what_one_with_names_does_not() -> None:
         (group("system:unauthenticated"), ANONYMOUS_USER, 'Group "system:unauthenticated"'),
     ],
 )
-def test_subjects(subject: object, who: User, expected: str | None) -> None:
+def test_binding_applies_to_its_subjects_only(subject: object, who: User, expected: str | None) -> None:
     decision = granted(rule("get", "pods"), to=subject).authorize(pods(who=who))
     assert decision.allowed is (expected is not None)
     wanted = f'RBAC: allowed by RoleBinding "b/x" of Role "r" to {expected}' if expected else ""

@@ -30,7 +30,7 @@ async def test_slots_go_to_those_that_wait_for_longest(autojump_clock: MockClock
     assert order == list(range(7)) and slots.idle
 
 
-async def test_who_waits_too_long_gives_up_and_others_go_on(autojump_clock: MockClock) -> None:
+async def test_write_that_waits_too_long_gives_up_and_others_continue(autojump_clock: MockClock) -> None:
     slots, began = Slots(1, Deadlines()), trio.current_time()
     assert slots.take_nowait() and not slots.take_nowait() and not slots.idle
     ended: list[tuple[str, float]] = []

@@ -199,7 +199,7 @@ def test_ids_are_filled_from_the_first_range() -> None:
         ),
     ],
 )
-def test_refusals(spec: dict[str, Any], new: dict[str, Any], text: str) -> None:
+def test_pod_that_violates_a_rule_is_refused(spec: dict[str, Any], new: dict[str, Any], text: str) -> None:
     assert text in errors(policy(**spec), new)
 
 
@@ -294,7 +294,9 @@ TOKEN = {
         ),
     ],
 )
-def test_volumes(allowed: list[str], volume: dict[str, Any], text: str) -> None:
+def test_only_allowed_volume_types_are_accepted(
+    allowed: list[str], volume: dict[str, Any], text: str
+) -> None:
     rules = policy(
         volumes=allowed, allowedCSIDrivers=[{"name": "known"}], allowedFlexVolumes=[{"driver": "known"}]
     )

@@ -46,7 +46,7 @@ async def test_overhead_is_that_of_the_class() -> None:
         ),
     ],
 )
-async def test_refusals(spec: dict[str, Any], why: str) -> None:
+async def test_wrong_overhead_or_class_is_refused(spec: dict[str, Any], why: str) -> None:
     async with open_store() as store:
         await create_class(store, "vm", overhead={"podFixed": {"cpu": "250m"}})
         await create_class(store, "plain")

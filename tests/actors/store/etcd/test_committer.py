@@ -39,7 +39,7 @@ async def test_write_on_a_write_under_way_waits_for_its_revision(tmp_path, autoj
         assert second.event.previous == first.event.offset
 
 
-async def test_overtaken_write_and_what_was_decided_on_it_begin_anew(tmp_path, autojump_clock):
+async def test_overtaken_write_and_those_decided_on_it_are_decided_again(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         assert await a.write(thing("x")) is None
@@ -120,7 +120,7 @@ async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clo
             assert from_a == ["NoneType"] * 3
 
 
-async def test_counted_write_that_was_allowed_before_another_node_wrote_begins_anew(tmp_path, autojump_clock):
+async def test_write_within_a_quota_is_decided_again_after_another_nodes_write(tmp_path, autojump_clock):
     """Even if it follows a write of its own node that was decided on the other node's write."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:

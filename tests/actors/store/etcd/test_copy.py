@@ -75,7 +75,7 @@ async def test_floor_is_never_the_version_of_a_removal(tmp_path, autojump_clock)
         assert await compact(a, now=1000) == first.event.offset
 
 
-async def test_node_that_was_away_for_too_long_starts_anew(tmp_path, autojump_clock):
+async def test_node_that_is_too_far_behind_copies_the_state_again(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         async with running(cluster, tmp_path, "b") as b:
@@ -87,7 +87,7 @@ async def test_node_that_was_away_for_too_long_starts_anew(tmp_path, autojump_cl
             assert [one.name for one in b.events()] == ["x", "y", "late"]
 
 
-async def test_etcd_compacted_by_somebody_else_gets_a_new_floor(tmp_path, autojump_clock):
+async def test_etcd_compacted_by_another_program_gets_a_new_floor(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         await write_history(a)
@@ -128,7 +128,7 @@ async def test_other_dialect_is_refused(tmp_path, autojump_clock):
         await prepare(FakeEtcd(cluster), KEYS, tmp_path / "b", "kubernetes")
 
 
-async def test_copy_of_an_earlier_boot_is_made_anew(tmp_path, autojump_clock):
+async def test_copy_of_an_earlier_boot_is_replaced(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         await write_history(a)

@@ -91,7 +91,7 @@ async def test_removal_keeps_its_author_and_last_body(tmp_path, autojump_clock):
         assert b'"name":"x"' in last.body
 
 
-async def test_watch_that_breaks_goes_on_where_it_was(tmp_path, autojump_clock):
+async def test_broken_watch_resumes_where_it_was(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         await write_several(a, 2)

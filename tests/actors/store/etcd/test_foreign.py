@@ -60,7 +60,7 @@ async def check_same(*nodes: RunningNode) -> None:
         assert await node.write(thing(f"written-{number}-{len(nodes)}")) is None
 
 
-async def test_deleted_object_is_a_delete_by_nobody(tmp_path, autojump_clock):
+async def test_foreign_delete_is_a_delete_without_a_user(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
         await write(a, "x", "y")
@@ -163,7 +163,7 @@ def valid(type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes
     return b"\x90", body
 
 
-async def test_valid_record_is_an_update_by_nobody(tmp_path, autojump_clock):
+async def test_valid_foreign_record_is_an_update_without_a_user(tmp_path, autojump_clock):
     cluster = FakeCluster()
     body = b'{"metadata":{"name":"x","resourceVersion":"","valid":1}}'
     record = Change("create", 0, 5, "eve", "eve", "", b"id", b"facts", body).encode()
@@ -228,7 +228,7 @@ async def test_check_that_crashes_holds_up_only_its_own_key(tmp_path, autojump_c
         assert names(await a.read()) == ["x", "y"]
 
 
-async def test_node_that_is_behind_settles_nothing_when_head_is_gone(tmp_path, autojump_clock):
+async def test_node_that_is_behind_settles_nothing_when_head_is_missing(tmp_path, autojump_clock):
     """Writes of other nodes are not foreign, however late this node learns of them."""
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
@@ -243,7 +243,7 @@ async def test_node_that_is_behind_settles_nothing_when_head_is_gone(tmp_path, a
         await check_same(a, b)
 
 
-async def test_claim_of_another_node_stays_when_head_is_gone(tmp_path, autojump_clock):
+async def test_claim_of_another_node_stays_when_head_is_missing(tmp_path, autojump_clock):
     cluster = FakeCluster()
     claims = {"services": addresses}
     async with running(cluster, tmp_path, "a", claims) as a, running(cluster, tmp_path, "b", claims) as b:
@@ -354,7 +354,7 @@ def service(name: str) -> Proposal:
     return proposal
 
 
-async def test_claim_that_nobody_has_is_given_to_who_wants_it(tmp_path, autojump_clock):
+async def test_claim_without_an_owner_is_given_to_a_node_that_wants_it(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a", {"services": addresses}) as a:
         await write(a, "x")
@@ -388,7 +388,7 @@ async def test_service_with_the_address_of_another_goes_to_the_quarantine(tmp_pa
         assert "its address" in a.node.foreign.quarantined[second].why
 
 
-async def test_quotas_of_a_namespace_that_somebody_else_has_put(tmp_path, autojump_clock):
+async def test_quotas_of_a_namespace_that_another_program_wrote(tmp_path, autojump_clock):
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a") as a:
         await write(a, "x")

@@ -47,7 +47,7 @@ REMOVALS = {
 
 
 @pytest.mark.parametrize("removal", REMOVALS.values(), ids=REMOVALS)
-async def test_removal_that_no_journal_stores_is_a_delete_by_nobody(autojump_clock, removal):
+async def test_forged_delete_that_cannot_be_stored_is_a_delete_without_a_user(autojump_clock, removal):
     cluster = FakeCluster()
     with memory_folder() as folder:
         async with running(cluster, folder, "a") as a:

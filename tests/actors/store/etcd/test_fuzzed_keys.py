@@ -171,17 +171,17 @@ async def check(chance: random.Random, *nodes: RunningNode) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_nodes_go_on_whatever_somebody_writes_to_a_family_of_keys(autojump_clock, family):
+async def test_nodes_survive_foreign_writes_to_one_family_of_keys(autojump_clock, family):
     await rounds(seed=39, families=[family], count=3)
 
 
-async def test_nodes_go_on_whatever_somebody_writes(autojump_clock):
+async def test_nodes_survive_foreign_writes(autojump_clock):
     await rounds(seed=13, families=list(FAMILIES), count=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
-async def test_nodes_go_on_whatever_somebody_writes_for_long(autojump_clock, seed):
+async def test_nodes_survive_many_foreign_writes(autojump_clock, seed):
     await rounds(seed=seed, families=list(FAMILIES), count=20)
 
 

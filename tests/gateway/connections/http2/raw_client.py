@@ -123,7 +123,7 @@ class RawClient:
         self._next_stream = 1
         self._patience = inf if isinstance(trio.lowlevel.current_clock(), MockClock) else PATIENCE
         self._buffer = bytearray()
-        self._partial: Frame | None = None  # HEADERS whose block goes on in CONTINUATION
+        self._partial: Frame | None = None  # HEADERS whose block continues in CONTINUATION
 
     async def open(self, values: Mapping[Any, int] | None = None) -> None:
         """Send preface and SETTINGS, acknowledge the server's, and wait for its acknowledgement of ours."""

@@ -38,7 +38,7 @@ ALL_WINDOWS = settings({Setting.INITIAL_WINDOW_SIZE: 1 << 30}) + window_update(0
 async def watching(
     api: Api, values: dict[Setting, int] | None = None, *, small: bool = False
 ) -> AsyncIterator[RawClient]:
-    """A client with 250 watches from now on."""
+    """A client with 250 watches from the newest version."""
     assert api.addresses.insecure is not None
     stream = await trio.open_tcp_stream(*api.addresses.insecure)
     client = RawClient(stream)

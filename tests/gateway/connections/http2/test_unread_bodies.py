@@ -156,7 +156,7 @@ async def test_wait_for_memory_is_not_the_clients_time(mock_clock: MockClock) ->
         assert (await client.response(stream)).body == b"%d" % MIB
 
 
-async def test_requests_on_other_streams_go_on_while_a_body_is_unread() -> None:
+async def test_requests_on_other_streams_continue_while_a_body_is_unread() -> None:
     async with served(Reader(), reads=False) as host, raw_client(host) as client:
         await begin(client)
         other = await begin(client, "/refused")

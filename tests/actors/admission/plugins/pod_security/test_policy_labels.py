@@ -65,7 +65,7 @@ def test_wrong_labels_enforce_restricted_and_do_not_warn() -> None:
 
 
 @cases("text", ["latest", "v1.0", "v1.25", "v1.9223372036854775807"])
-def test_versions(text: str) -> None:
+def test_valid_version_labels_are_parsed(text: str) -> None:
     assert is_version(text)
 
 
@@ -73,7 +73,7 @@ def test_versions(text: str) -> None:
     "text",
     ["", "1.25", "v1", "v1.", "v1.025", "v2.0", "v1.25.1", "Latest", "v1.-1", "v1.9223372036854775808"],
 )
-def test_no_versions(text: str) -> None:
+def test_invalid_version_labels_are_refused(text: str) -> None:
     assert not is_version(text)
 
 
