@@ -50,7 +50,7 @@ def dsa_key() -> dsa.DSAPrivateKey:
 
 
 def rsa_key(exponent: int) -> rsa.RSAPrivateKey:
-    """A key with a public exponent that no library chooses, unless it is a common one."""
+    """A key with this public exponent, or the next possible one: libraries only generate common ones."""
     p, q = primes()
     while math.gcd(exponent, (p - 1) * (q - 1)) != 1:
         exponent += 2

@@ -327,7 +327,7 @@ async def test_write_whose_time_is_over_is_never_stored(autojump_clock: MockCloc
 async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer whose turn it is gets its timeout just then: nothing is stored, and its turn is not passed on."""
+    """The writer whose turn it is has just got its review: it is not stored, and no other writer gets the turn."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         actor = store.directory.actor(store.definition("configmaps"))

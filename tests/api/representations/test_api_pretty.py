@@ -1,4 +1,4 @@
-"""JSON is indented if the client asks for it or is a browser or curl; the content is the same."""
+"""JSON is indented if the client asks for it or is curl, Wget or a browser; the content is the same."""
 
 from __future__ import annotations
 

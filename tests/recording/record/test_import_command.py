@@ -423,7 +423,7 @@ def test_refused_requests_go_with_exports_and_imports(
     assert "second.journal.gz.refused.jsonl" in capsys.readouterr().out
     for place in (first, tmp_path / "data", second):
         assert [one["code"] for one in refused_in(place)] == [403], place
-    # Counts of one file are not added to those of the next.
+    # Refusals of one file are not shown as those of another.
     second.unlink()
     for command in (
         ["import", "audit", log, str(second)],

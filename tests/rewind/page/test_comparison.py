@@ -47,7 +47,7 @@ async def test_added_removed_and_changed() -> None:
         assert int(changed["from"]) <= int(before) < int(changed["to"])
         assert key["summary"]["changes"] == [{"field": "data.a", "old": "***", "new": "***"}]
         assert (found["from"]["version"], found["to"]["version"]) == (before, await api.head())
-        # With times the result is the same; with the moments swapped it is empty.
+        # With times the result is the same; after the newest version there are no changes.
         by_time = await ask(api, f"{path.replace(before, rfc3339(found['from']['time']), 1)}")
         assert by_time["items"] == found["items"]
         nothing = await ask(api, f"{COMPARISON}?from={await api.head()}")

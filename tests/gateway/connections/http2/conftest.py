@@ -12,9 +12,7 @@ from rewound.gateway.ops import loop_watchdog
 
 @pytest.fixture(autouse=True)
 def _no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail if the server logged an error; a test that expects one clears `caplog`. Warnings about slow steps are
-    ignored.
-    """
+    """Fail after a logged warning or error; a test that expects one clears `caplog`. Slow steps are ignored."""
     yield
     assert [
         record.getMessage()
