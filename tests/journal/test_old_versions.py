@@ -45,7 +45,7 @@ def test_every_version_equals_the_model(history: list[tuple[object, ...]]) -> No
             for step in history:
                 play(journal, model, *step)
             with journal.read() as view:
-                # In random order: versions are also rebuilt from later and earlier cached ones.
+                # In a mixed order: versions are also rebuilt from later and earlier cached ones.
                 for offset in sorted(range(model.head + 1), key=lambda offset: offset * 7 % 11):
                     compare(view, model, offset)
                 report = verify.verify(view)

@@ -1,4 +1,4 @@
-"""An embedded server without test controls refuses to hand them out."""
+"""An embedded server without test controls refuses settings that need them."""
 
 from __future__ import annotations
 

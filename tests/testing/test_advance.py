@@ -54,9 +54,8 @@ async def test_token_of_a_service_account_expires(clock: AdvancingClock, deadlin
         assert (await api.ask("GET", "/version", token=token)).status == 200
         await api.ask("POST", CLOCK, {"advance": 500})
         assert (await api.ask("GET", "/version", token=token)).status == 200
-        await api.ask(
-            "POST", CLOCK, {"advance": 161}
-        )  # a minute more than the requested lifetime of the token
+        # A minute more than the requested lifetime of the token.
+        await api.ask("POST", CLOCK, {"advance": 161})
         assert (await api.ask("GET", "/version", token=token)).status == 401
 
 

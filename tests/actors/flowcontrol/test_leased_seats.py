@@ -166,7 +166,7 @@ async def test_level_that_rejects_waits_a_moment_for_seats_of_others(autojump_cl
 async def test_places_in_queues_grow_with_the_queue() -> None:
     async with worker() as one:
         await one.send(2)
-        assert (one.level.waiting, one.refused) == (1, 1)  # one seat even without a lease
+        assert (one.level.waiting, one.refused) == (1, 1)  # one place in the queue even without a lease
         assert await one.order(PLACES, granted=3, target=3, limit=50) == Demand(3, 1, 1)
         await one.send(1)
         report = one.holder.changed()
@@ -182,11 +182,12 @@ async def test_level_takes_what_was_granted_before_it_existed() -> None:
         level = one.seats.set_level(LevelSettings("other", "", False, 9, queue_length=10))
         assert (level.seats, level.limit, level.queue_length) == (7, 9, 4)
         one.seats.set_level(LevelSettings("other", "", False, 100, queue_length=100))
+        # The allocator reports when it changes.
         assert (level.seats, level.limit, level.queue_length) == (
             7,
             9,
             4,
-        )  # the allocator reports when it changes
+        )
         one.seats.remove_level("other")
         report = one.holder.receive(Order(2, {"other": Change(0, 0, 9)}))
         assert report.demands == {"other": Demand(0)}

@@ -96,9 +96,8 @@ async def test_request_of_the_next_pass_starts_at_once_after_a_turn_is_used_up()
             with trio.fail_after(60):
                 while seats._passes.count == before:
                     await trio.lowlevel.checkpoint()
-        assert (
-            seats._turn_over.statistics().tasks_waiting == 1
-        )  # the task was not woken, because no request waited
+        # The task was not woken, because no request waited.
+        assert seats._turn_over.statistics().tasks_waiting == 1
 
 
 async def test_passes_that_start_less_than_a_turn_never_make_a_request_wait() -> None:

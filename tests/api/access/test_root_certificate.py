@@ -48,5 +48,5 @@ async def test_server_without_secure_port_publishes_nothing() -> None:
 async def test_cluster_dialect_publishes_nothing_by_default() -> None:
     async with served_securely() as api:
         await api.create("namespaces", {"metadata": {"name": "n"}})
-        # The CA certificate of servers that it forwards to is not published in every namespace.
+        # Only the ConfigMap for aggregated servers exists, in one namespace.
         assert names(await api.list("configmaps", None)) == ["extension-apiserver-authentication"]

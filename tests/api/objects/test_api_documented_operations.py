@@ -133,7 +133,7 @@ async def test_documented_parameters_of_writes_are_accepted(kind: Kind) -> None:
 
 
 async def test_documented_parameters_of_policies_are_accepted() -> None:
-    """ConfigMap is the only kind whose reference lists every parameter."""
+    """The last kind is the only one whose reference lists every parameter."""
     kind = KINDS[-1]
     async with served() as api:
         for name in ("a", "b", "c"):

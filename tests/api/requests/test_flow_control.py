@@ -203,7 +203,7 @@ async def test_changed_and_deleted_schemas_take_effect() -> None:
     async with served() as api:
 
         async def flow() -> tuple[str | None, str | None]:
-            """Applies to requests with equal heads."""
+            """The flow headers of repeated requests, which must be equal."""
             first, *others = [
                 flow_headers(await api.ask("GET", f"{MAPS}/a", token=ALICE), "cluster") for _ in range(4)
             ]

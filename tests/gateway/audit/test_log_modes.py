@@ -238,7 +238,7 @@ async def test_blocking_mode_leaves_what_is_not_quick_to_the_thread(monkeypatch:
 
 
 async def test_blocking_mode_leaves_large_events_of_others_to_the_thread() -> None:
-    """A short event does not format a large one that waits in the queue, in the event loop."""
+    """A short event does not cause a queued large one to be formatted in the event loop."""
     output, unused = WhoWrites(is_quick=True), audit_log(SlowOutput())
     backend = LogBackend(output, Lines(CLUSTER), buffer_size=10, max_size=5, max_wait=3600.0)
     large, short = receive(unused), receive(unused)

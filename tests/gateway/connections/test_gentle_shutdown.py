@@ -47,9 +47,8 @@ async def test_blank_lines_do_not_keep_a_connection_of_a_stopping_server(mock_cl
     """HTTP allows empty lines before a request; they are not part of it."""
     async with served(limits=GENTLE) as host, host.connect() as client:
         await client.get()
-        await advance(
-            mock_clock, 0.5
-        )  # the server checks its connections once a second, and more often after that
+        # The server checks its connections once a second, and more often after that.
+        await advance(mock_clock, 0.5)
         host.stop.set()
         for _ in range(12):
             await advance(mock_clock, 0.25)

@@ -57,9 +57,8 @@ async def running(seconds: float) -> AsyncIterator[tuple[Bench, trio.Nursery]]:
 async def test_those_that_become_readable_together_hold_the_loop_for_a_turn(milliseconds: float) -> None:
     async with running(milliseconds / 1000) as (bench, nursery):
         for _ in range(3):
-            nursery.start_soon(
-                bench.read, Connection()
-            )  # the time of one is estimated from the previous ones
+            # The server estimates the time of one from the previous ones.
+            nursery.start_soon(bench.read, Connection())
         await wait_all_tasks_blocked()
         for _ in range(MANY):
             nursery.start_soon(bench.read, Connection())

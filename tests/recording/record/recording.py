@@ -68,12 +68,10 @@ async def recording(
             nursery.start_soon(recorder.run)
             await recorder.started.wait()
             yield recorder, session
-            await (
-                settled()
-            )  # controllers have written everything that follows, and no socket still holds any of it
-            await trio.sleep(
-                3
-            )  # of the virtual clock: events that may arrive out of order are in the journal
+            # Controllers have written everything that follows, and no socket still holds any of it.
+            await settled()
+            # In virtual time: afterwards, events that may arrive out of order are in the journal.
+            await trio.sleep(3)
             await settled()
             nursery.cancel_scope.cancel()
     finally:

@@ -17,7 +17,7 @@ PATCHED = {"data": {"color": "red"}}
 
 
 async def some_writes(api: Api) -> str:
-    """The version after which the events of this test start."""
+    """Write some objects; returns the version of the first event."""
     first = str(int(await api.head()) + 1)
     await api.create("namespaces", {"metadata": {"name": "other"}})
     await api.create("configmaps", config_map("web-1", color="blue"), fieldManager="maker")

@@ -54,7 +54,7 @@ class Nodes:
         return await self.store.create("pods", pod(name, on, **spec))
 
     async def remove_volume(self, name: str) -> None:
-        """A claim without the finalizer that protects volumes in use, which a controller would remove."""
+        """Remove the finalizer that protects volumes in use, as a controller would, and delete the volume."""
         stored = await self.store.get("persistentvolumes", name)
         stored["metadata"].pop("finalizers")
         await self.store.replace("persistentvolumes", stored)

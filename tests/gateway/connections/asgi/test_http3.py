@@ -53,7 +53,7 @@ async def test_requests_share_a_connection() -> None:
         async with client.request(b"GET", MAPS, SIGNED_IN, b"") as answer:
             assert len(orjson.loads(await body_of(answer))["items"][0]["data"]["k"]) == 500_000
         async with client.request(b"GET", MAPS, [], b"") as answer:
-            assert answer.status == 403  # client certificates are not supported here
+            assert answer.status == 403  # client certificates do not authenticate over HTTP/3
         assert "h3=" in (await api.ask("GET", "/version")).headers["alt-svc"]
 
 
