@@ -80,7 +80,7 @@ async def test_another_server_at_the_endpoint() -> None:
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        async with running(EtcdClient([url], seconds=0.3)) as client:
+        async with running(EtcdClient([url], seconds=1.0)) as client:
             text = "it does not speak HTTP/2: is it a client URL of etcd"
             with pytest.raises(EtcdUnavailable, match=text):
                 await client.range(b"a")

@@ -40,7 +40,7 @@ async def test_refused_request_is_freed(body: bytes, status: int) -> None:
         await api.create("configmaps", {"metadata": {"name": "victim"}})
         for _ in range(8):
             assert (await api.ask("POST", api.path("configmaps"), body)).status == status
-        assert len(_held()) <= 2  # which idle threads still refer to
+        assert len(_held()) <= 4  # which idle threads still refer to; without clearing it would be all eight
 
 
 @pytest.mark.usefixtures("no_collection")
@@ -50,7 +50,7 @@ async def test_large_review_of_a_user_whose_flow_is_limited_is_freed() -> None:
         path = "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews"
         for _ in range(8):
             assert (await api.ask("POST", path, body, token=ALICE)).status == 413
-        assert len(_held()) <= 2
+        assert len(_held()) <= 4
 
 
 def _held() -> list[Any]:
