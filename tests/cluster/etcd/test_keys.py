@@ -208,12 +208,19 @@ async def test_status_and_members_describe_the_cluster(client: EtcdClient, clust
 
 
 async def test_calls_wait_for_the_task_of_the_client_and_end_with_it(cluster: EtcdMembers) -> None:
-    client = EtcdClient(cluster.urls)
+    client, answered = EtcdClient(cluster.urls), trio.Event()
+
+    async def call() -> None:
+        await client.range(b"x")
+        answered.set()
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.range, b"x")
+        nursery.start_soon(call)
         await trio.testing.wait_all_tasks_blocked()
+        assert not answered.is_set()
         async with running(client), client.watch(b"x", b"", 0) as responses:
             await anext(responses)
+            await answered.wait()
     with pytest.raises(EtcdUnavailable, match="the client of etcd has ended"):
         await client.txn((), [Put(b"x", b"")])
     with pytest.raises(EtcdUnavailable):
