@@ -28,9 +28,8 @@ class Names:
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
     url_type: str  # the name of the URL type in CEL
-    api_access: (
-        str  # prefix of the volume with a service account token, without the dash and the random suffix
-    )
+    # Prefix of the volume with a service account token, without the dash and the random suffix.
+    api_access: str
     root_certificate: str  # the ConfigMap with the CA certificate of this server
     # The built-in signers of certificates.
     client_signer: str

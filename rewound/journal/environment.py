@@ -95,9 +95,8 @@ class Environment:
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
         self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
-        self.report_damage: Callable[[str], None] | None = (
-            None  # for a reader: reports damage to the writing process
-        )
+        # For a reader: reports damage to the writing process.
+        self.report_damage: Callable[[str], None] | None = None
         self.stopped = ""  # why writes are refused until a restart; empty while they are accepted
         # Used by the writer: the newest offset, the newest transaction, and the checksum of its meta page.
         self.head = self._transaction = self._page_checksum = 0

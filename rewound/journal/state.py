@@ -54,9 +54,8 @@ CACHEABLE_ROWS = 4096
 FIRST_CHUNK, LAST_CHUNK = 128, 512
 CHUNK_BYTES = 512 << 10
 RUNS = 256  # rows in all runs, at most; runs hold only references to cached rows
-STARTS = (
-    512  # start keys of recent scans in each of two sets: more than there are types and pages of their lists
-)
+# Start keys of recent scans in each of two sets: more than there are types and pages of their lists.
+STARTS = 512
 
 
 @dataclass(frozen=True, slots=True)

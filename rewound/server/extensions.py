@@ -101,9 +101,8 @@ class Extensions:
     catch_up: CatchUp | None = None  # of the journal, with what other processes of the server have committed
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
     holder: Holder | None = None  # the share of this process in the limits of all workers
-    random: Random | None = (
-        None  # source of uids and names; the server then does not depend on how long work takes either
-    )
+    # Source of uids and names; the server then does not depend on how long work takes either.
+    random: Random | None = None
     catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
     replayed: Path | None = None  # the folder or file of which this server is a replay
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording

@@ -36,8 +36,8 @@ SWITCH_INTERVAL: Final = 0.0005
 COLLECT_AFTER: Final = (20_000, 50, 50)
 
 
-def run_configured(settings: Settings, run: Callable[[], int]) -> int:
-    """Configure this process for a server, and call `run`, which returns the exit code; reports why it failed."""
+def run_configured(settings: Settings, main: Callable[[], int]) -> int:
+    """Configure this process for a server, call `main` and return its exit code; report why it failed, if it did."""
     configure_malloc()
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*COLLECT_AFTER)
@@ -48,7 +48,7 @@ def run_configured(settings: Settings, run: Callable[[], int]) -> int:
         print_error(str(error))
         return 2
     try:
-        return run()
+        return main()
     except KeyboardInterrupt:
         return 130
     except BaseException as error:

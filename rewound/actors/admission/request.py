@@ -55,9 +55,8 @@ class AdmissionRequest:
         self.dry_run = dry_run
         self.context = context
         self.written: int | Proposal = 0  # the event that wrote `old`
-        self.old_version = (
-            ""  # of a custom kind: the version of `old`, if it may differ from the definition's
-        )
+        # Of a custom kind: the version of `old`, if it may differ from the definition's.
+        self.old_version = ""
         self.sent_empty: frozenset[str] = (
             frozenset()
         )  # lists that were sent empty, and are missing in the object

@@ -36,9 +36,8 @@ class ControllerContext:
     signing_duration: float = 365 * 86400.0  # maximum validity of signed certificates in seconds
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
     issuer: TokenIssuer | None = None  # None: token Secrets are not filled
-    quotas: QuotaAccounts | None = (
-        None  # the accounts that admission checks; None: a controller counts for itself
-    )
+    # The accounts that admission checks; None: a controller counts for itself.
+    quotas: QuotaAccounts | None = None
     publishes_certificate: bool = False  # whether the server has a certificate for its clients to verify
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: no aggregation

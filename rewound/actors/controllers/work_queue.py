@@ -23,9 +23,8 @@ from typing import Final, Generic, TypeVar
 import trio
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
-_FEW_OUTDATED: Final = (
-    64  # outdated entries of the schedule that may stay, besides as many as there are due keys
-)
+# Outdated entries of the schedule that may stay, besides as many as there are due keys.
+_FEW_OUTDATED: Final = 64
 
 K = TypeVar("K", bound=Hashable)
 

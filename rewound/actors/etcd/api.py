@@ -39,9 +39,8 @@ class Event(NamedTuple):
 
     is_delete: bool
     now: KeyValue
-    previous: KeyValue | None = (
-        None  # only with `prev_kv`; None if the key is new or its previous version is compacted
-    )
+    # Only with `prev_kv`; None if the key is new or its previous version is compacted.
+    previous: KeyValue | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -408,9 +408,8 @@ def daemon_set_warnings(names: Names, new: Object, old: Object | None) -> list[s
 
 
 DEPLOYMENT_STRATEGIES: Final = ("Recreate", "RollingUpdate")
-DEPLOYMENT_ROLLBACK: Final = (
-    "deprecated.deployment.rollback.to"  # the field spec.rollbackTo of an older version
-)
+# The field spec.rollbackTo of an older version.
+DEPLOYMENT_ROLLBACK: Final = "deprecated.deployment.rollback.to"
 
 DEPLOYMENT_ROLLING_UPDATE = Struct(
     "apps.v1.RollingUpdateDeployment",

@@ -219,9 +219,8 @@ class Attempt:
         self._definition = decider.storage  # until `decide`
         self._chain: Chain = EMPTY  # with a request, that of the request
         self._written: int | Proposal = 0  # the event that wrote the object on which the command is decided
-        self._key: Key | None = (
-            None  # of the object; that of a create is known when its name is found to be free
-        )
+        # Of the object; that of a create is known when its name is found to be free.
+        self._key: Key | None = None
         self._warnings: tuple[str, ...] = ()  # for the client, in addition to those of admission
         self._sent_empty: frozenset[str] = frozenset()  # for the request
         # If a plugin annotates while it validates: the object before preparation, to prepare it again.

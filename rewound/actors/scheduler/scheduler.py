@@ -92,9 +92,8 @@ _TOO_MANY_WAIT: Final = (
 )
 _MOST_TRIES: Final = 20  # of one attempt, which starts over if nodes are added or removed meanwhile
 _CHANGING: Final = "the nodes kept changing while the pod was evaluated; it is tried again later"
-_MOST_SELECTORS: Final = (
-    10_000  # of pods with their own labels, such as those of StatefulSets; then all are forgotten
-)
+# Of pods with their own labels, such as those of StatefulSets; then all are forgotten.
+_MOST_SELECTORS: Final = 10_000
 _LONGEST_NOTE: Final = 1024  # characters of an Event
 
 

@@ -30,9 +30,8 @@ from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 SECOND: Final = 1_000_000
 PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, or its end was announced
-POD: Final = (
-    "pod/"  # before the name of a pod in a key: its condition must be checked; no budget has such a name
-)
+# Before the name of a pod in a key: its condition must be checked; no budget has such a name.
+POD: Final = "pod/"
 INTERVAL: Final = 0.1  # seconds between two passes over the pods of a namespace with many
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 

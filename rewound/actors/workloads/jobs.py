@@ -54,9 +54,8 @@ SOON: Final = 1.0  # seconds
 INTERVAL: Final = 0.1  # seconds between two passes over many pods
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 _CHECK_EVERY: Final = 64  # pods
-POD: Final = (
-    "pod/"  # before the name of a pod in a key: its finalizer must be removed; no job has such a name
-)
+# Before the name of a pod in a key: its finalizer must be removed; no job has such a name.
+POD: Final = "pod/"
 
 
 def finished_condition(job: Object) -> Object | None:

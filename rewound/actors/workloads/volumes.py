@@ -42,9 +42,8 @@ from rewound.actors.workloads.volume_matching import (
 )
 from rewound.journal.records import Event
 
-PROVISIONER: Final = (
-    "sim"  # of the classes whose volumes this server provides, and the driver of these volumes
-)
+# Of the classes whose volumes this server provides, and the driver of these volumes.
+PROVISIONER: Final = "sim"
 TOPOLOGY: Final = "topology"  # their only parameter: a label of nodes; a volume is where its first pod is
 # In v1.25 CSI drivers with these names handle them.
 MIGRATED: Final = {

@@ -36,9 +36,8 @@ BATCH_BYTES = 1 << 20
 FIRST_EVENTS, LATER_EVENTS = 1000, 200
 # Bytes of events in memory whose commit has not ended: more are stored early. Commits of leaders have a few MB.
 LONGEST_COMMIT = 64 << 20
-EVENT_OVERHEAD = (
-    600  # bytes of Python's objects for an event; its content is there twice, as it came and decoded
-)
+# Bytes of Python's objects for an event; its content is there twice, as it came and decoded.
+EVENT_OVERHEAD = 600
 
 
 class Session(Protocol):

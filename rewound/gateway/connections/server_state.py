@@ -70,9 +70,8 @@ class ServerStatistics:
     timed_out: int  # connections ended by a time limit
     handshake_failures: int
     draining: bool
-    certificate_failures: int = (
-        0  # of the failed handshakes, those with a client certificate that does not verify
-    )
+    # Of the failed handshakes, those with a client certificate that does not verify.
+    certificate_failures: int = 0
     streaming: int = 0  # connections with a stream, such as a watch
     delays: int = 0  # how often unauthenticated connections had to wait for their turn
 

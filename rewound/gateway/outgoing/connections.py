@@ -38,9 +38,8 @@ class Endpoint(NamedTuple):
     # The context itself: connections of another CA bundle or client certificate have another one. None: no TLS.
     tls: ssl.SSLContext | None = None
     server_name: str = ""  # for which the certificate must be valid; empty: the host
-    local_allowed: bool = (
-        True  # whether loopback, link-local and other addresses that are not global unicast are allowed
-    )
+    # Whether loopback, link-local and other addresses that are not global unicast are allowed.
+    local_allowed: bool = True
 
     @property
     def authority(self) -> str:

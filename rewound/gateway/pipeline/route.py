@@ -98,9 +98,8 @@ class Route:
         self.name = name
         self.subresource = subresource
         self.has_extra_segments = has_extra_segments  # more segments than any resource path has
-        self.rewinds = (
-            rewinds  # about the history of the object: its path begins with the group rewound.cluster.io
-        )
+        # About the history of the object: its path begins with the group rewound.cluster.io.
+        self.rewinds = rewinds
         # Method, verb, resource and which names the path has, without the names themselves; empty for non-resource
         # paths and paths about history.
         self.shape = shape

@@ -294,9 +294,8 @@ class StandbySettings:
     follow: str = ""  # a URL; empty: this server is not a standby
     follow_kubeconfig: Path | None = None
     follow_token_file: Path | None = None
-    follow_certificate_authority: Path | None = (
-        None  # None: the CA of the kubeconfig file, or the CAs of this machine
-    )
+    # None: the CA of the kubeconfig file, or the CAs of this machine.
+    follow_certificate_authority: Path | None = None
     follow_max_lag: float = 30.0
 
     def __post_init__(self) -> None:

@@ -97,9 +97,8 @@ class Member:
         self.limit: Limit | None = None  # how far it may go; None: to the newest commit
         self.ended = False  # it has left its group
         self.end_reason: EndReason | None = None  # why its group removed it
-        self.error: RequestError | None = (
-            None  # the error sent to the client with FAILED; None: the default one
-        )
+        # The error sent to the client with FAILED; None: the default one.
+        self.error: RequestError | None = None
         self.catch_up_done: trio.Event | None = None  # set when its catch-up task has ended
         pipe.deadline = ends_at
 

@@ -364,9 +364,8 @@ class AuditImport:
         """Queue an effect without a version; `before` is the version before it in the log."""
         written = self._writer.written(effect.key)
         if self._versions.is_removed_by_another(effect) and self._was_created_during(effect):
-            self.summary.missing[CREATED_MEANWHILE] += (
-                1  # it deletes by name, and may have deleted the next object
-            )
+            # It deletes by name, and may have deleted the next object.
+            self.summary.missing[CREATED_MEANWHILE] += 1
         if not (effect.deletes and self._versions.bound(effect, written)):
             effect.after = min(effect.after, effect.before - 1)
             effect.after = max(effect.after, before, 0 if written is None else written.offset)

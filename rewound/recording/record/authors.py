@@ -73,9 +73,8 @@ class Authors:
     clock: Callable[[], float]
     now: Callable[[], int]  # in microseconds since 1970, of the recorder
     namespace: str = ""  # the only one that is recorded
-    began: int = (
-        0  # the version of the first lists: requests before it are hardly in the log; 0 until they are there
-    )
+    # The version of the first lists: requests before it are hardly in the log; 0 until they are there.
+    began: int = 0
     statistics: Statistics = field(default_factory=Statistics)
     _by_key: dict[Key, list[_PendingRequest]] = field(default_factory=dict)
     _order: deque[_PendingRequest] = field(default_factory=deque)

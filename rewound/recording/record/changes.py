@@ -59,17 +59,15 @@ class Change:
     uid: str
     version: str  # of the recorded server; empty if it is not known
     removed: bool
-    body: (
-        bytes  # with an empty resourceVersion; empty if a list no longer has the object: use its last content
-    )
+    # With an empty resourceVersion; empty if a list no longer has the object: use its last content.
+    body: bytes
     facts: bytes
     arrived: int  # microseconds since 1970
     reason: str = ""
     author: Author | None = None
     listed: bool = False  # a list showed it: there may have been others before it
-    lasted: int = (
-        0  # microseconds before the author's time in which it was made; 0 if that is known well enough
-    )
+    # Microseconds before the author's time in which it was made; 0 if that is known well enough.
+    lasted: int = 0
     alone: bool = False  # a removal of an object that has no event before it
     place: int = 0  # preferred offset of a change without a version
 

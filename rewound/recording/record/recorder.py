@@ -48,9 +48,8 @@ logger = logging.getLogger(__name__)
 LISTS: Final = 8  # at the same time
 TICK: Final = 0.1  # seconds between two looks at what has arrived
 SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
-PATIENCE: Final = (
-    60.0  # seconds without an object after which kinds that cannot be listed are no longer waited for
-)
+# Seconds without an object after which kinds that cannot be listed are no longer waited for.
+PATIENCE: Final = 60.0
 # Limits of what waits for the journal: beyond them, watches are not read. The first lists must fit as a whole.
 MOST_HELD: Final = 50_000  # changes
 MOST_HELD_BYTES: Final = 256 << 20

@@ -29,9 +29,8 @@ _EXTENSION: Final = "rewound_watch"  # name of an extension of httpx.Response
 _GONE: Final = 410
 URL: Final = "http://rewound"
 _SECONDS: Final = 60.0  # real time that a controller may compute between two requests
-_AFTER_A_TIMER: Final = (
-    1e-6  # seconds: sums of floats may be a little too small, and a timer would not be due
-)
+# Seconds: sums of floats may be a little too small, and a timer would not be due.
+_AFTER_A_TIMER: Final = 1e-6
 TRIO, ASYNCIO = LIBRARIES = ("trio", "asyncio")
 _MOST_REFUSALS: Final = 100  # operations of a party that has crashed and does not end
 

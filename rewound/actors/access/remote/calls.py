@@ -19,9 +19,8 @@ from rewound.actors.golang.json import dumps
 from rewound.actors.runtime.value_count import COUNTED_BYTES, check_values
 
 FIRST_DELAY: Final = 0.5  # seconds between the first two attempts
-MOST_VALUES: Final = (
-    20_000  # in the reply to a review: some milliseconds of parsing; groups and extra fields of users
-)
+# In the reply to a review: some milliseconds of parsing; groups and extra fields of users.
+MOST_VALUES: Final = 20_000
 
 MakeBody = Callable[[], bytes | Awaitable[bytes]]
 

@@ -61,7 +61,7 @@ def old_document(request: AdmissionRequest, definition: Definition, version: str
 async def in_version(
     request: AdmissionRequest, definition: Definition, convert: ConvertByWebhook
 ) -> AdmissionRequest:
-    """A copy of a request whose objects the conversion webhook has converted to a definition. ConversionFailed."""
+    """A copy of a request, with its objects converted to a definition by webhook. Raises ConversionFailed."""
     versions, source, target = (
         definition.storage.versions,
         request.definition.api_version,
@@ -100,7 +100,7 @@ def _document(request: AdmissionRequest, viewed: Definition, shown: Object, vers
 
 
 def parse_patch(raw: bytes) -> list[dict[str, Any]]:
-    """WebhookFailed."""
+    """The operations of a JSON patch in a review. Raises WebhookFailed if it is not one."""
     try:
         if len(raw) > COUNTED_BYTES:
             check_values(raw, MAX_STORED_VALUES)

@@ -76,9 +76,8 @@ class VersionSchema(NamedTuple):
     prune: Upgrade
     default_status: Upgrade  # adds the default of the status to an object that has none
     same: str  # the first version with the same schema
-    is_loaded: Callable[[], bool] = (
-        _always  # whether the event loop can use both: else they take up to a second
-    )
+    # Whether the event loop can use both: else they take up to a second.
+    is_loaded: Callable[[], bool] = _always
 
 
 class Versions:

@@ -89,9 +89,8 @@ class Field:
     map_type: str = ""  # "atomic", "granular"
     often_null: bool = False  # clients send null for absent
     bare: bool = False  # in OpenAPI v3, a reference without allOf: v1.25 has no separate description for it
-    dropped_when_empty: bool = (
-        False  # of a list: no object has it when it is empty, but admission learns that a client sent it
-    )
+    # Of a list: no object has it when it is empty, but admission learns that a client sent it.
+    dropped_when_empty: bool = False
 
     @property
     def may_be_absent(self) -> bool:

@@ -118,9 +118,8 @@ class _Submission:
         self.condition = condition
         self.waiting: list[_Submission] = []  # submissions that wait for this one to end
         self.unfinished = 0  # how many submissions this one waits for
-        self.predecessor_failed = (
-            False  # one of them failed, so the state that this was decided on may not be stored
-        )
+        # One of them failed, so the state that this was decided on may not be stored.
+        self.predecessor_failed = False
 
 
 class EtcdCommitter:
