@@ -5,8 +5,6 @@ from __future__ import annotations
 import platform
 
 RELEASE = "0.10.0"
-# The version in /version and OpenAPI: that of the interface, and of the program behind it.
-SERVED_VERSION = f"v1.25.16+rewound.{RELEASE}"
 
 # Go's names, which clients expect, for machines that Python names differently.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -14,13 +12,18 @@ _MACHINE = platform.machine().lower()
 PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
 
-def version_document() -> dict[str, str]:
+def served_version(kubernetes: str) -> str:
+    """The version in /version and OpenAPI: that of the interface, such as v1.25.16, and of the program behind it."""
+    return f"{kubernetes}+rewound.{RELEASE}"
+
+
+def version_document(kubernetes: str) -> dict[str, str]:
     """The document at /version."""
-    major, minor = "1", "25"
+    major, minor, _ = kubernetes.removeprefix("v").split(".")
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": SERVED_VERSION,
+        "gitVersion": served_version(kubernetes),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

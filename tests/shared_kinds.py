@@ -11,6 +11,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.enablement import DEFAULT, Enablement
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules, default_rules
+from rewound.actors.versions.features import V1_25, Release
 
 _declare = module.built_in
 _catalogs: dict[tuple[object, ...], Catalog] = {}
@@ -18,14 +19,14 @@ _catalogs: dict[tuple[object, ...], Catalog] = {}
 
 def _built_in(
     names: Names,
-    features: frozenset[str] = frozenset(),
+    release: Release = V1_25,
     enabled: Enablement = DEFAULT,
     rules: Rules | None = None,
 ) -> Catalog:
     rules = rules or default_rules(names.dialect)
-    key = names, features, repr(enabled), rules, module._GROUPS
+    key = names, release, repr(enabled), rules, module._GROUPS
     if key not in _catalogs:
-        _catalogs[key] = _declare(names, features, enabled, rules)
+        _catalogs[key] = _declare(names, release, enabled, rules)
     return _catalogs[key]
 
 

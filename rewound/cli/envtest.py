@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from rewound.actors.versions.version import FIRST, PATCH_RELEASES
 from rewound.cli.command import run_command
 from rewound.client.errors import Failure, UsageError
-from rewound.release import RELEASE, SERVED_VERSION
+from rewound.release import RELEASE, served_version
 from rewound.testing.envtest import programs
 from rewound.testing.envtest.programs import TEMPLATE
 
@@ -113,7 +114,10 @@ def _make_programs(folder: Path) -> None:
     from rewound.testing.envtest.flags import api_server_help
 
     texts = {"etcd": programs.etcd_help(), "kube-apiserver": api_server_help()}
-    versions = {"etcd": "etcd Version: 3.5.4", "kube-apiserver": f"Kubernetes {SERVED_VERSION}"}
+    versions = {
+        "etcd": "etcd Version: 3.5.4",
+        "kube-apiserver": f"Kubernetes {served_version(PATCH_RELEASES[FIRST])}",
+    }
     for name, text in texts.items():
         _write(folder / f"{name}.help", text, 0o600)
         _write(folder / name, _script(folder, name, versions[name]), 0o700)

@@ -32,6 +32,7 @@ from rewound.actors.store.committer import Commits
 from rewound.actors.store.etcd.etcd_node import Node
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.reads import Horizon, Reads
+from rewound.actors.versions.features import Release
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.journal.log import Journal
@@ -56,6 +57,7 @@ class Access:
 class Store:
     names: Names
     rules: Rules
+    release: Release
     clock: Clock
     memory: MemoryBudget  # for requests
     registry: Registry

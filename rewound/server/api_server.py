@@ -20,8 +20,8 @@ from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
-from rewound.actors.kinds.features import LIST_CHUNKING, WATCH_LIST
 from rewound.actors.runtime.background_import import OnDemand
+from rewound.actors.versions.features import LIST_CHUNKING, WATCH_LIST
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from rewound.gateway.connections.listen import Listener
@@ -183,6 +183,7 @@ class ApiServer:
             store.names,
             dispatch.verbs,
             store.aggregated.descriptions,
+            kubernetes=store.release.patch_release,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
             describes_history=settings.serves_history,
         )
@@ -191,6 +192,7 @@ class ApiServer:
             store.access.accounts,
             discovery,
             openapi,
+            store.release.patch_release,
             self._control_paths(extensions.add_controls, controls),
             self._journal_page(extensions),
             self._serve_journal_feed,

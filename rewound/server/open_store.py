@@ -214,7 +214,7 @@ def _build_store(
     With `send`, another process writes the journal and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
-    catalog = extensions.catalog or built_in(names, settings.features, settings.enablement, rules)
+    catalog = extensions.catalog or built_in(names, settings.release, settings.enablement, rules)
     if send is None:
         journal.register_types(catalog.stored_types())
     feed, supervisor = Feed(journal.head, journal), Supervisor()
@@ -291,6 +291,7 @@ def _build_store(
     store = Store(
         names=names,
         rules=rules,
+        release=settings.release,
         clock=clock,
         memory=memory,
         registry=registry,

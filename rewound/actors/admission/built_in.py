@@ -55,9 +55,9 @@ from rewound.actors.admission.plugins.storage_object_in_use_protection import St
 from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
 from rewound.actors.allocation.allocated import AllocatedItems
-from rewound.actors.kinds.features import RECOVER_EXPANSION
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import RECOVER_EXPANSION
 from rewound.journal.log import Journal
 
 _Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin

@@ -80,7 +80,6 @@ from rewound.actors.kinds.declaration.workloads import (
     selector_of,
     selector_rules,
 )
-from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
@@ -107,6 +106,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:

@@ -40,7 +40,6 @@ from rewound.actors.kinds.declaration.definition import (
 )
 from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, OBJECT_META, metadata_update_rules
 from rewound.actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
-from rewound.actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
 from rewound.actors.kinds.schema.fields import (
     INT32,
@@ -66,6 +65,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import CONTAINER_METRICS, SCALE_TO_ZERO
 
 MAX_PERIOD_SECONDS: Final = 1800
 MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600

@@ -67,7 +67,6 @@ from rewound.actors.kinds.declaration.workloads import (
     selector_matches_rules,
     selector_or_none,
 )
-from rewound.actors.kinds.features import FAILURE_POLICY
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -99,6 +98,7 @@ from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import FAILURE_POLICY
 
 MAX_RULES: Final = 20
 MAX_EXIT_CODES: Final = 255

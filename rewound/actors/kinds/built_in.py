@@ -1,4 +1,4 @@
-"""The built-in kinds by dialect and profile: the catalog that a registry starts with."""
+"""The built-in kinds by dialect, version and profile: the catalog that a registry starts with."""
 
 from __future__ import annotations
 
@@ -29,10 +29,20 @@ from rewound.actors.kinds import (
     storage,
 )
 from rewound.actors.kinds.catalog import Catalog
-from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.definition import (
+    Definition,
+    PrepareForUpdate,
+    Strategy,
+    Subresource,
+)
 from rewound.actors.kinds.enablement import DEFAULT, Enablement
+from rewound.actors.kinds.schema.gated import Drop, gated_fields
+from rewound.actors.kinds.schema.projection import structs_of
+from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules, default_rules
+from rewound.actors.versions.features import V1_25, Release
+from rewound.actors.versions.version import exists_in
 
 # In the order in which discovery has always listed them.
 _GROUPS = (
@@ -65,17 +75,20 @@ _RULED = frozenset({apps, policy, rbac})  # their behaviour depends on the profi
 
 def built_in(
     names: Names,
-    features: frozenset[str] = frozenset(),
+    release: Release = V1_25,
     enabled: Enablement = DEFAULT,
     rules: Rules | None = None,
 ) -> Catalog:
-    """Return a catalog that declares all built-in kinds, and serves those that `--runtime-config` does not turn off.
+    """Return a catalog of the built-in kinds of a version, serving those that `--runtime-config` does not turn off.
 
-    Without `rules`, they follow those of the dialect.
+    Types that a later version introduced are not declared; those that an earlier version had last are declared, for
+    their stored objects, but not served. Without `rules`, kinds follow those of the dialect.
     """
     rules = rules or default_rules(names.dialect)
-    declared = (definition for group in _GROUPS for definition in _declare(group, names, features, rules))
-    return Catalog().adding(declared, enabled.serves)
+    declared = [one for group in _GROUPS for one in _declare(group, names, release.features, rules)]
+    existing = {one.type_name for one in declared if exists_in(release.version, one.since, "")}
+    made = (_in_release(one, release) for one in declared if one.type_name in existing)
+    return Catalog().adding(made, lambda one: _exists(one, release) and enabled.serves(one))
 
 
 def _declare(
@@ -93,3 +106,64 @@ def _with_rules(definition: Definition, rules: Rules) -> Definition:
         for one in definition.subresources
     )
     return replace(definition, subresources=subresources, rules=rules)
+
+
+def _exists(declared: Definition | Subresource, release: Release) -> bool:
+    is_on = not declared.gate or declared.gate in release.features
+    return is_on and exists_in(release.version, declared.since, declared.until)
+
+
+def _in_release(definition: Definition, release: Release) -> Definition:
+    """Return the definition with the fields, subresources and columns that the version has."""
+    fields = structs_of(release.version).project(definition.fields)
+    drop = gated_fields(fields, release.features)
+    columns = tuple(
+        one for one in definition.table.columns if exists_in(release.version, one.since, one.until)
+    )
+    warns = not definition.deprecated or exists_in(release.version, definition.deprecated, "")
+    return replace(
+        definition,
+        fields=fields,
+        subresources=tuple(
+            _subresource(one, drop, release) for one in definition.subresources if _exists(one, release)
+        ),
+        table=replace(definition.table, columns=columns),
+        strategy=_strategy(definition.strategy, drop),
+        deprecation_warning=definition.deprecation_warning if warns else "",
+    )
+
+
+def _subresource(one: Subresource, drop: Drop | None, release: Release) -> Subresource:
+    return replace(
+        one,
+        view=one.view and _in_release(one.view, release),
+        options=one.options and _in_release(one.options, release),
+        prepare=_dropping_on_update(drop, one.prepare),
+    )
+
+
+def _strategy(strategy: Strategy, drop: Drop | None) -> Strategy:
+    """Return the strategy with a first step that drops fields of gates that are off."""
+    if drop is None:
+        return strategy
+    prepare = strategy.prepare_for_create
+
+    def prepare_for_create(new: Object) -> None:
+        drop(new, None)
+        if prepare is not None:
+            prepare(new)
+
+    on_update = _dropping_on_update(drop, strategy.prepare_for_update)
+    return replace(strategy, prepare_for_create=prepare_for_create, prepare_for_update=on_update)
+
+
+def _dropping_on_update(drop: Drop | None, prepare: PrepareForUpdate | None) -> PrepareForUpdate | None:
+    if drop is None:
+        return prepare
+
+    def prepare_for_update(new: Object, old: Object) -> None:
+        drop(new, old)
+        if prepare is not None:
+            prepare(new, old)
+
+    return prepare_for_update

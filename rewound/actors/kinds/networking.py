@@ -45,7 +45,6 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_update_rules,
 )
 from rewound.actors.kinds.declaration.workloads import selector_or_none
-from rewound.actors.kinds.features import POLICY_STATUS
 from rewound.actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     FieldError,
@@ -73,6 +72,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import POLICY_STATUS
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2)

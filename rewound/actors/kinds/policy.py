@@ -52,7 +52,6 @@ from rewound.actors.kinds.declaration.workloads import (
     int_or_percent_rules,
     not_negative,
 )
-from rewound.actors.kinds.features import PROC_MOUNT
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -80,6 +79,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.versions.features import PROC_MOUNT
 
 BUDGET_SPEC = Struct(
     "policy.v1.PodDisruptionBudgetSpec",

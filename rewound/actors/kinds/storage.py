@@ -44,7 +44,6 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from rewound.actors.kinds.features import SE_LINUX_MOUNT
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -76,6 +75,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import SE_LINUX_MOUNT
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")

@@ -102,6 +102,7 @@ class Paths:
         accounts: Accounts,
         discovery: Discovery,
         openapi: OpenApi,
+        kubernetes: str,
         controls: Serve | None,
         serve_page: Serve | None,
         serve_feed: Serve,
@@ -111,6 +112,7 @@ class Paths:
         self._accounts = accounts
         self._discovery = discovery
         self._openapi = openapi
+        self._version = version_document(kubernetes)
         self._controls = controls  # of --enable-test-controls
         self._serve_page = serve_page  # None: it is off
         self._serve_feed = serve_feed
@@ -151,7 +153,7 @@ class Paths:
             return await self._openapi(context)
         if first == "version" and not rest:
             _allow(context, "GET")
-            return await render.document(context, version_document())
+            return await render.document(context, self._version)
         if first == "metrics" and not rest:
             return Response(
                 200, await self._operations.metrics.scrape(), b"text/plain; version=0.0.4; charset=utf-8"

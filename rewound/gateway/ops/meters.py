@@ -62,7 +62,7 @@ def meter_all(
 
 def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     """Metrics of the parts below the API."""
-    meter_release(metrics, RELEASE, version_document())
+    meter_release(metrics, RELEASE, version_document(store.release.patch_release))
     meter_objects(metrics, lambda: _count_objects(store))
     meter_memory(metrics, store.memory.statistics)
     meter_loop(metrics, watchdog.statistics)

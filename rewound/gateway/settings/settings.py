@@ -24,10 +24,11 @@ from rewound.actors.allocation.ranges import (
 from rewound.actors.certificates.names import address_of
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
-from rewound.actors.kinds.features import parse_features
 from rewound.actors.kinds.validation import dns_subdomain
 from rewound.actors.names import NAMES, REWIND_GROUP
 from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, parse_assignments
+from rewound.actors.versions.features import Release, choose_release
+from rewound.actors.versions.version import check_version
 from rewound.gateway.settings.access import (
     AuthorizationSettings,
     OidcSettings,
@@ -500,6 +501,7 @@ class Settings:
     enable_admission_plugins: str = ""
     disable_admission_plugins: str = ""
     runtime_config: str = ""
+    kubernetes_version: str = ""  # empty: that of the dialect
     feature_gates: str = ""
     watch_history: float | None = None  # None: that of the rules
     journal_retention: float | None = 86400.0  # None: forever
@@ -883,12 +885,18 @@ class Settings:
         return self.enablement.serves_version(REWIND_GROUP, "v1", on_by_default=True)
 
     @property
+    def release(self) -> Release:
+        """The version of Kubernetes that the server is, with its features."""
+        version = check_version(self.dialect, self.kubernetes_version)
+        return choose_release(version, self.feature_gates)
+
+    @property
     def features(self) -> frozenset[str]:
-        return parse_features(self.feature_gates)
+        return self.release.features
 
     def _check_kinds(self) -> None:
-        if self.feature_gates:
-            check_parsed("--feature-gates", lambda: self.features)
+        check_parsed("--kubernetes-version", lambda: check_version(self.dialect, self.kubernetes_version))
+        check_parsed("--feature-gates", lambda: self.release)
         if self.runtime_config:
             # Loads all kinds, which is too slow to do for other flags.
             from rewound.actors.kinds.built_in import built_in
@@ -896,5 +904,6 @@ class Settings:
             names = NAMES[self.dialect]
             enablement = check_parsed("--runtime-config", lambda: self.enablement)
             check_parsed(
-                "--runtime-config", lambda: enablement.refuse_unknown(built_in(names).declared, names)
+                "--runtime-config",
+                lambda: enablement.refuse_unknown(built_in(names, self.release).declared, names),
             )

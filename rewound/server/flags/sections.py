@@ -116,6 +116,13 @@ def add_kinds(group: Any) -> None:
         "KEY[=BOOL],...",
         "switch <group>/<version>[/<resource>], v1, api/all, api/ga, api/beta or api/alpha on or off",
     )
+    add(
+        group,
+        "--kubernetes-version",
+        str,
+        "VERSION",
+        "the Kubernetes that the server is, 1.25 to 1.36; the dialect cluster is always 1.25 (default 1.25)",
+    )
     add_list(group, "--feature-gates", "NAME=BOOL,...", "switch features that are off by default")
 
 

@@ -29,9 +29,10 @@ from urllib.parse import quote, urlsplit
 
 import trio
 
+from rewound.actors.versions.version import FIRST, PATCH_RELEASES
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Addresses, Settings
-from rewound.release import SERVED_VERSION
+from rewound.release import served_version
 from rewound.server.flags.parser import parse_flags
 from rewound.server.process import run_configured, serve_until
 from rewound.testing.controlled import WITH_CONTROLS
@@ -102,7 +103,7 @@ def run_server(arguments: Sequence[str], assets: str, line: socket.socket) -> in
 
 def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
     if any(flag.name == "version" and value == "true" for flag, value in parse(arguments)):
-        print(f"Kubernetes {SERVED_VERSION}", flush=True)
+        print(f"Kubernetes {served_version(PATCH_RELEASES[FIRST])}", flush=True)
         return 0
     given = translate(arguments)
     place = _place(given.etcd_servers)

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from rewound.actors.kinds.features import ALPHA, BETA, LATER, LOCKED, ON_BY_DEFAULT
+from rewound.actors.versions.features import ALL_ALPHA, ALL_BETA, GATES
+from rewound.actors.versions.gates import gates_of
+from rewound.actors.versions.version import FIRST
 from rewound.server.flags.values import parse_duration
 
 
@@ -232,45 +234,22 @@ FLAGS: Final = {
 }
 _SHORT: Final = {"h": "help", "v": "v"}
 
-# Gates of v1.25 that this server does not have. The first ones concern nodes, proxies, the scheduler and controllers;
-# they make no difference to an API server.
-_GATES_OF_OTHERS: Final = _words(
+# Gates that change an API server, and that this one cannot switch. Those that are not here, and have no effect in this
+# server, concern nodes, proxies, the scheduler and controllers.
+_FIXED: Final = _words(
     """
-    APIResponseCompression APIServerTracing AppArmor CPUManager CPUManagerPolicyAlphaOptions
-    CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CSIMigration CSIMigrationAWS CSIMigrationAzureDisk
-    CSIMigrationAzureFile CSIMigrationGCE CSIMigrationOpenStack CSIMigrationPortworx CSIMigrationRBD
-    CSIMigrationvSphere CSIVolumeHealth ContainerCheckpoint ContextualLogging ControllerManagerLeaderMigration
-    CustomCPUCFSQuotaPeriod DefaultPodTopologySpread DelegateFSGroupToCSIDriver DevicePlugins
-    DisableAcceleratorUsageMetrics DisableCloudProviders DisableKubeletCloudCredentialProviders
-    EfficientWatchResumption EndpointSliceTerminatingCondition ExecProbeTimeout
-    ExperimentalHostUserNamespaceDefaulting GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-    HonorPVReclaimPolicy IPTablesOwnershipCleanup InTreePluginAWSUnregister InTreePluginAzureDiskUnregister
-    InTreePluginAzureFileUnregister InTreePluginGCEUnregister InTreePluginOpenStackUnregister
-    InTreePluginPortworxUnregister InTreePluginRBDUnregister InTreePluginvSphereUnregister JobReadyPods KMSv2
-    KubeletCredentialProviders KubeletInUserNamespace KubeletPodResources KubeletPodResourcesGetAllocatable
-    KubeletTracing LegacyServiceAccountTokenNoAutoGeneration LocalStorageCapacityIsolationFSQuotaMonitoring
-    LogarithmicScaleDown LoggingAlphaOptions LoggingBetaOptions MemoryManager MemoryQoS
-    NodeOutOfServiceVolumeDetach NodeSwap PodAndContainerStatsFromCRI PodDeletionCost PodHasNetworkCondition
-    PreferNominatedNode ProxyTerminatingEndpoints QOSReserved RotateKubeletServerCertificate SeccompDefault
-    SizeMemoryBackedVolumes TopologyAwareHints TopologyManager UnauthenticatedHTTP2DOSMitigation
-    VolumeCapacityPriority WinDSR WinOverlay
+    APIPriorityAndFairness APIServerIdentity AdvancedAuditing AnyVolumeDataSource CSIInlineVolume CSIStorageCapacity
+    CSRDuration CronJobTimeZone CustomResourceValidationExpressions DaemonSetUpdateSurge DownwardAPIHugePages DryRun
+    EphemeralContainers ExpandCSIVolumes ExpandInUsePersistentVolumes ExpandPersistentVolumes GRPCContainerProbe
+    GenericEphemeralVolume IdentifyPodOS IndexedJob JobMutableNodeSchedulingDirectives JobTrackingWithFinalizers
+    LocalStorageCapacityIsolation MixedProtocolLBService MultiCIDRRangeAllocator NetworkPolicyEndPort
+    NonPreemptingPriority OpenAPIEnums OpenAPIV3 PodAffinityNamespaceSelector PodDisruptionConditions PodOverhead
+    PodSecurity ProbeTerminationGracePeriod RemainingItemCount RemoveSelfLink RunAsGroup ServerSideApply
+    ServerSideFieldValidation ServiceIPStaticSubrange ServiceInternalTrafficPolicy ServiceLBNodePortControl
+    ServiceLoadBalancerClass StatefulSetMinReadySeconds StorageVersionAPI StorageVersionHash SuspendJob
+    TTLAfterFinished WatchBookmark WindowsHostProcessContainers
     """
 )
-# Always on, and always off, in this server: the defaults of v1.25.
-_GATES_ON: Final = _words(
-    """
-    APIPriorityAndFairness AdvancedAuditing CSRDuration CustomResourceValidationExpressions DaemonSetUpdateSurge
-    DownwardAPIHugePages ExpandCSIVolumes ExpandInUsePersistentVolumes ExpandPersistentVolumes IndexedJob
-    JobMutableNodeSchedulingDirectives JobTrackingWithFinalizers LocalStorageCapacityIsolation MixedProtocolLBService
-    NetworkPolicyEndPort NonPreemptingPriority OpenAPIEnums OpenAPIV3 PodAffinityNamespaceSelector PodSecurity
-    RemainingItemCount RemoveSelfLink ServiceIPStaticSubrange ServiceLBNodePortControl ServiceLoadBalancerClass
-    StorageVersionHash
-    """
-)
-_GATES_OFF: Final = _words(
-    "APIServerIdentity MultiCIDRRangeAllocator PodDisruptionConditions StorageVersionAPI"
-)
-_OWN_GATES: Final = ALPHA | BETA | LATER | ON_BY_DEFAULT | LOCKED | {"AllAlpha", "AllBeta"}
 
 
 def parse(arguments: Sequence[str]) -> list[tuple[Flag, str]]:
@@ -369,28 +348,28 @@ def translate(arguments: Sequence[str]) -> TranslatedFlags:
 
 
 def _gates(given: Sequence[str], unused: list[str]) -> list[str]:
-    """The flag for the gates that this server has; those of other components go to `unused`."""
+    """The flag for the gates that have an effect here; the others of the version go to `unused`."""
     passed: list[str] = []
+    gates = gates_of(FIRST)
     for entry in (one.strip() for text in given for one in text.split(",") if one.strip()):
         name, equals, value = entry.partition("=")
         if not equals or value not in _BOOLS:
             raise FlagError(
                 f'invalid argument "{entry}" for "--feature-gates" flag: missing bool value for {name}'
             )
-        on = _BOOLS[value]
-        if name in _OWN_GATES:
-            passed.append(f"{name}={str(on).lower()}")
-        elif name in _GATES_OF_OTHERS:
-            unused.append(f"--feature-gates={name}")
-        elif name not in _GATES_ON | _GATES_OFF:
+        if name in GATES | {ALL_ALPHA, ALL_BETA}:
+            passed.append(f"{name}={str(_BOOLS[value]).lower()}")
+        elif name not in gates:
             raise FlagError(
                 f'invalid argument "{entry}" for "--feature-gates" flag: unrecognized feature gate: {name}'
             )
-        elif on != (name in _GATES_ON):
-            state = "always on" if name in _GATES_ON else "not implemented"
+        elif name in _FIXED and _BOOLS[value] != gates[name].on:
+            state = "always on" if gates[name].on else "not implemented"
             raise FlagError(
                 f"--feature-gates={entry} is refused by rewound envtest: it is {state}; leave it out"
             )
+        else:
+            unused.append(f"--feature-gates={name}")
     return [f"--feature-gates={','.join(passed)}"] if passed else []
 
 

@@ -155,7 +155,7 @@ class Template:
         self.folder = folder
         self._settings = _settings(folder, dialect, flags)
         self._catalog = built_in(
-            NAMES[dialect], self._settings.features, self._settings.enablement, self._settings.rules
+            NAMES[dialect], self._settings.release, self._settings.enablement, self._settings.rules
         )
 
     def make(self) -> None:

@@ -17,20 +17,19 @@ import pytest
 from rewound.actors import errors
 from rewound.actors.golang import format as go_format
 from rewound.actors.golang import quoting
-from rewound.actors.kinds import features, validation
+from rewound.actors.kinds import validation
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.declaration import meta
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER
 from rewound.actors.runtime.time_limit import run_limited
+from rewound.actors.versions.features import GATES, Release
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.growing import STYLES, Growing, Path, paths_of
 from tests.actors.kinds.operations import counted, excess, operations
 
-ALL_FEATURES = frozenset(
-    value for name, value in vars(features).items() if name.isupper() and isinstance(value, str)
-)
+ALL_FEATURES = Release(features=GATES)
 KINDS = [
     definition
     for definition in built_in(CLUSTER, ALL_FEATURES).definitions

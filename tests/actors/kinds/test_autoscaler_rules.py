@@ -6,8 +6,8 @@ from typing import Any
 
 from rewound.actors.kinds import autoscaling
 from rewound.actors.kinds.autoscaling import AUTOSCALER_COLUMNS, SCALE_TO_ZERO
-from rewound.actors.kinds.features import CONTAINER_METRICS
 from rewound.actors.names import Names
+from rewound.actors.versions.features import CONTAINER_METRICS
 from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.workload import with_status
 from tests.cases import cases

@@ -13,18 +13,16 @@ import pytest
 
 from rewound.actors.golang import format as go_format
 from rewound.actors.golang import quoting
-from rewound.actors.kinds import features
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.declaration import meta
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER
+from rewound.actors.versions.features import GATES, Release
 from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.operations import counted, excess_of, operations
 
-ALL_FEATURES = frozenset(
-    value for name, value in vars(features).items() if name.isupper() and isinstance(value, str)
-)
+ALL_FEATURES = Release(features=GATES)
 CATALOG = built_in(CLUSTER, ALL_FEATURES)
 DEFINITIONS = Definitions(CATALOG)
 LINEAR = 1  # see `excess`; the rest is sorting, and costs of errors that only long lists have

@@ -58,6 +58,7 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.committer import Committer, UnmeasuredDisk
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import Release
 from rewound.actors.workloads.built_in import BY_NAME, Build, Workloads
 from rewound.actors.workloads.cache import Key
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -79,7 +80,7 @@ Before = Callable[[Definition, Command], Awaitable[None] | None]
 
 @cache
 def _catalog(features: frozenset[str]) -> Catalog:
-    return built_in(KUBERNETES, features)
+    return built_in(KUBERNETES, Release(features=features))
 
 
 class WatchedDirectory(Directory):

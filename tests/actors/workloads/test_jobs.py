@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from rewound.actors.kinds.features import FAILURE_POLICY
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import FAILURE_POLICY
 from rewound.actors.workloads import controller, jobs
 from rewound.actors.workloads.jobs import Backoff, policy_action
 from tests.actors.workloads.bench import Bench, open_bench, pod_template

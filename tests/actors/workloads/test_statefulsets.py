@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.workloads import statefulsets
 from rewound.actors.workloads.pods import available_in
 from rewound.actors.workloads.revisions import holds

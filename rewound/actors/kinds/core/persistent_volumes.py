@@ -65,12 +65,6 @@ from rewound.actors.kinds.declaration.definition import (
     keep_status,
 )
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from rewound.actors.kinds.features import (
-    NODE_EXPAND_SECRET,
-    READ_WRITE_ONCE_POD,
-    RECOVER_EXPANSION,
-    RETROACTIVE_CLASS,
-)
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -100,6 +94,12 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import (
+    NODE_EXPAND_SECRET,
+    READ_WRITE_ONCE_POD,
+    RECOVER_EXPANSION,
+    RETROACTIVE_CLASS,
+)
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
 LONGEST_INITIATOR: Final = 64

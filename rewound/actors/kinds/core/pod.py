@@ -63,7 +63,6 @@ from rewound.actors.kinds.declaration.definition import (
     Table,
 )
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from rewound.actors.kinds.features import EXPANDED_DNS
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -93,6 +92,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import EXPANDED_DNS
 
 POD_CONDITION = Struct(
     "core.v1.PodCondition",

@@ -50,7 +50,13 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_update_rules,
 )
 from rewound.actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
-from rewound.actors.kinds.features import (
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.fields import Field, Struct
+from rewound.actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
+from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.versions.features import (
     EXPANDED_DNS,
     MIN_DOMAINS,
     PROC_MOUNT,
@@ -58,12 +64,6 @@ from rewound.actors.kinds.features import (
     SPREAD_LABEL_KEYS,
     USER_NAMESPACES,
 )
-from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
-from rewound.actors.kinds.schema.fields import Field, Struct
-from rewound.actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
-from rewound.actors.kinds.values.quantity import NANOS, nanos_of
-from rewound.actors.messages import Object
-from rewound.actors.names import Names
 
 POD_TEMPLATE_SPEC = Struct(
     "core.v1.PodTemplateSpec",

@@ -29,6 +29,8 @@ class Column:
     cell: Cell
     format: str = ""
     priority: int = 0
+    since: str = ""  # the versions of Kubernetes that have it
+    until: str = ""
 
 
 def at(*path: str, missing: Any = "") -> Cell:

@@ -184,6 +184,10 @@ class Subresource:
     # Paths that a write through here does not change. None: all but metadata and the field of this name; without such
     # a field, the status.
     reset_fields: tuple[str, ...] | None = None
+    # The versions of Kubernetes that have it, and the gate that must be on.
+    since: str = ""
+    until: str = ""
+    gate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +284,11 @@ class Definition:
     strategic_merge_patch: bool = True  # accepts such patches, which need more than a schema declares
     subresources: tuple[Subresource, ...] = ()
     deprecation_warning: str = ""  # part of every response
+    deprecated: str = ""  # the first version of Kubernetes with this warning; empty: all have it
+    # The versions of Kubernetes that serve it, and the gate that must be on.
+    since: str = ""
+    until: str = ""
+    gate: str = ""
     on_by_default: bool = True  # False: served only if --runtime-config enables it
     create_refusal: str = ""  # why no object can be created now; empty: objects can be created
 

@@ -69,6 +69,15 @@ class MapOf:
         return self.go_name or f"map[string]{self.value.go_type}"
 
 
+class Before:
+    """How a field was declared in versions before `version`: the attributes that differ."""
+
+    __slots__ = ("differs", "version")
+
+    def __init__(self, version: str, **differs: Any) -> None:
+        self.version, self.differs = version, differs
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One field. `merge_key`, `list_type` and the like say how patches and apply treat it."""
@@ -91,6 +100,11 @@ class Field:
     bare: bool = False  # in OpenAPI v3, a reference without allOf: v1.25 has no separate description for it
     # Of a list: no object has it when it is empty, but admission learns that a client sent it.
     dropped_when_empty: bool = False
+    # The versions of Kubernetes that have the field, the gate it belongs to, and how it was declared earlier.
+    since: str = ""
+    until: str = ""
+    gate: str = ""
+    before: tuple[Before, ...] = ()
 
     @property
     def may_be_absent(self) -> bool:
@@ -125,16 +139,16 @@ class Struct:
         self.atomic = atomic
         self.union = union
         self.name = of.rpartition(".")[2]
-        self._set_fields(fields)
+        self.set_fields(fields)
 
     @classmethod
     def recursive(cls, of: str, make_fields: Callable[[Struct], tuple[Field, ...]]) -> Struct:
         """Return a struct with fields that contain structs of the same type."""
         made = cls(of)
-        made._set_fields(make_fields(made))
+        made.set_fields(make_fields(made))
         return made
 
-    def _set_fields(self, fields: tuple[Field, ...]) -> None:
+    def set_fields(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
         # Fields that an object lacks if its document omits them: `absent_value` is NOTHING.

@@ -44,7 +44,7 @@ from rewound.gateway.pipeline.errors import NoSuchPath
 from rewound.gateway.wire import compression
 from rewound.gateway.wire.http_date import http_date
 from rewound.gateway.wire.negotiate import NotAcceptable, parse_accept
-from rewound.release import SERVED_VERSION
+from rewound.release import served_version
 
 if TYPE_CHECKING:
     from rewound.gateway.describe.openapi.custom import CustomDocument, CustomDocuments
@@ -93,10 +93,11 @@ class OpenApi:
         verbs: frozenset[str],
         remote: RemoteDescriptions | None = None,
         *,
+        kubernetes: str,
         describes_issuer: bool = True,
         describes_history: bool = True,
     ) -> None:
-        """`remote` has the documents of other servers.
+        """`remote` has the documents of other servers, `kubernetes` is the patch release that the documents name.
 
         `describes_issuer`: the server serves the documents about the issuer of service account tokens.
         `describes_history`: it serves the group rewound.cluster.io.
@@ -104,6 +105,7 @@ class OpenApi:
         self._registry = registry
         self._names = names
         self._verbs = verbs
+        self._version = served_version(kubernetes)
         self._describes_issuer = describes_issuer
         self._describes_history = describes_history
         self._remote = remote or RemoteDescriptions()
@@ -220,7 +222,7 @@ class OpenApi:
 
         if self._custom is None:
             built_in = self._registry.built_in
-            self._custom = CustomDocuments(built_in, self._names, self._verbs, SERVED_VERSION)
+            self._custom = CustomDocuments(built_in, self._names, self._verbs, self._version)
         return self._custom
 
     def _sections(self) -> tuple[_State, dict[str, Section]]:
@@ -246,7 +248,7 @@ class OpenApi:
     def _make_documents(self, catalog: Catalog) -> Documents:
         from rewound.gateway.describe.openapi.documents import Documents
 
-        return Documents(catalog, self._names, SERVED_VERSION)
+        return Documents(catalog, self._names, self._version)
 
 
 def _url(name: str, one: _Document) -> str:

@@ -39,11 +39,11 @@ from rewound.actors.admission.plugins.quota.usage import (
     whole,
 )
 from rewound.actors.errors import Resource
-from rewound.actors.kinds.features import RECOVER_EXPANSION
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import RECOVER_EXPANSION
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.view import View

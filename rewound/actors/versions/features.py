@@ -1,0 +1,148 @@
+"""What code can ask about the version of a server, and the parser of `--feature-gates Name=true|false,...`.
+
+A server has one set of features that are on, `Release.features`, and code asks whether a name is in it:
+
+    if SCALE_TO_ZERO in features: ...
+
+A name is a feature gate, with stage and default by version (`gates`), or a change that Kubernetes made without a gate,
+which is on in the versions that its declaration names. Changes cannot be switched.
+
+Of the gates, those below have an effect here and can be switched unless their version locks them. Other gates of the
+version keep their default: giving them another value is refused, because the server would not obey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from rewound.actors.versions.gates import Gate, gates_of, outlived_by_features
+from rewound.actors.versions.version import FIRST, PATCH_RELEASES, exists_in
+
+_gates: list[str] = []
+
+
+def _gate(name: str) -> str:
+    _gates.append(name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Behaviour that differs between versions without a gate."""
+
+    name: str
+    does: str  # what a server does in these versions
+    since: str
+    until: str
+
+
+_changes: list[Change] = []
+
+
+def _change(name: str, does: str, *, since: str = "", until: str = "") -> str:
+    _changes.append(Change(name, does, since, until))
+    return name
+
+
+CONTAINER_METRICS: Final = _gate("HPAContainerMetrics")
+SCALE_TO_ZERO: Final = _gate("HPAScaleToZero")
+AUTO_DELETE: Final = _gate("StatefulSetAutoDeletePVC")
+MAX_UNAVAILABLE: Final = _gate("MaxUnavailableStatefulSet")
+FAILURE_POLICY: Final = _gate("JobPodFailurePolicy")
+READ_WRITE_ONCE_POD: Final = _gate("ReadWriteOncePod")  # also the name of the access mode
+NODE_EXPAND_SECRET: Final = _gate("CSINodeExpandSecret")
+RECOVER_EXPANSION: Final = _gate("RecoverVolumeExpansionFailure")
+RETROACTIVE_CLASS: Final = _gate("RetroactiveDefaultStorageClass")
+SE_LINUX_MOUNT: Final = _gate("SELinuxMountReadWriteOncePod")
+POLICY_STATUS: Final = _gate("NetworkPolicyStatus")
+USER_NAMESPACES: Final = _gate("UserNamespacesStatelessPodsSupport")
+PROC_MOUNT: Final = _gate("ProcMountType")
+EXPANDED_DNS: Final = _gate("ExpandedDNSConfig")
+SPREAD_INCLUSION: Final = _gate("NodeInclusionPolicyInPodTopologySpread")
+SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
+MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
+LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
+WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+
+GATES: Final = frozenset(_gates)
+CHANGES: Final = tuple(_changes)
+# Gates that work here in versions in which Kubernetes does not have them yet; they are off until asked for.
+EARLY: Final = frozenset({WATCH_LIST})
+ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A version of Kubernetes, and the names of the features that are on."""
+
+    version: str = FIRST
+    features: frozenset[str] = frozenset()
+
+    @property
+    def patch_release(self) -> str:
+        """The patch release of Kubernetes whose behaviour the server has, such as v1.25.16."""
+        return PATCH_RELEASES[self.version]
+
+
+V1_25: Final = Release()  # without the features of gates
+
+
+@cache
+def choose_release(version: str, text: str = "") -> Release:
+    """Return a version with its features, switched as `--feature-gates` says.
+
+    Raises ValueError, which says which gate is wrong, and why.
+    """
+    gates = gates_of(version)
+    given = _parse(text, version, gates)
+    on = {name for name, gate in gates.items() if given.get(name, _default(gate, given))}
+    on |= {name for name in EARLY if given.get(name)} | outlived_by_features(version)
+    changes = {one.name for one in CHANGES if exists_in(version, one.since, one.until)}
+    return Release(version, frozenset(on & GATES | changes))
+
+
+def _default(gate: Gate, given: Mapping[str, bool]) -> bool:
+    if gate.locked:
+        return gate.on
+    return given.get({"Alpha": ALL_ALPHA, "Beta": ALL_BETA}.get(gate.stage, ""), gate.on)
+
+
+def _parse(text: str, version: str, gates: Mapping[str, Gate]) -> dict[str, bool]:
+    given: dict[str, bool] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"{entry!r} has no value; write {entry}=true or {entry}=false")
+        if name not in gates and name not in EARLY | {ALL_ALPHA, ALL_BETA}:
+            raise ValueError(
+                f"there is no feature {name!r} in Kubernetes {version}; {_suggestion(name, gates)}"
+            )
+        if value.lower() not in ("true", "false"):
+            raise ValueError(f"{entry!r} is neither true nor false")
+        given[name] = value.lower() == "true"
+    for name, on in given.items():
+        _refuse_fixed(name, on, gates.get(name))
+    return given
+
+
+def _refuse_fixed(name: str, on: bool, gate: Gate | None) -> None:
+    if name == ALL_BETA and not on:
+        raise ValueError(f"{name} cannot be switched off: this server always has some of these features")
+    if gate is None or on == gate.on or (name in GATES and not gate.locked):
+        return
+    if gate.on:
+        raise ValueError(f"{name} cannot be switched off: this server always has it")
+    raise ValueError(f"{name} cannot be switched on: it has no effect in this server; leave it out")
+
+
+def _suggestion(name: str, gates: Mapping[str, Gate]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, {*gates, *EARLY}, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    off = sorted(one for one in GATES if one in gates and not gates[one].on)
+    return f"these are off until asked for: {', '.join(off)}"
