@@ -26,7 +26,7 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
 )
 from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
-from rewound.actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Before, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
@@ -52,10 +52,10 @@ SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 1, 30
 
 RULE = Struct(
     "admissionregistration.v1.RuleWithOperations",
-    Field("operations", STRINGS, 1),
-    Field("apiGroups", STRINGS, 1, embedded=2),
-    Field("apiVersions", STRINGS, 2, embedded=2),
-    Field("resources", STRINGS, 3, embedded=2),
+    Field("operations", STRINGS, 1, list_type="atomic", before=(Before("1.26", list_type=""),)),
+    Field("apiGroups", STRINGS, 1, embedded=2, list_type="atomic", before=(Before("1.26", list_type=""),)),
+    Field("apiVersions", STRINGS, 2, embedded=2, list_type="atomic", before=(Before("1.26", list_type=""),)),
+    Field("resources", STRINGS, 3, embedded=2, list_type="atomic", before=(Before("1.26", list_type=""),)),
     Field("scope", STRING, 4, embedded=2, pointer=True, default="*"),
 )
 SERVICE_REFERENCE = Struct(

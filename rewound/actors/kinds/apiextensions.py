@@ -48,6 +48,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     JsonValue,
     ListOf,
@@ -183,6 +184,10 @@ VALIDATION_RULE = Struct(
     "apiextensions.v1.ValidationRule",
     Field("rule", STRING, 1, required=True, always=True),
     Field("message", STRING, 2),
+    Field("fieldPath", STRING, 0, since="1.28"),
+    Field("messageExpression", STRING, 0, since="1.27"),
+    Field("optionalOldSelf", BOOL, 0, pointer=True, since="1.29", gate="CRDValidationRatcheting"),
+    Field("reason", STRING, 0, pointer=True, since="1.28"),
 )
 
 
@@ -263,10 +268,10 @@ NAMES = Struct(
     "apiextensions.v1.CustomResourceDefinitionNames",
     Field("plural", STRING, 1, required=True, always=True),
     Field("singular", STRING, 2),
-    Field("shortNames", STRINGS, 3),
+    Field("shortNames", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("kind", STRING, 4, required=True, always=True),
     Field("listKind", STRING, 5),
-    Field("categories", STRINGS, 6),
+    Field("categories", STRINGS, 6, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 COLUMN = Struct(
     "apiextensions.v1.CustomResourceColumnDefinition",
@@ -304,7 +309,15 @@ CLIENT_CONFIG = Struct(
 WEBHOOK_CONVERSION = Struct(
     "apiextensions.v1.WebhookConversion",
     Field("clientConfig", CLIENT_CONFIG, 2, pointer=True),
-    Field("conversionReviewVersions", STRINGS, 3, required=True, always=True),
+    Field(
+        "conversionReviewVersions",
+        STRINGS,
+        3,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 CONVERSION = Struct(
     "apiextensions.v1.CustomResourceConversion",
@@ -318,12 +331,14 @@ CONDITION = Struct(
     Field("lastTransitionTime", TIME, 3),
     Field("reason", STRING, 4),
     Field("message", STRING, 5),
+    Field("observedGeneration", INT64, 0, since="1.35", gate="CRDObservedGenerationTracking"),
 )
 STATUS = Struct(
     "apiextensions.v1.CustomResourceDefinitionStatus",
     Field("conditions", ListOf(CONDITION), 1, always=True, list_type="map", list_keys=("type",)),
     Field("acceptedNames", NAMES, 2, always=True),
-    Field("storedVersions", STRINGS, 3, always=True),
+    Field("storedVersions", STRINGS, 3, always=True, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("observedGeneration", INT64, 0, since="1.35", gate="CRDObservedGenerationTracking"),
 )
 
 

@@ -89,6 +89,7 @@ from rewound.actors.kinds.schema.fields import (
     INT_OR_STRING,
     STRING,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -223,6 +224,9 @@ DAEMON_SET_STATUS = Struct(
         10,
         patch="merge",
         merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
     ),
 )
 DAEMON_SET = Struct(
@@ -449,7 +453,17 @@ DEPLOYMENT_STATUS = Struct(
     Field("readyReplicas", INT32, 7),
     Field("availableReplicas", INT32, 4),
     Field("unavailableReplicas", INT32, 5),
-    Field("conditions", ListOf(DEPLOYMENT_CONDITION), 6, patch="merge", merge_key="type"),
+    Field("terminatingReplicas", INT32, 9, pointer=True, since="1.33"),
+    Field(
+        "conditions",
+        ListOf(DEPLOYMENT_CONDITION),
+        6,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("collisionCount", INT32, 8, pointer=True),
 )
 DEPLOYMENT = Struct(
@@ -636,6 +650,7 @@ REPLICA_SET_STATUS = Struct(
     Field("fullyLabeledReplicas", INT32, 2),
     Field("readyReplicas", INT32, 4),
     Field("availableReplicas", INT32, 5),
+    Field("terminatingReplicas", INT32, 7, pointer=True, since="1.33"),
     Field("observedGeneration", INT64, 3),
     Field(
         "conditions",
@@ -643,6 +658,9 @@ REPLICA_SET_STATUS = Struct(
         6,
         patch="merge",
         merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
     ),
 )
 REPLICA_SET = Struct(
@@ -750,18 +768,23 @@ CLAIM_TEMPLATE = Struct(
     Field("spec", PERSISTENT_VOLUME_CLAIM_SPEC, 2),
     Field("status", CLAIM_STATUS, 3),
 )
+STATEFUL_SET_ORDINALS = Struct(
+    "apps.v1.StatefulSetOrdinals",
+    Field("start", INT32, 1, always=True),
+)
 STATEFUL_SET_SPEC = Struct(
     "apps.v1.StatefulSetSpec",
     Field("replicas", INT32, 1, pointer=True, default=1),
     Field("selector", LABEL_SELECTOR, 2, pointer=True, required=True, always=True),
     Field("template", POD_TEMPLATE_SPEC, 3, required=True),
-    Field("volumeClaimTemplates", ListOf(CLAIM_TEMPLATE), 4),
+    Field("volumeClaimTemplates", ListOf(CLAIM_TEMPLATE), 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("serviceName", STRING, 5, required=True, always=True),
     Field("podManagementPolicy", STRING, 6, enum=POD_MANAGEMENT_POLICIES, default="OrderedReady"),
     Field("updateStrategy", STATEFUL_SET_STRATEGY, 7),
     Field("revisionHistoryLimit", INT32, 8, pointer=True, default=10),
     Field("minReadySeconds", INT32, 9),
     Field("persistentVolumeClaimRetentionPolicy", STATEFUL_SET_RETENTION, 10, pointer=True),
+    Field("ordinals", STATEFUL_SET_ORDINALS, 11, pointer=True, since="1.26"),
 )
 STATEFUL_SET_STATUS = Struct(
     "apps.v1.StatefulSetStatus",
@@ -779,6 +802,9 @@ STATEFUL_SET_STATUS = Struct(
         10,
         patch="merge",
         merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
     ),
     Field("availableReplicas", INT32, 11, always=True),
 )

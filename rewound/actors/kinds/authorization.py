@@ -6,12 +6,37 @@ from collections.abc import Callable
 from typing import Any
 
 from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy, no_validation
-from rewound.actors.kinds.declaration.meta import METADATA
-from rewound.actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
+from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR_REQUIREMENT, METADATA
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
+LABEL_SELECTOR_ATTRIBUTES = Struct(
+    "authorization.v1.LabelSelectorAttributes",
+    Field("rawSelector", STRING, 1),
+    Field("requirements", ListOf(LABEL_SELECTOR_REQUIREMENT), 2, list_type="atomic"),
+)
+FIELD_SELECTOR_REQUIREMENT = Struct(
+    "meta.v1.FieldSelectorRequirement",
+    Field("key", STRING, 1, required=True, always=True),
+    Field("operator", STRING, 2, required=True, always=True),
+    Field("values", STRINGS, 3, list_type="atomic"),
+)
+FIELD_SELECTOR_ATTRIBUTES = Struct(
+    "authorization.v1.FieldSelectorAttributes",
+    Field("rawSelector", STRING, 1),
+    Field("requirements", ListOf(FIELD_SELECTOR_REQUIREMENT), 2, list_type="atomic"),
+)
 RESOURCE_ATTRIBUTES = Struct(
     "authorization.v1.ResourceAttributes",
     Field("namespace", STRING, 1),
@@ -21,6 +46,8 @@ RESOURCE_ATTRIBUTES = Struct(
     Field("resource", STRING, 5),
     Field("subresource", STRING, 6),
     Field("name", STRING, 7),
+    Field("fieldSelector", FIELD_SELECTOR_ATTRIBUTES, 8, pointer=True, since="1.31"),
+    Field("labelSelector", LABEL_SELECTOR_ATTRIBUTES, 9, pointer=True, since="1.31"),
 )
 NON_RESOURCE_ATTRIBUTES = Struct(
     "authorization.v1.NonResourceAttributes", Field("path", STRING, 1), Field("verb", STRING, 2)
@@ -33,7 +60,7 @@ SUBJECT_SPEC = Struct(
     "authorization.v1.SubjectAccessReviewSpec",
     *ATTRIBUTES,
     Field("user", STRING, 3),
-    Field("groups", STRINGS, 4),
+    Field("groups", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("extra", MapOf(STRINGS), 5),
     Field("uid", STRING, 6),
 )
@@ -47,20 +74,52 @@ STATUS = Struct(
 )
 RESOURCE_RULE = Struct(
     "authorization.v1.ResourceRule",
-    Field("verbs", STRINGS, 1, required=True, always=True),
-    Field("apiGroups", STRINGS, 2),
-    Field("resources", STRINGS, 3),
-    Field("resourceNames", STRINGS, 4),
+    Field(
+        "verbs",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field("apiGroups", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("resources", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("resourceNames", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 NON_RESOURCE_RULE = Struct(
     "authorization.v1.NonResourceRule",
-    Field("verbs", STRINGS, 1, required=True, always=True),
-    Field("nonResourceURLs", STRINGS, 2),
+    Field(
+        "verbs",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field("nonResourceURLs", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 RULES_STATUS = Struct(
     "authorization.v1.SubjectRulesReviewStatus",
-    Field("resourceRules", ListOf(RESOURCE_RULE), 1, required=True, always=True),
-    Field("nonResourceRules", ListOf(NON_RESOURCE_RULE), 2, required=True, always=True),
+    Field(
+        "resourceRules",
+        ListOf(RESOURCE_RULE),
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "nonResourceRules",
+        ListOf(NON_RESOURCE_RULE),
+        2,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("incomplete", BOOL, 3, required=True, always=True),
     Field("evaluationError", STRING, 4),
 )

@@ -212,19 +212,33 @@ def _exit_code_value_rules(errors: FieldErrors, values: list[int], operator: str
 COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
 MAX_INDEXED_PARALLELISM: Final = 100_000
 
+SUCCESS_POLICY_RULE = Struct(
+    "batch.v1.SuccessPolicyRule",
+    Field("succeededIndexes", STRING, 1, pointer=True),
+    Field("succeededCount", INT32, 2, pointer=True),
+)
+SUCCESS_POLICY = Struct(
+    "batch.v1.SuccessPolicy",
+    Field("rules", ListOf(SUCCESS_POLICY_RULE), 1, required=True, always=True, list_type="atomic"),
+)
 JOB_SPEC = Struct(
     "batch.v1.JobSpec",
     Field("parallelism", INT32, 1, pointer=True),
     Field("completions", INT32, 2, pointer=True),
     Field("activeDeadlineSeconds", INT64, 3, pointer=True),
     Field("podFailurePolicy", POD_FAILURE_POLICY, 11, pointer=True),
+    Field("successPolicy", SUCCESS_POLICY, 16, pointer=True, since="1.30"),
     Field("backoffLimit", INT32, 7, pointer=True),
+    Field("backoffLimitPerIndex", INT32, 12, pointer=True, since="1.28"),
+    Field("maxFailedIndexes", INT32, 13, pointer=True, since="1.28"),
     Field("selector", LABEL_SELECTOR, 4, pointer=True),
     Field("manualSelector", BOOL, 5, pointer=True),
     Field("template", POD_TEMPLATE_SPEC, 6, required=True),
     Field("ttlSecondsAfterFinished", INT32, 8, pointer=True),
     Field("completionMode", STRING, 9, pointer=True),
     Field("suspend", BOOL, 10, pointer=True),
+    Field("managedBy", STRING, 15, pointer=True, since="1.30"),
+    Field("podReplacementPolicy", STRING, 14, pointer=True, since="1.28"),
 )
 
 _COUNTS: Final = (
@@ -307,7 +321,9 @@ JOB_STATUS = Struct(
     Field("active", INT32, 4),
     Field("succeeded", INT32, 5),
     Field("failed", INT32, 6),
+    Field("terminating", INT32, 11, pointer=True, since="1.28"),
     Field("completedIndexes", STRING, 7),
+    Field("failedIndexes", STRING, 10, pointer=True, since="1.28"),
     Field("uncountedTerminatedPods", UNCOUNTED_PODS, 8, pointer=True),
     Field("ready", INT32, 9, pointer=True),
 )

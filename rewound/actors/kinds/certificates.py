@@ -31,6 +31,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRINGS,
     TIME,
+    Before,
     Field,
     ListOf,
     MapOf,
@@ -74,7 +75,14 @@ USAGES: Final = tuple(
 
 SPEC = Struct(
     "certificates.v1.CertificateSigningRequestSpec",
-    Field("request", BYTES, 1, required=True, always=True, list_type="atomic"),
+    Field(
+        "request",
+        BYTES,
+        1,
+        required=True,
+        always=True,
+        before=(Before("1.35", list_type="atomic"),),
+    ),
     Field("signerName", STRING, 7, required=True, always=True),
     Field("expirationSeconds", INT32, 8, pointer=True),
     Field("usages", STRINGS, 5, list_type="atomic"),
@@ -95,7 +103,7 @@ CONDITION = Struct(
 STATUS = Struct(
     "certificates.v1.CertificateSigningRequestStatus",
     Field("conditions", ListOf(CONDITION), 1, list_type="map", list_keys=("type",)),
-    Field("certificate", BYTES, 2, list_type="atomic"),
+    Field("certificate", BYTES, 2, before=(Before("1.35", list_type="atomic"),)),
 )
 CERTIFICATE_SIGNING_REQUEST = Struct(
     "certificates.v1.CertificateSigningRequest",

@@ -17,6 +17,8 @@ SPEC = Struct(
     Field("acquireTime", MICRO_TIME, 3, pointer=True),
     Field("renewTime", MICRO_TIME, 4, pointer=True),
     Field("leaseTransitions", INT32, 5, pointer=True),
+    Field("preferredHolder", STRING, 7, pointer=True, since="1.31", gate="CoordinatedLeaderElection"),
+    Field("strategy", STRING, 6, pointer=True, since="1.31", gate="CoordinatedLeaderElection"),
 )
 LEASE = Struct("coordination.v1.Lease", METADATA, Field("spec", SPEC, 2))
 

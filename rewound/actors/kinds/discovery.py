@@ -40,7 +40,15 @@ MAX_ZONES: Final = 8
 MAX_IN_CELL: Final = 3
 
 FOR_ZONE = Struct("discovery.v1.ForZone", Field("name", STRING, 1, required=True, always=True))
-HINTS = Struct("discovery.v1.EndpointHints", Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"))
+FOR_NODE = Struct(
+    "discovery.v1.ForNode",
+    Field("name", STRING, 1, required=True, always=True),
+)
+HINTS = Struct(
+    "discovery.v1.EndpointHints",
+    Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"),
+    Field("forNodes", ListOf(FOR_NODE), 2, list_type="atomic", since="1.33"),
+)
 CONDITIONS = Struct(
     "discovery.v1.EndpointConditions",
     Field("ready", BOOL, 1, pointer=True),

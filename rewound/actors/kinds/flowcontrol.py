@@ -436,11 +436,19 @@ LIMITED_CONFIGURATION = Struct(
     "flowcontrol.v1beta2.LimitedPriorityLevelConfiguration",
     Field("assuredConcurrencyShares", INT32, 1, always=True, default=30),
     Field("limitResponse", LIMIT_RESPONSE, 2),
+    Field("borrowingLimitPercent", INT32, 4, pointer=True, since="1.26"),
+    Field("lendablePercent", INT32, 3, pointer=True, since="1.26"),
+)
+EXEMPT_PRIORITY_LEVEL_CONFIGURATION = Struct(
+    "flowcontrol.v1beta2.ExemptPriorityLevelConfiguration",
+    Field("nominalConcurrencyShares", INT32, 1, pointer=True),
+    Field("lendablePercent", INT32, 2, pointer=True),
 )
 PRIORITY_LEVEL_SPEC = Struct(
     "flowcontrol.v1beta2.PriorityLevelConfigurationSpec",
     Field("type", STRING, 1, required=True, always=True),
     Field("limited", LIMITED_CONFIGURATION, 2, pointer=True),
+    Field("exempt", EXEMPT_PRIORITY_LEVEL_CONFIGURATION, 3, pointer=True, since="1.28"),
     union="type",
 )
 PRIORITY_LEVEL_STATUS = status_of("PriorityLevelConfiguration")

@@ -45,7 +45,16 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_update_rules,
 )
 from rewound.actors.kinds.declaration.workloads import selector_or_none
-from rewound.actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    INT32,
+    INT_OR_STRING,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
@@ -469,7 +478,7 @@ NETWORK_POLICY_PORT = Struct(
 IP_BLOCK = Struct(
     "networking.v1.IPBlock",
     Field("cidr", STRING, 1, required=True, always=True),
-    Field("except", STRINGS, 2),
+    Field("except", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 NETWORK_POLICY_PEER = Struct(
     "networking.v1.NetworkPolicyPeer",
@@ -479,20 +488,26 @@ NETWORK_POLICY_PEER = Struct(
 )
 NETWORK_POLICY_INGRESS_RULE = Struct(
     "networking.v1.NetworkPolicyIngressRule",
-    Field("ports", ListOf(NETWORK_POLICY_PORT), 1),
-    Field("from", ListOf(NETWORK_POLICY_PEER), 2),
+    Field("ports", ListOf(NETWORK_POLICY_PORT), 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("from", ListOf(NETWORK_POLICY_PEER), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 EGRESS_RULE = Struct(
     "networking.v1.NetworkPolicyEgressRule",
-    Field("ports", ListOf(NETWORK_POLICY_PORT), 1),
-    Field("to", ListOf(NETWORK_POLICY_PEER), 2),
+    Field("ports", ListOf(NETWORK_POLICY_PORT), 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("to", ListOf(NETWORK_POLICY_PEER), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 NETWORK_POLICY_SPEC = Struct(
     "networking.v1.NetworkPolicySpec",
     Field("podSelector", LABEL_SELECTOR, 1, required=True),
-    Field("ingress", ListOf(NETWORK_POLICY_INGRESS_RULE), 2),
-    Field("egress", ListOf(EGRESS_RULE), 3),
-    Field("policyTypes", STRINGS, 4),
+    Field(
+        "ingress",
+        ListOf(NETWORK_POLICY_INGRESS_RULE),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field("egress", ListOf(EGRESS_RULE), 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("policyTypes", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 NETWORK_POLICY_STATUS = Struct(
     "networking.v1.NetworkPolicyStatus",
@@ -510,7 +525,7 @@ NETWORK_POLICY = Struct(
     "networking.v1.NetworkPolicy",
     METADATA,
     Field("spec", NETWORK_POLICY_SPEC, 2),
-    Field("status", NETWORK_POLICY_STATUS, 3),
+    Field("status", NETWORK_POLICY_STATUS, 3, until="1.27"),
 )
 
 

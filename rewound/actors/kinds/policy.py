@@ -86,6 +86,7 @@ BUDGET_SPEC = Struct(
     Field("minAvailable", INT_OR_STRING, 1, pointer=True),
     Field("selector", LABEL_SELECTOR, 2, pointer=True, patch="replace"),
     Field("maxUnavailable", INT_OR_STRING, 3, pointer=True),
+    Field("unhealthyPodEvictionPolicy", STRING, 4, pointer=True, since="1.26"),
 )
 BUDGET_STATUS = Struct(
     "policy.v1.PodDisruptionBudgetStatus",

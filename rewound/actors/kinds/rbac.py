@@ -21,7 +21,7 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
@@ -39,11 +39,19 @@ SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 
 POLICY_RULE = Struct(
     "rbac.v1.PolicyRule",
-    Field("verbs", STRINGS, 1, required=True, always=True),
-    Field("apiGroups", STRINGS, 2),
-    Field("resources", STRINGS, 3),
-    Field("resourceNames", STRINGS, 4),
-    Field("nonResourceURLs", STRINGS, 5),
+    Field(
+        "verbs",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field("apiGroups", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("resources", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("resourceNames", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("nonResourceURLs", STRINGS, 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 SUBJECT = Struct(
     "rbac.v1.Subject",
@@ -60,18 +68,45 @@ ROLE_REF = Struct(
     Field("name", STRING, 3, required=True, always=True),
     atomic=True,
 )
-AGGREGATION_RULE = Struct("rbac.v1.AggregationRule", Field("clusterRoleSelectors", ListOf(LABEL_SELECTOR), 1))
-ROLE = Struct("rbac.v1.Role", METADATA, Field("rules", ListOf(POLICY_RULE), 2, always=True))
+AGGREGATION_RULE = Struct(
+    "rbac.v1.AggregationRule",
+    Field(
+        "clusterRoleSelectors",
+        ListOf(LABEL_SELECTOR),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+)
+ROLE = Struct(
+    "rbac.v1.Role",
+    METADATA,
+    Field(
+        "rules",
+        ListOf(POLICY_RULE),
+        2,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+)
 CLUSTER_ROLE = Struct(
     "rbac.v1.ClusterRole",
     METADATA,
-    Field("rules", ListOf(POLICY_RULE), 2, always=True),
+    Field(
+        "rules",
+        ListOf(POLICY_RULE),
+        2,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("aggregationRule", AGGREGATION_RULE, 3, pointer=True),
 )
 ROLE_BINDING = Struct(
     "rbac.v1.RoleBinding",
     METADATA,
-    Field("subjects", ListOf(SUBJECT), 2),
+    Field("subjects", ListOf(SUBJECT), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("roleRef", ROLE_REF, 3, required=True, always=True),
 )
 CLUSTER_ROLE_BINDING = Struct("rbac.v1.ClusterRoleBinding", *ROLE_BINDING.fields)

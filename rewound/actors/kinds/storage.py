@@ -53,6 +53,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING_MAP,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -97,6 +98,23 @@ CSI_DRIVER_SPEC = Struct(
     Field("tokenRequests", ListOf(TOKEN_REQUEST), 6, list_type="atomic"),
     Field("requiresRepublish", BOOL, 7, pointer=True, default=False),
     Field("seLinuxMount", BOOL, 8, pointer=True),
+    Field(
+        "nodeAllocatableUpdatePeriodSeconds",
+        INT64,
+        9,
+        pointer=True,
+        since="1.33",
+        gate="MutableCSINodeAllocatableCount",
+    ),
+    Field("preventPodSchedulingIfMissing", BOOL, 11, pointer=True, since="1.36", gate="VolumeLimitScaling"),
+    Field(
+        "serviceAccountTokenInSecrets",
+        BOOL,
+        10,
+        pointer=True,
+        since="1.35",
+        gate="CSIServiceAccountTokenSecrets",
+    ),
 )
 CSI_DRIVER = Struct("storage.v1.CSIDriver", METADATA, Field("spec", CSI_DRIVER_SPEC, 2, required=True))
 
@@ -240,12 +258,23 @@ CSI_NODE_DRIVER = Struct(
     "storage.v1.CSINodeDriver",
     Field("name", STRING, 1, required=True, always=True),
     Field("nodeID", STRING, 2, required=True, always=True),
-    Field("topologyKeys", STRINGS, 3, always=True),
+    Field("topologyKeys", STRINGS, 3, always=True, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("allocatable", VOLUME_RESOURCES, 4, pointer=True),
 )
 CSI_NODE_SPEC = Struct(
     "storage.v1.CSINodeSpec",
-    Field("drivers", ListOf(CSI_NODE_DRIVER), 1, required=True, always=True, patch="merge", merge_key="name"),
+    Field(
+        "drivers",
+        ListOf(CSI_NODE_DRIVER),
+        1,
+        required=True,
+        always=True,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 CSI_NODE = Struct("storage.v1.CSINode", METADATA, Field("spec", CSI_NODE_SPEC, 2, required=True))
 
@@ -419,11 +448,25 @@ BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 STORAGE_CLASS_REQUIREMENT = Struct(
     "core.v1.TopologySelectorLabelRequirement",
     Field("key", STRING, 1, required=True, always=True),
-    Field("values", STRINGS, 2, required=True, always=True),
+    Field(
+        "values",
+        STRINGS,
+        2,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 STORAGE_CLASS_TERM = Struct(
     "core.v1.TopologySelectorTerm",
-    Field("matchLabelExpressions", ListOf(STORAGE_CLASS_REQUIREMENT), 1),
+    Field(
+        "matchLabelExpressions",
+        ListOf(STORAGE_CLASS_REQUIREMENT),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     atomic=True,
 )
 STORAGE_CLASS = Struct(
@@ -432,7 +475,7 @@ STORAGE_CLASS = Struct(
     Field("provisioner", STRING, 2, required=True, always=True),
     Field("parameters", STRING_MAP, 3),
     Field("reclaimPolicy", STRING, 4, pointer=True, default="Delete"),
-    Field("mountOptions", STRINGS, 5),
+    Field("mountOptions", STRINGS, 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("allowVolumeExpansion", BOOL, 6, pointer=True),
     Field("volumeBindingMode", STRING, 7, pointer=True, default="Immediate"),
     Field("allowedTopologies", ListOf(STORAGE_CLASS_TERM), 8, list_type="atomic"),
@@ -603,7 +646,12 @@ ATTACHMENT_SPEC = Struct(
     Field("source", ATTACHMENT_SOURCE, 2, required=True),
     Field("nodeName", STRING, 3, required=True, always=True),
 )
-ATTACHMENT_ERROR = Struct("storage.v1.VolumeError", Field("time", TIME, 1), Field("message", STRING, 2))
+ATTACHMENT_ERROR = Struct(
+    "storage.v1.VolumeError",
+    Field("time", TIME, 1),
+    Field("message", STRING, 2),
+    Field("errorCode", INT32, 3, pointer=True, since="1.33", gate="MutableCSINodeAllocatableCount"),
+)
 ATTACHMENT_STATUS = Struct(
     "storage.v1.VolumeAttachmentStatus",
     Field("attached", BOOL, 1, required=True, always=True),

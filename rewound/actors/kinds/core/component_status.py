@@ -8,7 +8,7 @@ from __future__ import annotations
 from rewound.actors.kinds.declaration.columns import NAME, Column
 from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Table
 from rewound.actors.kinds.declaration.meta import METADATA
-from rewound.actors.kinds.schema.fields import STRING, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import STRING, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import name_is_subdomain
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -23,7 +23,16 @@ COMPONENT_CONDITION = Struct(
 COMPONENT_STATUS = Struct(
     "core.v1.ComponentStatus",
     METADATA,
-    Field("conditions", ListOf(COMPONENT_CONDITION), 2, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(COMPONENT_CONDITION),
+        2,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 
 

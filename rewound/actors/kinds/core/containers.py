@@ -47,6 +47,7 @@ from rewound.actors.kinds.schema.fields import (
     INT_OR_STRING,
     STRING,
     STRINGS,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -197,12 +198,20 @@ SECRET_KEY_SELECTOR = Struct(
     Field("optional", BOOL, 3, pointer=True),
     atomic=True,
 )
+FILE_KEY_SELECTOR = Struct(
+    "core.v1.FileKeySelector",
+    Field("volumeName", STRING, 1, required=True, always=True),
+    Field("path", STRING, 2, required=True, always=True),
+    Field("key", STRING, 3, required=True, always=True),
+    Field("optional", BOOL, 4, pointer=True),
+)
 ENV_VAR_SOURCE = Struct(
     "core.v1.EnvVarSource",
     Field("fieldRef", OBJECT_FIELD_SELECTOR, 1, pointer=True),
     Field("resourceFieldRef", RESOURCE_FIELD_SELECTOR, 2, pointer=True),
     Field("configMapKeyRef", CONFIG_MAP_KEY_SELECTOR, 3, pointer=True),
     Field("secretKeyRef", SECRET_KEY_SELECTOR, 4, pointer=True),
+    Field("fileKeyRef", FILE_KEY_SELECTOR, 5, pointer=True, since="1.34", gate="EnvFiles"),
 )
 ENV_VAR = Struct(
     "core.v1.EnvVar",
@@ -281,7 +290,7 @@ _TIMINGS: Final = (
 
 EXEC_ACTION = Struct(
     "core.v1.ExecAction",
-    Field("command", STRINGS, 1),
+    Field("command", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 HTTP_HEADER = Struct(
     "core.v1.HTTPHeader",
@@ -294,7 +303,7 @@ HTTP_GET_ACTION = Struct(
     Field("port", INT_OR_STRING, 2, required=True),
     Field("host", STRING, 3),
     Field("scheme", STRING, 4, enum=("HTTP", "HTTPS"), default="HTTP"),
-    Field("httpHeaders", ListOf(HTTP_HEADER), 5),
+    Field("httpHeaders", ListOf(HTTP_HEADER), 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 TCP_SOCKET_ACTION = Struct(
     "core.v1.TCPSocketAction",
@@ -319,16 +328,22 @@ PROBE = Struct(
     Field("failureThreshold", INT32, 6, default=3),
     Field("terminationGracePeriodSeconds", INT64, 7, pointer=True),
 )
+SLEEP_ACTION = Struct(
+    "core.v1.SleepAction",
+    Field("seconds", INT64, 1, required=True, always=True),
+)
 LIFECYCLE_HANDLER = Struct(
     "core.v1.LifecycleHandler",
     Field("exec", EXEC_ACTION, 1, pointer=True),
     Field("httpGet", HTTP_GET_ACTION, 2, pointer=True),
     Field("tcpSocket", TCP_SOCKET_ACTION, 3, pointer=True),
+    Field("sleep", SLEEP_ACTION, 4, pointer=True, since="1.29"),
 )
 LIFECYCLE = Struct(
     "core.v1.Lifecycle",
     Field("postStart", LIFECYCLE_HANDLER, 1, pointer=True),
     Field("preStop", LIFECYCLE_HANDLER, 2, pointer=True),
+    Field("stopSignal", STRING, 3, pointer=True, since="1.33"),
 )
 
 
@@ -417,6 +432,7 @@ VOLUME_MOUNT = Struct(
     "core.v1.VolumeMount",
     Field("name", STRING, 1, required=True, always=True),
     Field("readOnly", BOOL, 2),
+    Field("recursiveReadOnly", STRING, 7, pointer=True, since="1.30"),
     Field("mountPath", STRING, 3, required=True, always=True),
     Field("subPath", STRING, 4),
     Field("mountPropagation", STRING, 5, pointer=True),
@@ -547,12 +563,27 @@ NOT_FOR_INIT_CONTAINERS: Final = "may not be set for init containers"
 NOT_FOR_EPHEMERAL_CONTAINERS: Final = "cannot be set for an Ephemeral Container"
 SURROUNDED_BY_WHITESPACE: Final = "must not have leading or trailing whitespace"
 
+CONTAINER_RESTART_RULE_ON_EXIT_CODES = Struct(
+    "core.v1.ContainerRestartRuleOnExitCodes",
+    Field("operator", STRING, 1, required=True),
+    Field("values", ListOf(INT32), 2, list_type="set"),
+)
+CONTAINER_RESTART_RULE = Struct(
+    "core.v1.ContainerRestartRule",
+    Field("action", STRING, 1, required=True),
+    Field("exitCodes", CONTAINER_RESTART_RULE_ON_EXIT_CODES, 2, pointer=True),
+)
+CONTAINER_RESIZE_POLICY = Struct(
+    "core.v1.ContainerResizePolicy",
+    Field("resourceName", STRING, 1, required=True, always=True),
+    Field("restartPolicy", STRING, 2, required=True, always=True),
+)
 CONTAINER = Struct(
     "core.v1.Container",
     Field("name", STRING, 1, required=True, always=True),
     Field("image", STRING, 2),
-    Field("command", STRINGS, 3),
-    Field("args", STRINGS, 4),
+    Field("command", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("args", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("workingDir", STRING, 5),
     Field(
         "ports",
@@ -563,11 +594,55 @@ CONTAINER = Struct(
         list_type="map",
         list_keys=("containerPort", "protocol"),
     ),
-    Field("envFrom", ListOf(ENV_FROM_SOURCE), 19),
-    Field("env", ListOf(ENV_VAR), 7, patch="merge", merge_key="name"),
+    Field("envFrom", ListOf(ENV_FROM_SOURCE), 19, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field(
+        "env",
+        ListOf(ENV_VAR),
+        7,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("resources", RESOURCE_REQUIREMENTS, 8),
-    Field("volumeMounts", ListOf(VOLUME_MOUNT), 9, patch="merge", merge_key="mountPath"),
-    Field("volumeDevices", ListOf(VOLUME_DEVICE), 21, patch="merge", merge_key="devicePath"),
+    Field(
+        "resizePolicy",
+        ListOf(CONTAINER_RESIZE_POLICY),
+        23,
+        list_type="atomic",
+        since="1.27",
+        gate="InPlacePodVerticalScaling",
+    ),
+    Field("restartPolicy", STRING, 24, pointer=True, since="1.28"),
+    Field(
+        "restartPolicyRules",
+        ListOf(CONTAINER_RESTART_RULE),
+        25,
+        list_type="atomic",
+        since="1.34",
+        gate="ContainerRestartRules",
+    ),
+    Field(
+        "volumeMounts",
+        ListOf(VOLUME_MOUNT),
+        9,
+        patch="merge",
+        merge_key="mountPath",
+        list_keys=("mountPath",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "volumeDevices",
+        ListOf(VOLUME_DEVICE),
+        21,
+        patch="merge",
+        merge_key="devicePath",
+        list_keys=("devicePath",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("livenessProbe", PROBE, 10, pointer=True),
     Field("readinessProbe", PROBE, 11, pointer=True),
     Field("startupProbe", PROBE, 22, pointer=True),

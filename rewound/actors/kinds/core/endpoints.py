@@ -10,7 +10,7 @@ from rewound.actors.kinds.core.references import OBJECT_REFERENCE
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column
 from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from rewound.actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import INT32, STRING, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
@@ -46,11 +46,15 @@ PORT = Struct(
 )
 SUBSET = Struct(
     "core.v1.EndpointSubset",
-    Field("addresses", ListOf(ADDRESS), 1),
-    Field("notReadyAddresses", ListOf(ADDRESS), 2),
-    Field("ports", ListOf(PORT), 3),
+    Field("addresses", ListOf(ADDRESS), 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("notReadyAddresses", ListOf(ADDRESS), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("ports", ListOf(PORT), 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
-ENDPOINTS = Struct("core.v1.Endpoints", METADATA, Field("subsets", ListOf(SUBSET), 2))
+ENDPOINTS = Struct(
+    "core.v1.Endpoints",
+    METADATA,
+    Field("subsets", ListOf(SUBSET), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+)
 
 
 def define(names: Names) -> Definition:

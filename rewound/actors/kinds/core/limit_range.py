@@ -15,7 +15,7 @@ from rewound.actors.kinds.core.resources import (
 )
 from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
-from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     duplicate,
@@ -41,7 +41,18 @@ ITEM = Struct(
     Field("defaultRequest", QUANTITIES, 5),
     Field("maxLimitRequestRatio", QUANTITIES, 6),
 )
-SPEC = Struct("core.v1.LimitRangeSpec", Field("limits", ListOf(ITEM), 1, required=True, always=True))
+SPEC = Struct(
+    "core.v1.LimitRangeSpec",
+    Field(
+        "limits",
+        ListOf(ITEM),
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+)
 LIMIT_RANGE = Struct("core.v1.LimitRange", METADATA, Field("spec", SPEC, 2))
 
 Amounts = Mapping[str, str]

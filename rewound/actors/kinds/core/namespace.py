@@ -29,7 +29,15 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_update_rules,
     value_at_path,
 )
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    STRING,
+    STRINGS,
+    TIME,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_label
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -45,9 +53,21 @@ CONDITION = Struct(
 STATUS = Struct(
     "core.v1.NamespaceStatus",
     Field("phase", STRING, 1, default="Active", enum=("Active", "Terminating")),
-    Field("conditions", ListOf(CONDITION), 2, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        2,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
-SPEC = Struct("core.v1.NamespaceSpec", Field("finalizers", STRINGS, 1))
+SPEC = Struct(
+    "core.v1.NamespaceSpec",
+    Field("finalizers", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+)
 NAMESPACE = Struct("core.v1.Namespace", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 

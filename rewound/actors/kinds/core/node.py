@@ -36,6 +36,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -82,10 +83,10 @@ TAINT = Struct(
 SPEC = Struct(
     "core.v1.NodeSpec",
     Field("podCIDR", STRING, 1),
-    Field("podCIDRs", STRINGS, 7, patch="merge"),
+    Field("podCIDRs", STRINGS, 7, patch="merge", list_type="set", before=UNTYPED_BEFORE_1_30),
     Field("providerID", STRING, 3),
     Field("unschedulable", BOOL, 4),
-    Field("taints", ListOf(TAINT), 5),
+    Field("taints", ListOf(TAINT), 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("configSource", CONFIG_SOURCE, 6, pointer=True),
     Field("externalID", STRING, 2),
 )
@@ -105,6 +106,10 @@ ADDRESS = Struct(
 )
 DAEMON_ENDPOINT = Struct("core.v1.DaemonEndpoint", Field("Port", INT32, 1, required=True, always=True))
 DAEMON_ENDPOINTS = Struct("core.v1.NodeDaemonEndpoints", Field("kubeletEndpoint", DAEMON_ENDPOINT, 1))
+NODE_SWAP_STATUS = Struct(
+    "core.v1.NodeSwapStatus",
+    Field("capacity", INT64, 1, pointer=True),
+)
 SYSTEM_INFO = Struct(
     "core.v1.NodeSystemInfo",
     *(
@@ -125,9 +130,12 @@ SYSTEM_INFO = Struct(
             start=1,
         )
     ),
+    Field("swap", NODE_SWAP_STATUS, 11, pointer=True, since="1.33"),
 )
 IMAGE = Struct(
-    "core.v1.ContainerImage", Field("names", STRINGS, 1, always=True), Field("sizeBytes", INT64, 2)
+    "core.v1.ContainerImage",
+    Field("names", STRINGS, 1, always=True, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("sizeBytes", INT64, 2),
 )
 ATTACHED_VOLUME = Struct(
     "core.v1.AttachedVolume",
@@ -141,19 +149,60 @@ CONFIG_STATUS = Struct(
     Field("lastKnownGood", CONFIG_SOURCE, 3, pointer=True),
     Field("error", STRING, 4),
 )
+NODE_RUNTIME_HANDLER_FEATURES = Struct(
+    "core.v1.NodeRuntimeHandlerFeatures",
+    Field("recursiveReadOnlyMounts", BOOL, 1, pointer=True),
+    Field("userNamespaces", BOOL, 2, pointer=True, since="1.31"),
+)
+NODE_RUNTIME_HANDLER = Struct(
+    "core.v1.NodeRuntimeHandler",
+    Field("name", STRING, 1, always=True),
+    Field("features", NODE_RUNTIME_HANDLER_FEATURES, 2, pointer=True),
+)
+NODE_FEATURES = Struct(
+    "core.v1.NodeFeatures",
+    Field("supplementalGroupsPolicy", BOOL, 1, pointer=True),
+)
 STATUS = Struct(
     "core.v1.NodeStatus",
     Field("capacity", QUANTITIES, 1),
     Field("allocatable", QUANTITIES, 2),
     Field("phase", STRING, 3, enum=("Pending", "Running", "Terminated")),
-    Field("conditions", ListOf(CONDITION), 4, patch="merge", merge_key="type"),
-    Field("addresses", ListOf(ADDRESS), 5, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        4,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "addresses",
+        ListOf(ADDRESS),
+        5,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("daemonEndpoints", DAEMON_ENDPOINTS, 6),
     Field("nodeInfo", SYSTEM_INFO, 7),
-    Field("images", ListOf(IMAGE), 8),
-    Field("volumesInUse", STRINGS, 9),
-    Field("volumesAttached", ListOf(ATTACHED_VOLUME), 10),
+    Field("images", ListOf(IMAGE), 8, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("volumesInUse", STRINGS, 9, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field(
+        "volumesAttached",
+        ListOf(ATTACHED_VOLUME),
+        10,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("config", CONFIG_STATUS, 11, pointer=True),
+    Field("declaredFeatures", STRINGS, 14, list_type="atomic", since="1.35", gate="NodeDeclaredFeatures"),
+    Field("features", NODE_FEATURES, 13, pointer=True, since="1.31", gate="SupplementalGroupsPolicy"),
+    Field("runtimeHandlers", ListOf(NODE_RUNTIME_HANDLER), 12, list_type="atomic", since="1.30"),
 )
 NODE = Struct("core.v1.Node", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 

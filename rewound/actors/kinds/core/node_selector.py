@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rewound.actors.kinds.declaration.meta import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_subdomain,
@@ -31,17 +31,37 @@ NODE_SELECTOR_REQUIREMENT = Struct(
         always=True,
         enum=("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),
     ),
-    Field("values", STRINGS, 3),
+    Field("values", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 NODE_SELECTOR_TERM = Struct(
     "core.v1.NodeSelectorTerm",
-    Field("matchExpressions", ListOf(NODE_SELECTOR_REQUIREMENT), 1),
-    Field("matchFields", ListOf(NODE_SELECTOR_REQUIREMENT), 2),
+    Field(
+        "matchExpressions",
+        ListOf(NODE_SELECTOR_REQUIREMENT),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "matchFields",
+        ListOf(NODE_SELECTOR_REQUIREMENT),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     atomic=True,
 )
 NODE_SELECTOR = Struct(
     "core.v1.NodeSelector",
-    Field("nodeSelectorTerms", ListOf(NODE_SELECTOR_TERM), 1, required=True, always=True),
+    Field(
+        "nodeSelectorTerms",
+        ListOf(NODE_SELECTOR_TERM),
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     atomic=True,
 )
 

@@ -73,6 +73,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING_MAP,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -116,7 +117,15 @@ GLUSTERFS = Struct(
 )
 RBD = Struct(
     "core.v1.RBDPersistentVolumeSource",
-    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field(
+        "monitors",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("image", STRING, 2, required=True, always=True),
     Field("fsType", STRING, 3),
     Field("pool", STRING, 4, default="rbd"),
@@ -133,7 +142,7 @@ ISCSI = Struct(
     Field("iscsiInterface", STRING, 4, default="default"),
     Field("fsType", STRING, 5),
     Field("readOnly", BOOL, 6),
-    Field("portals", STRINGS, 7),
+    Field("portals", STRINGS, 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("chapAuthDiscovery", BOOL, 8),
     Field("chapAuthSession", BOOL, 11),
     Field("secretRef", SECRET_REFERENCE, 10, pointer=True),
@@ -148,7 +157,15 @@ CINDER = Struct(
 )
 CEPH_FS = Struct(
     "core.v1.CephFSPersistentVolumeSource",
-    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field(
+        "monitors",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("path", STRING, 2),
     Field("user", STRING, 3),
     Field("secretFile", STRING, 4),
@@ -440,19 +457,21 @@ VOLUME_SPEC = Struct(
     "core.v1.PersistentVolumeSpec",
     Field("capacity", QUANTITIES, 1),
     *SOURCES,
-    Field("accessModes", STRINGS, 3),
+    Field("accessModes", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("claimRef", OBJECT_REFERENCE, 4, pointer=True, map_type="granular"),
     Field("persistentVolumeReclaimPolicy", STRING, 5, enum=RECLAIM_POLICIES),
     Field("storageClassName", STRING, 6),
-    Field("mountOptions", STRINGS, 7),
+    Field("mountOptions", STRINGS, 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("volumeMode", STRING, 8, pointer=True),
     Field("nodeAffinity", NODE_AFFINITY, 9, pointer=True),
+    Field("volumeAttributesClassName", STRING, 10, pointer=True, since="1.29", gate="VolumeAttributesClass"),
 )
 VOLUME_STATUS = Struct(
     "core.v1.PersistentVolumeStatus",
     Field("phase", STRING, 1, default="Pending", enum=PHASES),
     Field("message", STRING, 2),
     Field("reason", STRING, 3),
+    Field("lastPhaseTransitionTime", TIME, 4, pointer=True, since="1.28"),
 )
 PERSISTENT_VOLUME = Struct(
     "core.v1.PersistentVolume", METADATA, Field("spec", VOLUME_SPEC, 2), Field("status", VOLUME_STATUS, 3)
@@ -682,14 +701,45 @@ CLAIM_CONDITION = Struct(
     Field("reason", STRING, 5),
     Field("message", STRING, 6),
 )
+MODIFY_VOLUME_STATUS = Struct(
+    "core.v1.ModifyVolumeStatus",
+    Field("targetVolumeAttributesClassName", STRING, 1),
+    Field("status", STRING, 2, required=True, always=True),
+)
 CLAIM_STATUS = Struct(
     "core.v1.PersistentVolumeClaimStatus",
     Field("phase", STRING, 1, default="Pending", enum=("Bound", "Lost", "Pending")),
-    Field("accessModes", STRINGS, 2),
+    Field("accessModes", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("capacity", QUANTITIES, 3),
-    Field("conditions", ListOf(CLAIM_CONDITION), 4, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(CLAIM_CONDITION),
+        4,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("allocatedResources", QUANTITIES, 5),
-    Field("resizeStatus", STRING, 6, pointer=True),
+    Field("allocatedResourceStatuses", STRING_MAP, 0, map_type="granular", since="1.28"),
+    Field(
+        "currentVolumeAttributesClassName",
+        STRING,
+        8,
+        pointer=True,
+        since="1.29",
+        gate="VolumeAttributesClass",
+    ),
+    Field(
+        "modifyVolumeStatus",
+        MODIFY_VOLUME_STATUS,
+        9,
+        pointer=True,
+        since="1.29",
+        gate="VolumeAttributesClass",
+    ),
+    Field("resizeStatus", STRING, 6, pointer=True, until="1.27"),
 )
 PERSISTENT_VOLUME_CLAIM = Struct(
     "core.v1.PersistentVolumeClaim",

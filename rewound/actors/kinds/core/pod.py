@@ -49,7 +49,7 @@ from rewound.actors.kinds.core.pod_template import (
     without_disabled_fields,
 )
 from rewound.actors.kinds.core.references import OBJECT_REFERENCE
-from rewound.actors.kinds.core.resources import nanos
+from rewound.actors.kinds.core.resources import RESOURCE_REQUIREMENTS, nanos
 from rewound.actors.kinds.core.volume_sources import tokens_of
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
 from rewound.actors.kinds.declaration.definition import (
@@ -67,9 +67,11 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
+    QUANTITIES,
     STRING,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -97,6 +99,7 @@ from rewound.actors.versions.features import EXPANDED_DNS
 POD_CONDITION = Struct(
     "core.v1.PodCondition",
     Field("type", STRING, 1, required=True, always=True),
+    Field("observedGeneration", INT64, 7, since="1.33"),
     Field("status", STRING, 2, required=True, always=True),
     Field("lastProbeTime", TIME, 3),
     Field("lastTransitionTime", TIME, 4),
@@ -132,6 +135,43 @@ CONTAINER_STATE = Struct(
     Field("running", CONTAINER_STATE_RUNNING, 2, pointer=True),
     Field("terminated", CONTAINER_STATE_TERMINATED, 3, pointer=True),
 )
+RESOURCE_HEALTH = Struct(
+    "core.v1.ResourceHealth",
+    Field("resourceID", STRING, 1, required=True, always=True),
+    Field("health", STRING, 2),
+    Field("message", STRING, 6, pointer=True, since="1.36", gate="ResourceHealthStatusMessage"),
+)
+RESOURCE_STATUS = Struct(
+    "core.v1.ResourceStatus",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("resources", ListOf(RESOURCE_HEALTH), 2, list_type="map", list_keys=("resourceID",)),
+)
+LINUX_CONTAINER_USER = Struct(
+    "core.v1.LinuxContainerUser",
+    Field("uid", INT64, 1, required=True, always=True),
+    Field("gid", INT64, 2, required=True, always=True),
+    Field("supplementalGroups", ListOf(INT64), 3, list_type="atomic"),
+)
+CONTAINER_USER = Struct(
+    "core.v1.ContainerUser",
+    Field("linux", LINUX_CONTAINER_USER, 1, pointer=True),
+)
+IMAGE_VOLUME_STATUS = Struct(
+    "core.v1.ImageVolumeStatus",
+    Field("imageRef", STRING, 1, required=True),
+)
+VOLUME_STATUS = Struct(
+    "core.v1.VolumeStatus",
+    Field("image", IMAGE_VOLUME_STATUS, 1, pointer=True, gate="ImageVolumeWithDigest"),
+)
+VOLUME_MOUNT_STATUS = Struct(
+    "core.v1.VolumeMountStatus",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("mountPath", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("recursiveReadOnly", STRING, 4, pointer=True),
+    Field("volumeStatus", VOLUME_STATUS, 5, pointer=True, since="1.36"),
+)
 CONTAINER_STATUS = Struct(
     "core.v1.ContainerStatus",
     Field("name", STRING, 1, required=True, always=True),
@@ -143,22 +183,157 @@ CONTAINER_STATUS = Struct(
     Field("imageID", STRING, 7, required=True, always=True),
     Field("containerID", STRING, 8),
     Field("started", BOOL, 9, pointer=True),
+    Field("allocatedResources", QUANTITIES, 0, since="1.27"),
+    Field(
+        "allocatedResourcesStatus",
+        ListOf(RESOURCE_STATUS),
+        14,
+        patch="merge",
+        merge_key="name",
+        list_type="map",
+        list_keys=("name",),
+        since="1.31",
+        gate="ResourceHealthStatus",
+    ),
+    Field(
+        "resources", RESOURCE_REQUIREMENTS, 11, pointer=True, since="1.27", gate="InPlacePodVerticalScaling"
+    ),
+    Field("stopSignal", STRING, 15, pointer=True, since="1.33", gate="ContainerStopSignals"),
+    Field("user", CONTAINER_USER, 13, pointer=True, since="1.31", gate="SupplementalGroupsPolicy"),
+    Field(
+        "volumeMounts",
+        ListOf(VOLUME_MOUNT_STATUS),
+        12,
+        patch="merge",
+        merge_key="mountPath",
+        list_type="map",
+        list_keys=("mountPath",),
+        since="1.30",
+    ),
+)
+POD_RESOURCE_CLAIM_STATUS = Struct(
+    "core.v1.PodResourceClaimStatus",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("resourceClaimName", STRING, 2, pointer=True),
+)
+NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS = Struct(
+    "core.v1.NodeAllocatableResourceClaimStatus",
+    Field("resourceClaimName", STRING, 1, required=True, always=True),
+    Field("containers", STRINGS, 2, list_type="set"),
+    Field("resources", QUANTITIES, 0, required=True, always=True),
+)
+HOST_IP = Struct(
+    "core.v1.HostIP",
+    Field("ip", STRING, 1, required=True, always=True),
+)
+CONTAINER_EXTENDED_RESOURCE_REQUEST = Struct(
+    "core.v1.ContainerExtendedResourceRequest",
+    Field("containerName", STRING, 1, required=True, always=True),
+    Field("resourceName", STRING, 2, required=True, always=True),
+    Field("requestName", STRING, 3, required=True, always=True),
+)
+POD_EXTENDED_RESOURCE_CLAIM_STATUS = Struct(
+    "core.v1.PodExtendedResourceClaimStatus",
+    Field(
+        "requestMappings",
+        ListOf(CONTAINER_EXTENDED_RESOURCE_REQUEST),
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+    ),
+    Field("resourceClaimName", STRING, 2, required=True, always=True),
 )
 POD_STATUS = Struct(
     "core.v1.PodStatus",
+    Field("observedGeneration", INT64, 17, since="1.33"),
     Field("phase", STRING, 1, enum=("Failed", "Pending", "Running", "Succeeded", "Unknown")),
-    Field("conditions", ListOf(POD_CONDITION), 2, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(POD_CONDITION),
+        2,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("message", STRING, 3),
     Field("reason", STRING, 4),
     Field("nominatedNodeName", STRING, 11),
     Field("hostIP", STRING, 5),
+    Field("hostIPs", ListOf(HOST_IP), 16, patch="merge", merge_key="ip", list_type="atomic", since="1.28"),
     Field("podIP", STRING, 6),
-    Field("podIPs", ListOf(POD_IP), 12, patch="merge", merge_key="ip"),
+    Field(
+        "podIPs",
+        ListOf(POD_IP),
+        12,
+        patch="merge",
+        merge_key="ip",
+        list_keys=("ip",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("startTime", TIME, 7, pointer=True),
-    Field("initContainerStatuses", ListOf(CONTAINER_STATUS), 10),
-    Field("containerStatuses", ListOf(CONTAINER_STATUS), 8),
+    Field(
+        "initContainerStatuses",
+        ListOf(CONTAINER_STATUS),
+        10,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "containerStatuses",
+        ListOf(CONTAINER_STATUS),
+        8,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("qosClass", STRING, 9, enum=("BestEffort", "Burstable", "Guaranteed")),
-    Field("ephemeralContainerStatuses", ListOf(CONTAINER_STATUS), 13),
+    Field(
+        "ephemeralContainerStatuses",
+        ListOf(CONTAINER_STATUS),
+        13,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field("allocatedResources", QUANTITIES, 0, since="1.35", gate="InPlacePodLevelResourcesVerticalScaling"),
+    Field(
+        "extendedResourceClaimStatus",
+        POD_EXTENDED_RESOURCE_CLAIM_STATUS,
+        18,
+        pointer=True,
+        since="1.34",
+        gate="DRAExtendedResource",
+    ),
+    Field(
+        "nodeAllocatableResourceClaimStatuses",
+        ListOf(NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS),
+        21,
+        list_type="atomic",
+        since="1.36",
+        gate="DRANodeAllocatableResources",
+    ),
+    Field("resize", STRING, 14, since="1.27", gate="InPlacePodVerticalScaling"),
+    Field(
+        "resourceClaimStatuses",
+        ListOf(POD_RESOURCE_CLAIM_STATUS),
+        15,
+        patch="merge,retainKeys",
+        merge_key="name",
+        list_type="map",
+        list_keys=("name",),
+        since="1.28",
+        gate="DynamicResourceAllocation",
+    ),
+    Field(
+        "resources",
+        RESOURCE_REQUIREMENTS,
+        20,
+        pointer=True,
+        since="1.35",
+        gate="InPlacePodLevelResourcesVerticalScaling",
+    ),
 )
 
 _OWN_CONDITIONS: Final = frozenset(("PodScheduled", "Ready", "Initialized"))
@@ -835,7 +1010,8 @@ DELETE_OPTIONS = Struct(
     Field("preconditions", PRECONDITIONS, 2, pointer=True),
     Field("orphanDependents", BOOL, 3, pointer=True),
     Field("propagationPolicy", STRING, 4, pointer=True),
-    Field("dryRun", STRINGS, 5),
+    Field("dryRun", STRINGS, 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("ignoreStoreReadErrorWithClusterBreakingPotential", BOOL, 6, pointer=True, since="1.32"),
 )
 EVICTION = Struct("policy.v1.Eviction", METADATA, Field("deleteOptions", DELETE_OPTIONS, 2, pointer=True))
 

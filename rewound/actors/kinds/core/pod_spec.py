@@ -28,6 +28,7 @@ from rewound.actors.kinds.core.node_selector import (
 from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
 from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
+    RESOURCE_REQUIREMENTS,
     is_multiple_of_page_size,
     requirement_rules,
     round_up,
@@ -50,6 +51,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRING_MAP,
     STRINGS,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -111,14 +113,22 @@ PREFERRED_SCHEDULING_TERM = Struct(
 NODE_AFFINITY = Struct(
     "core.v1.NodeAffinity",
     Field("requiredDuringSchedulingIgnoredDuringExecution", NODE_SELECTOR, 1, pointer=True),
-    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(PREFERRED_SCHEDULING_TERM), 2),
+    Field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        ListOf(PREFERRED_SCHEDULING_TERM),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 POD_AFFINITY_TERM = Struct(
     "core.v1.PodAffinityTerm",
     Field("labelSelector", LABEL_SELECTOR, 1, pointer=True),
-    Field("namespaces", STRINGS, 2),
+    Field("namespaces", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("topologyKey", STRING, 3, required=True, always=True),
     Field("namespaceSelector", LABEL_SELECTOR, 4, pointer=True),
+    Field("matchLabelKeys", STRINGS, 5, list_type="atomic", since="1.29"),
+    Field("mismatchLabelKeys", STRINGS, 6, list_type="atomic", since="1.29"),
 )
 WEIGHTED_POD_AFFINITY_TERM = Struct(
     "core.v1.WeightedPodAffinityTerm",
@@ -127,13 +137,37 @@ WEIGHTED_POD_AFFINITY_TERM = Struct(
 )
 POD_AFFINITY = Struct(
     "core.v1.PodAffinity",
-    Field("requiredDuringSchedulingIgnoredDuringExecution", ListOf(POD_AFFINITY_TERM), 1),
-    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(WEIGHTED_POD_AFFINITY_TERM), 2),
+    Field(
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ListOf(POD_AFFINITY_TERM),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        ListOf(WEIGHTED_POD_AFFINITY_TERM),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 POD_ANTI_AFFINITY = Struct(
     "core.v1.PodAntiAffinity",
-    Field("requiredDuringSchedulingIgnoredDuringExecution", ListOf(POD_AFFINITY_TERM), 1),
-    Field("preferredDuringSchedulingIgnoredDuringExecution", ListOf(WEIGHTED_POD_AFFINITY_TERM), 2),
+    Field(
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        ListOf(POD_AFFINITY_TERM),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        ListOf(WEIGHTED_POD_AFFINITY_TERM),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 AFFINITY = Struct(
     "core.v1.Affinity",
@@ -328,7 +362,7 @@ BAD_ADDRESS: Final = "must be valid IP address"
 HOST_ALIAS = Struct(
     "core.v1.HostAlias",
     Field("ip", STRING, 1),
-    Field("hostnames", STRINGS, 2),
+    Field("hostnames", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 POD_DNS_CONFIG_OPTION = Struct(
     "core.v1.PodDNSConfigOption",
@@ -337,9 +371,15 @@ POD_DNS_CONFIG_OPTION = Struct(
 )
 POD_DNS_CONFIG = Struct(
     "core.v1.PodDNSConfig",
-    Field("nameservers", STRINGS, 1),
-    Field("searches", STRINGS, 2),
-    Field("options", ListOf(POD_DNS_CONFIG_OPTION), 3),
+    Field("nameservers", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("searches", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field(
+        "options",
+        ListOf(POD_DNS_CONFIG_OPTION),
+        3,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 
 # Search lists: the number of domains, and of characters with the spaces between them.
@@ -419,12 +459,76 @@ POD_OS = Struct(
     "core.v1.PodOS",
     Field("name", STRING, 1, required=True, always=True),
 )
+WORKLOAD_REFERENCE = Struct(
+    "core.v1.WorkloadReference",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("podGroup", STRING, 2, required=True, always=True),
+    Field("podGroupReplicaKey", STRING, 3),
+)
+POD_SCHEDULING_GROUP = Struct(
+    "core.v1.PodSchedulingGroup",
+    Field("podGroupName", STRING, 1, pointer=True),
+)
+POD_SCHEDULING_GATE = Struct(
+    "core.v1.PodSchedulingGate",
+    Field("name", STRING, 1, required=True, always=True),
+)
+CLAIM_SOURCE = Struct(
+    "core.v1.ClaimSource",
+    Field("resourceClaimName", STRING, 1, pointer=True),
+    Field("resourceClaimTemplateName", STRING, 2, pointer=True),
+)
+POD_RESOURCE_CLAIM = Struct(
+    "core.v1.PodResourceClaim",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("resourceClaimName", STRING, 3, pointer=True, since="1.31"),
+    Field("resourceClaimTemplateName", STRING, 4, pointer=True, since="1.31"),
+    Field("source", CLAIM_SOURCE, 2, until="1.30"),
+)
 POD_SPEC = Struct(
     "core.v1.PodSpec",
-    Field("volumes", ListOf(VOLUME), 1, patch="merge,retainKeys", merge_key="name"),
-    Field("initContainers", ListOf(CONTAINER), 20, patch="merge", merge_key="name"),
-    Field("containers", ListOf(CONTAINER), 2, required=True, always=True, patch="merge", merge_key="name"),
-    Field("ephemeralContainers", ListOf(EPHEMERAL_CONTAINER), 34, patch="merge", merge_key="name"),
+    Field(
+        "volumes",
+        ListOf(VOLUME),
+        1,
+        patch="merge,retainKeys",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "initContainers",
+        ListOf(CONTAINER),
+        20,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "containers",
+        ListOf(CONTAINER),
+        2,
+        required=True,
+        always=True,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "ephemeralContainers",
+        ListOf(EPHEMERAL_CONTAINER),
+        34,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("restartPolicy", STRING, 3, enum=("Always", "Never", "OnFailure"), default="Always"),
     Field("terminationGracePeriodSeconds", INT64, 4, pointer=True, default=30),
     Field("activeDeadlineSeconds", INT64, 5, pointer=True),
@@ -445,17 +549,41 @@ POD_SPEC = Struct(
     Field("hostIPC", BOOL, 13),
     Field("shareProcessNamespace", BOOL, 27, pointer=True),
     Field("securityContext", POD_SECURITY_CONTEXT, 14, pointer=True, default=dict),
-    Field("imagePullSecrets", ListOf(LOCAL_OBJECT_REFERENCE), 15, patch="merge", merge_key="name"),
+    Field(
+        "imagePullSecrets",
+        ListOf(LOCAL_OBJECT_REFERENCE),
+        15,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("hostname", STRING, 16),
     Field("subdomain", STRING, 17),
     Field("affinity", AFFINITY, 18, pointer=True),
     Field("schedulerName", STRING, 19, default="default-scheduler"),
-    Field("tolerations", ListOf(TOLERATION), 22),
-    Field("hostAliases", ListOf(HOST_ALIAS), 23, patch="merge", merge_key="ip"),
+    Field("tolerations", ListOf(TOLERATION), 22, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field(
+        "hostAliases",
+        ListOf(HOST_ALIAS),
+        23,
+        patch="merge",
+        merge_key="ip",
+        list_keys=("ip",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("priorityClassName", STRING, 24),
     Field("priority", INT32, 25, pointer=True),
     Field("dnsConfig", POD_DNS_CONFIG, 26, pointer=True),
-    Field("readinessGates", ListOf(POD_READINESS_GATE), 28),
+    Field(
+        "readinessGates",
+        ListOf(POD_READINESS_GATE),
+        28,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("runtimeClassName", STRING, 29, pointer=True),
     Field("enableServiceLinks", BOOL, 30, pointer=True),
     Field("preemptionPolicy", STRING, 31, pointer=True),
@@ -472,6 +600,39 @@ POD_SPEC = Struct(
     Field("setHostnameAsFQDN", BOOL, 35, pointer=True),
     Field("os", POD_OS, 36, pointer=True),
     Field("hostUsers", BOOL, 37, pointer=True),
+    Field("hostnameOverride", STRING, 41, pointer=True, since="1.34", gate="HostnameOverride"),
+    Field(
+        "resourceClaims",
+        ListOf(POD_RESOURCE_CLAIM),
+        39,
+        patch="merge,retainKeys",
+        merge_key="name",
+        list_type="map",
+        list_keys=("name",),
+        since="1.26",
+        gate="DynamicResourceAllocation",
+    ),
+    Field("resources", RESOURCE_REQUIREMENTS, 40, pointer=True, since="1.32", gate="PodLevelResources"),
+    Field(
+        "schedulingGates",
+        ListOf(POD_SCHEDULING_GATE),
+        38,
+        patch="merge",
+        merge_key="name",
+        list_type="map",
+        list_keys=("name",),
+        since="1.26",
+    ),
+    Field("schedulingGroup", POD_SCHEDULING_GROUP, 43, pointer=True, since="1.36", gate="GenericWorkload"),
+    Field(
+        "workloadRef",
+        WORKLOAD_REFERENCE,
+        42,
+        pointer=True,
+        since="1.35",
+        until="1.35",
+        gate="GenericWorkload",
+    ),
 )
 
 _USER_NAMESPACE_VOLUMES: Final = frozenset(("emptyDir", "secret", "downwardAPI", "configMap", "projected"))

@@ -39,7 +39,17 @@ from rewound.actors.kinds.declaration.workloads import (
     count_cell,
     labels_or_none,
 )
-from rewound.actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    INT32,
+    INT64,
+    STRING,
+    STRING_MAP,
+    TIME,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
@@ -74,7 +84,16 @@ STATUS = Struct(
     Field("readyReplicas", INT32, 4),
     Field("availableReplicas", INT32, 5),
     Field("observedGeneration", INT64, 3),
-    Field("conditions", ListOf(CONDITION), 6, patch="merge", merge_key="type"),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        6,
+        patch="merge",
+        merge_key="type",
+        list_keys=("type",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 REPLICATION_CONTROLLER = Struct(
     "core.v1.ReplicationController",

@@ -27,7 +27,15 @@ from rewound.actors.kinds.declaration.definition import (
     keep_status,
 )
 from rewound.actors.kinds.declaration.meta import METADATA, NO_OPERATOR, metadata_update_rules
-from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    QUANTITIES,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldError,
@@ -68,15 +76,17 @@ REQUIREMENT = Struct(
         always=True,
         enum=("DoesNotExist", "Exists", "In", "NotIn"),
     ),
-    Field("values", STRINGS, 3),
+    Field("values", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 SCOPE_SELECTOR = Struct(
-    "core.v1.ScopeSelector", Field("matchExpressions", ListOf(REQUIREMENT), 1), atomic=True
+    "core.v1.ScopeSelector",
+    Field("matchExpressions", ListOf(REQUIREMENT), 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    atomic=True,
 )
 SPEC = Struct(
     "core.v1.ResourceQuotaSpec",
     Field("hard", QUANTITIES, 1),
-    Field("scopes", STRINGS, 2),
+    Field("scopes", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("scopeSelector", SCOPE_SELECTOR, 3, pointer=True),
 )
 STATUS = Struct("core.v1.ResourceQuotaStatus", Field("hard", QUANTITIES, 1), Field("used", QUANTITIES, 2))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from rewound.actors.kinds.schema.fields import QUANTITIES, Field, Struct
+from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
@@ -23,10 +23,24 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import NANOS, NotAQuantity, is_count, nanos_of, rounded_to
 from rewound.actors.messages import Object
 
+RESOURCE_CLAIM = Struct(
+    "core.v1.ResourceClaim",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("request", STRING, 2, since="1.31"),
+)
 RESOURCE_REQUIREMENTS = Struct(
     "core.v1.ResourceRequirements",
     Field("limits", QUANTITIES, 1),
     Field("requests", QUANTITIES, 2),
+    Field(
+        "claims",
+        ListOf(RESOURCE_CLAIM),
+        3,
+        list_type="map",
+        list_keys=("name",),
+        since="1.26",
+        gate="DynamicResourceAllocation",
+    ),
 )
 
 HUGE_PAGES: Final = "hugepages-"

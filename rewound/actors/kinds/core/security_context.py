@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    INT64,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
@@ -178,8 +187,8 @@ _SYSCTL: Final = rf"({SYSCTL_PART}[\./])*{SYSCTL_PART}"
 
 CAPABILITIES = Struct(
     "core.v1.Capabilities",
-    Field("add", STRINGS, 1),
-    Field("drop", STRINGS, 2),
+    Field("add", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+    Field("drop", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 SE_LINUX_OPTIONS = Struct(
     "core.v1.SELinuxOptions",
@@ -194,6 +203,11 @@ SECCOMP_PROFILE = Struct(
     Field("localhostProfile", STRING, 2, pointer=True),
     union="type",
 )
+APP_ARMOR_PROFILE = Struct(
+    "core.v1.AppArmorProfile",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("localhostProfile", STRING, 2, pointer=True),
+)
 SECURITY_CONTEXT = Struct(
     "core.v1.SecurityContext",
     Field("capabilities", CAPABILITIES, 1, pointer=True),
@@ -207,6 +221,7 @@ SECURITY_CONTEXT = Struct(
     Field("allowPrivilegeEscalation", BOOL, 7, pointer=True),
     Field("procMount", STRING, 9, pointer=True),
     Field("seccompProfile", SECCOMP_PROFILE, 11, pointer=True),
+    Field("appArmorProfile", APP_ARMOR_PROFILE, 12, pointer=True, since="1.30"),
 )
 SYSCTL = Struct(
     "core.v1.Sysctl",
@@ -220,11 +235,23 @@ POD_SECURITY_CONTEXT = Struct(
     Field("runAsUser", INT64, 2, pointer=True),
     Field("runAsGroup", INT64, 6, pointer=True),
     Field("runAsNonRoot", BOOL, 3, pointer=True),
-    Field("supplementalGroups", ListOf(INT64), 4, dropped_when_empty=True),
+    Field(
+        "supplementalGroups",
+        ListOf(INT64),
+        4,
+        dropped_when_empty=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "supplementalGroupsPolicy", STRING, 12, pointer=True, since="1.31", gate="SupplementalGroupsPolicy"
+    ),
     Field("fsGroup", INT64, 5, pointer=True),
-    Field("sysctls", ListOf(SYSCTL), 7),
+    Field("sysctls", ListOf(SYSCTL), 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("fsGroupChangePolicy", STRING, 9, pointer=True),
     Field("seccompProfile", SECCOMP_PROFILE, 10, pointer=True),
+    Field("appArmorProfile", APP_ARMOR_PROFILE, 11, pointer=True, since="1.30"),
+    Field("seLinuxChangePolicy", STRING, 13, pointer=True, since="1.32", gate="SELinuxChangePolicy"),
 )
 
 

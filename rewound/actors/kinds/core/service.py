@@ -42,6 +42,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRING_MAP,
     STRINGS,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -79,10 +80,18 @@ LOAD_BALANCER_INGRESS = Struct(
     "core.v1.LoadBalancerIngress",
     Field("ip", STRING, 1),
     Field("hostname", STRING, 2),
+    Field("ipMode", STRING, 3, pointer=True, since="1.29"),
     Field("ports", ListOf(PORT_STATUS), 4, list_type="atomic"),
 )
 LOAD_BALANCER_STATUS = Struct(
-    "core.v1.LoadBalancerStatus", Field("ingress", ListOf(LOAD_BALANCER_INGRESS), 1)
+    "core.v1.LoadBalancerStatus",
+    Field(
+        "ingress",
+        ListOf(LOAD_BALANCER_INGRESS),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 
 
@@ -166,10 +175,10 @@ SPEC = Struct(
     Field("clusterIP", STRING, 3),
     Field("clusterIPs", STRINGS, 18, list_type="atomic"),
     Field("type", STRING, 4, default="ClusterIP", enum=TYPES),
-    Field("externalIPs", STRINGS, 5),
+    Field("externalIPs", STRINGS, 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("sessionAffinity", STRING, 7, default="None", enum=AFFINITIES),
     Field("loadBalancerIP", STRING, 8),
-    Field("loadBalancerSourceRanges", STRINGS, 9),
+    Field("loadBalancerSourceRanges", STRINGS, 9, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("externalName", STRING, 10),
     Field("externalTrafficPolicy", STRING, 11, enum=TRAFFIC_POLICIES),
     Field("healthCheckNodePort", INT32, 12),
@@ -180,6 +189,7 @@ SPEC = Struct(
     Field("allocateLoadBalancerNodePorts", BOOL, 20, pointer=True),
     Field("loadBalancerClass", STRING, 21, pointer=True),
     Field("internalTrafficPolicy", STRING, 22, pointer=True),
+    Field("trafficDistribution", STRING, 23, pointer=True, since="1.30"),
 )
 STATUS = Struct(
     "core.v1.ServiceStatus",

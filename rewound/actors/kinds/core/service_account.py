@@ -14,7 +14,7 @@ from rewound.actors.kinds.declaration.definition import (
     Table,
 )
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from rewound.actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import BOOL, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
 from rewound.actors.kinds.validation import FieldErrors, name_is_subdomain
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -22,8 +22,23 @@ from rewound.actors.names import Names
 SERVICE_ACCOUNT = Struct(
     "core.v1.ServiceAccount",
     METADATA,
-    Field("secrets", ListOf(OBJECT_REFERENCE), 2, patch="merge", merge_key="name"),
-    Field("imagePullSecrets", ListOf(LOCAL_OBJECT_REFERENCE), 3),
+    Field(
+        "secrets",
+        ListOf(OBJECT_REFERENCE),
+        2,
+        patch="merge",
+        merge_key="name",
+        list_keys=("name",),
+        list_type="map",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+    Field(
+        "imagePullSecrets",
+        ListOf(LOCAL_OBJECT_REFERENCE),
+        3,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("automountServiceAccountToken", BOOL, 4, pointer=True),
 )
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -22,6 +23,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRING_MAP,
     STRINGS,
+    UNTYPED_BEFORE_1_30,
     Field,
     ListOf,
     Struct,
@@ -79,35 +81,48 @@ DOWNWARD_API_VOLUME_FILE = Struct(
 SECRET_VOLUME_SOURCE = Struct(
     "core.v1.SecretVolumeSource",
     Field("secretName", STRING, 1),
-    Field("items", ListOf(KEY_TO_PATH), 2),
+    Field("items", ListOf(KEY_TO_PATH), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("defaultMode", INT32, 3, pointer=True, default=FILE_MODE),
     Field("optional", BOOL, 4, pointer=True),
 )
 CONFIG_MAP_VOLUME_SOURCE = Struct(
     "core.v1.ConfigMapVolumeSource",
     Field("name", STRING, 1, embedded=1),
-    Field("items", ListOf(KEY_TO_PATH), 2),
+    Field("items", ListOf(KEY_TO_PATH), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("defaultMode", INT32, 3, pointer=True, default=FILE_MODE),
     Field("optional", BOOL, 4, pointer=True),
 )
 DOWNWARD_API_VOLUME_SOURCE = Struct(
     "core.v1.DownwardAPIVolumeSource",
-    Field("items", ListOf(DOWNWARD_API_VOLUME_FILE), 1),
+    Field(
+        "items",
+        ListOf(DOWNWARD_API_VOLUME_FILE),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("defaultMode", INT32, 2, pointer=True, default=FILE_MODE),
 )
 SECRET_PROJECTION = Struct(
     "core.v1.SecretProjection",
     Field("name", STRING, 1, embedded=1),
-    Field("items", ListOf(KEY_TO_PATH), 2),
+    Field("items", ListOf(KEY_TO_PATH), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("optional", BOOL, 4, pointer=True),
 )
 DOWNWARD_API_PROJECTION = Struct(
-    "core.v1.DownwardAPIProjection", Field("items", ListOf(DOWNWARD_API_VOLUME_FILE), 1)
+    "core.v1.DownwardAPIProjection",
+    Field(
+        "items",
+        ListOf(DOWNWARD_API_VOLUME_FILE),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
 )
 CONFIG_MAP_PROJECTION = Struct(
     "core.v1.ConfigMapProjection",
     Field("name", STRING, 1, embedded=1),
-    Field("items", ListOf(KEY_TO_PATH), 2),
+    Field("items", ListOf(KEY_TO_PATH), 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("optional", BOOL, 4, pointer=True),
 )
 SERVICE_ACCOUNT_TOKEN_PROJECTION = Struct(
@@ -116,16 +131,57 @@ SERVICE_ACCOUNT_TOKEN_PROJECTION = Struct(
     Field("expirationSeconds", INT64, 2, pointer=True, default=3600),
     Field("path", STRING, 3, required=True, always=True),
 )
+POD_CERTIFICATE_PROJECTION = Struct(
+    "core.v1.PodCertificateProjection",
+    Field("signerName", STRING, 1, required=True),
+    Field("keyType", STRING, 2, required=True),
+    Field("maxExpirationSeconds", INT32, 3, pointer=True),
+    Field("credentialBundlePath", STRING, 4),
+    Field("keyPath", STRING, 5),
+    Field("certificateChainPath", STRING, 6),
+    Field("userAnnotations", STRING_MAP, 0, since="1.35"),
+)
+CLUSTER_TRUST_BUNDLE_PROJECTION = Struct(
+    "core.v1.ClusterTrustBundleProjection",
+    Field("name", STRING, 1, pointer=True),
+    Field("signerName", STRING, 2, pointer=True),
+    Field("labelSelector", LABEL_SELECTOR, 3, pointer=True),
+    Field("optional", BOOL, 5, pointer=True),
+    Field("path", STRING, 4, required=True, always=True),
+)
 VOLUME_PROJECTION = Struct(
     "core.v1.VolumeProjection",
     Field("secret", SECRET_PROJECTION, 1, pointer=True),
     Field("downwardAPI", DOWNWARD_API_PROJECTION, 2, pointer=True),
     Field("configMap", CONFIG_MAP_PROJECTION, 3, pointer=True),
     Field("serviceAccountToken", SERVICE_ACCOUNT_TOKEN_PROJECTION, 4, pointer=True),
+    Field(
+        "clusterTrustBundle",
+        CLUSTER_TRUST_BUNDLE_PROJECTION,
+        5,
+        pointer=True,
+        since="1.29",
+        gate="ClusterTrustBundleProjection",
+    ),
+    Field(
+        "podCertificate",
+        POD_CERTIFICATE_PROJECTION,
+        6,
+        pointer=True,
+        since="1.34",
+        gate="PodCertificateProjection",
+    ),
 )
 PROJECTED_VOLUME_SOURCE = Struct(
     "core.v1.ProjectedVolumeSource",
-    Field("sources", ListOf(VOLUME_PROJECTION), 1, always=True),
+    Field(
+        "sources",
+        ListOf(VOLUME_PROJECTION),
+        1,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("defaultMode", INT32, 2, pointer=True, default=FILE_MODE),
 )
 
@@ -378,7 +434,15 @@ GLUSTERFS_VOLUME_SOURCE = Struct(
 )
 RBD_VOLUME_SOURCE = Struct(
     "core.v1.RBDVolumeSource",
-    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field(
+        "monitors",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("image", STRING, 2, required=True, always=True),
     Field("fsType", STRING, 3),
     Field("pool", STRING, 4, default="rbd"),
@@ -396,7 +460,15 @@ CINDER_VOLUME_SOURCE = Struct(
 )
 CEPH_FS_VOLUME_SOURCE = Struct(
     "core.v1.CephFSVolumeSource",
-    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field(
+        "monitors",
+        STRINGS,
+        1,
+        required=True,
+        always=True,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     Field("path", STRING, 2),
     Field("user", STRING, 3),
     Field("secretFile", STRING, 4),
@@ -619,7 +691,7 @@ ISCSI_VOLUME_SOURCE = Struct(
     Field("iscsiInterface", STRING, 4, default="default"),
     Field("fsType", STRING, 5),
     Field("readOnly", BOOL, 6),
-    Field("portals", STRINGS, 7),
+    Field("portals", STRINGS, 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("chapAuthDiscovery", BOOL, 8),
     Field("chapAuthSession", BOOL, 11),
     Field("secretRef", LOCAL_OBJECT_REFERENCE, 10, pointer=True),
@@ -640,11 +712,11 @@ FLEX_VOLUME_SOURCE = Struct(
 )
 FC_VOLUME_SOURCE = Struct(
     "core.v1.FCVolumeSource",
-    Field("targetWWNs", STRINGS, 1),
+    Field("targetWWNs", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("lun", INT32, 2, pointer=True),
     Field("fsType", STRING, 3),
     Field("readOnly", BOOL, 4),
-    Field("wwids", STRINGS, 5),
+    Field("wwids", STRINGS, 5, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 CSI_VOLUME_SOURCE = Struct(
     "core.v1.CSIVolumeSource",

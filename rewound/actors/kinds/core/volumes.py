@@ -58,7 +58,7 @@ from rewound.actors.kinds.declaration.meta import (
     label_rules,
     label_selector_rules,
 )
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
@@ -85,7 +85,7 @@ TYPED_LOCAL_OBJECT_REFERENCE = Struct(
 )
 PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
     "core.v1.PersistentVolumeClaimSpec",
-    Field("accessModes", STRINGS, 1),
+    Field("accessModes", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("selector", LABEL_SELECTOR, 4, pointer=True),
     Field("resources", RESOURCE_REQUIREMENTS, 2),
     Field("volumeName", STRING, 3),
@@ -93,6 +93,7 @@ PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
     Field("volumeMode", STRING, 6, pointer=True, default="Filesystem"),
     Field("dataSource", TYPED_LOCAL_OBJECT_REFERENCE, 7, pointer=True),
     Field("dataSourceRef", TYPED_LOCAL_OBJECT_REFERENCE, 8, pointer=True),
+    Field("volumeAttributesClassName", STRING, 9, pointer=True, since="1.29", gate="VolumeAttributesClass"),
 )
 
 
@@ -180,6 +181,11 @@ def _template_metadata_rules(errors: FieldErrors, metadata: Object, field: str) 
             errors.add(forbidden(f"{field}.{_CLAIM_NAME_IN_PATHS.get(part, part)}", text))
 
 
+IMAGE_VOLUME_SOURCE = Struct(
+    "core.v1.ImageVolumeSource",
+    Field("reference", STRING, 1),
+    Field("pullPolicy", STRING, 2),
+)
 VOLUME = Struct(
     "core.v1.Volume",
     Field("name", STRING, 1, required=True, always=True),
@@ -212,6 +218,7 @@ VOLUME = Struct(
     Field("storageos", STORAGE_OS_VOLUME_SOURCE, 27, embedded=2, pointer=True),
     Field("csi", CSI_VOLUME_SOURCE, 28, embedded=2, pointer=True),
     Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
+    Field("image", IMAGE_VOLUME_SOURCE, 0, pointer=True, since="1.31"),
 )
 
 Volumes = Mapping[str, Object]  # valid volumes by name, for mounts to refer to

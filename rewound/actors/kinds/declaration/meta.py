@@ -23,6 +23,8 @@ from rewound.actors.kinds.schema.fields import (
     STRING_MAP,
     STRINGS,
     TIME,
+    UNTYPED_BEFORE_1_30,
+    Before,
     Field,
     ListOf,
     Struct,
@@ -345,14 +347,27 @@ def value_at_path(stored: Object, *path: str) -> Any:
 
 LABEL_SELECTOR_REQUIREMENT = Struct(
     "meta.v1.LabelSelectorRequirement",
-    Field("key", STRING, 1, required=True, always=True, patch="merge", merge_key="key"),
+    Field(
+        "key",
+        STRING,
+        1,
+        required=True,
+        always=True,
+        before=(Before("1.28", merge_key="key", patch="merge"),),
+    ),
     Field("operator", STRING, 2, required=True, always=True),
-    Field("values", STRINGS, 3),
+    Field("values", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 LABEL_SELECTOR = Struct(
     "meta.v1.LabelSelector",
     Field("matchLabels", STRING_MAP, 1),
-    Field("matchExpressions", ListOf(LABEL_SELECTOR_REQUIREMENT), 2),
+    Field(
+        "matchExpressions",
+        ListOf(LABEL_SELECTOR_REQUIREMENT),
+        2,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
     atomic=True,
 )
 

@@ -78,6 +78,10 @@ class Before:
         self.version, self.differs = version, differs
 
 
+# Of the lists whose type was not declared before 1.30.
+UNTYPED_BEFORE_1_30: Final = (Before("1.30", list_type="", list_keys=()),)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One field. `merge_key`, `list_type` and the like say how patches and apply treat it."""
