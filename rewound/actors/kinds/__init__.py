@@ -4,5 +4,5 @@ One module per API group declares its kinds (`core/` has one per kind); `built_i
 immutable snapshot of all kinds, and `registry` publishes the next one when CustomResourceDefinitions are added or
 removed (`apiextensions` declares that kind, `custom` turns stored ones into definitions, `structural/` compiles their
 schemas). `declaration/` has what a kind declares, `schema/` the types of fields and their decoders, `validation` the
-errors of fields and the formats that kinds share, `enablement` and `features` what flags turn on or off.
+errors of fields and the formats that kinds share, `enablement` what `--runtime-config` turns on or off.
 """

@@ -88,7 +88,9 @@ def built_in(
     declared = [one for group in _GROUPS for one in _declare(group, names, release.features, rules)]
     existing = {one.type_name for one in declared if exists_in(release.version, one.since, "")}
     made = (_in_release(one, release) for one in declared if one.type_name in existing)
-    return Catalog().adding(made, lambda one: _exists(one, release) and enabled.serves(one))
+    return Catalog(structs_of(release.version)).adding(
+        made, lambda one: _exists(one, release) and enabled.serves(one)
+    )
 
 
 def _declare(

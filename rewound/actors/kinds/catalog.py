@@ -19,6 +19,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.fields import Struct
+from rewound.actors.kinds.schema.projection import Structs, structs_of
+from rewound.actors.versions.version import FIRST
 
 T = TypeVar("T")
 Address = tuple[str, str, str]  # group, version, plural
@@ -56,7 +59,9 @@ class StoredType:
 
 
 class Catalog:
-    def __init__(self) -> None:
+    def __init__(self, structs: Structs | None = None) -> None:
+        """`structs` are those of the version of Kubernetes; without them, of the first."""
+        self._structs = structs or structs_of(FIRST)
         self._types: dict[str, StoredType] = {}
         self._served: dict[Address, Definition] = {}
         self._group_versions: dict[tuple[str, str], tuple[Definition, ...]] = {}
@@ -106,7 +111,7 @@ class Catalog:
 
     def _copy(self, changed: Iterable[str]) -> Catalog:
         """Return a copy for the next snapshot, in which the types in `changed` will differ."""
-        made = Catalog()
+        made = Catalog(self._structs)
         made._previous, made._changed = weakref.ref(self), tuple(changed)
         made._types = dict(self._types)
         made._served = dict(self._served)
@@ -155,6 +160,10 @@ class Catalog:
             named = _without(definition, self._short_names.pop(name))
             if named:
                 self._short_names[name] = named
+
+    def struct(self, struct: Struct) -> Struct:
+        """Return a struct that no definition has, such as DeleteOptions, as the version declares it."""
+        return self._structs.project(struct)
 
     # What is served.
 

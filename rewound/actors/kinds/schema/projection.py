@@ -65,7 +65,8 @@ class Structs:
 
     def _make(self, struct: Struct) -> Struct:
         # A recursive struct contains the projection that is being made.
-        made = self._made[struct] = Struct(struct.of, atomic=struct.atomic, union=struct.union)
+        made = Struct(struct.of, atomic=struct.atomic, union=struct.union)
+        self._made |= {struct: made, made: made}
         made.set_fields(tuple(self._field(field) for field in struct.fields if self._has(field)))
         return made
 

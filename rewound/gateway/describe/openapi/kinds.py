@@ -55,6 +55,7 @@ class Kinds:
     def __init__(self, catalog: Catalog, names: Names) -> None:
         self._served: dict[str, list[GroupVersionKind]] = {}
         self._structs: dict[str, Struct] = {}
+        self._project = catalog.struct
         for definition in _built_in(catalog):
             self._add(definition.fields, definition.group, definition.version, definition.kind)
             if "list" in definition.verbs:
@@ -76,7 +77,7 @@ class Kinds:
 
     def struct(self, struct: Struct) -> Struct:
         """The declaration of the kind itself, for a variant of the type that other types embed."""
-        return self._structs.get(struct.of, struct)
+        return self._project(self._structs.get(struct.of, struct))
 
     def served_as(self, struct: Struct) -> list[GroupVersionKind]:
         if isinstance(struct, CustomStruct):
