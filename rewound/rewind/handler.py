@@ -34,7 +34,7 @@ from rewound.actors.rewind.moments import Moment, parse_moment, resolve
 from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
-from rewound.actors.runtime.value_count import is_large
+from rewound.actors.runtime.large_work import is_large
 from rewound.actors.store.addressing import invalid_name
 from rewound.actors.store.document import decode
 from rewound.gateway.memory.budget import SMALL, MemoryBudget

@@ -34,10 +34,9 @@ from rewound.actors.kinds.validation import FieldErrors, collect
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.transform import MAX_BYTES
-from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.large_work import LARGE_BYTES, MAX_VALUES, check_values
 from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.value_count import MAX_VALUES, check_values
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
 

@@ -23,8 +23,7 @@ from rewound.actors.kinds.schema.json_tree import Members, NotJson, parse_tree, 
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 from rewound.actors.patch.strategic import apply_strategic_patch
-from rewound.actors.runtime.large_work import LARGE_BYTES
-from rewound.actors.runtime.value_count import MAX_STORED_VALUES, check_values
+from rewound.actors.runtime.large_work import LARGE_BYTES, MAX_STORED_VALUES, check_values
 
 # Twice the limit of a body and some more, because entries for many small fields are as large as the fields.
 MAX_BYTES: Final = 8 << 20

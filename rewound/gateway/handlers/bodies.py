@@ -25,8 +25,14 @@ from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.transform import read_patch
 from rewound.actors.profile import Rules
 from rewound.actors.resource.patching import SECRETS
-from rewound.actors.runtime.large_work import LARGE_BYTES, LargeWork
-from rewound.actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
+from rewound.actors.runtime.large_work import (
+    LARGE_BYTES,
+    MAX_STORED_VALUES,
+    MAX_VALUES,
+    LargeWork,
+    check_values,
+    is_large,
+)
 from rewound.gateway.exchange import SentNames
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.pipeline.context import RequestContext
@@ -81,7 +87,9 @@ class Bodies:
         raw, media = context.request.body, self._media(context)
         work: Callable[..., Body]
         if media == "json":
-            work, in_thread = self._decode_json, is_large(raw) or definition.has_large_defaults
+            if not is_large(raw) and not definition.has_large_defaults:
+                return self._decode_json(context, definition, field_validation, in_thread=False)
+            work, in_thread = self._decode_json, True
         elif media == "protobuf":
             if definition.is_custom:
                 raise UnsupportedMediaType(
@@ -169,15 +177,21 @@ class Bodies:
 
     # The following run in the event loop for small bodies, and in a thread for large ones.
 
-    def _decode_json(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+    def _decode_json(
+        self,
+        context: RequestContext,
+        definition: Definition,
+        field_validation: str,
+        *,
+        in_thread: bool = True,
+    ) -> Body:
         raw = context.request.body
-        large = is_large(raw)
-        in_steps = large and self._check(context, raw) > _VALUES_AT_ONCE
+        in_steps = in_thread and self._check(context, raw) > _VALUES_AT_ONCE
         try:
             decoded = definition.schema.decode_json(raw, in_steps=in_steps)
         except NotDecodable as error:
             raise _not_decodable(definition, raw, error) from None
-        return _stored_body(context, definition, decoded, field_validation, large=large)
+        return _stored_body(context, definition, decoded, field_validation, large=in_thread)
 
     def _decode_protobuf(
         self, context: RequestContext, definition: Definition, field_validation: str
@@ -214,6 +228,7 @@ class Bodies:
             decoded = definition.schema.decode_object(value, problems, in_steps=large)
         except NotDecodable as error:
             raise BadRequest(str(error)) from None
+        large = large or definition.has_large_defaults
         return _stored_body(context, definition, decoded, field_validation, large=large)
 
     def _decode_applied(
@@ -346,21 +361,20 @@ def _stored_body(
     decoded: Decoded,
     field_validation: str,
     *,
-    large: bool = False,
+    large: bool,
 ) -> Body:
     if decoded.problems:
         _report_problems(context, definition, decoded.problems, field_validation)
-    stored = decoded.object
-    if _is_audited(context):
+    stored, exchange = decoded.object, context.exchange
+    if exchange is not None and exchange.keeps_request:
         _keep_for_audit(context, _document(definition, stored))
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
     metadata = stored.setdefault("metadata", {})
-    exchange = context.exchange
     if exchange is not None and isinstance(metadata, dict):
         get = metadata.get
         exchange.written = SentNames(get("namespace"), get("name"), get("uid"), get("resourceVersion"))
-    return Body(stored, decoded.problems, large or definition.has_large_defaults)
+    return Body(stored, decoded.problems, large)
 
 
 def keep_patch_for_audit(context: RequestContext) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from rewound.actors.runtime.value_count import COUNTED_BYTES, MANY_VALUES, MAX_VALUES, check_values, is_large
+from rewound.actors.runtime.large_work import COUNTED_BYTES, MANY_VALUES, MAX_VALUES, check_values, is_large
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.protobuf_client import MEDIA, message, wrapped
 from tests.gateway.shared_server import shared

@@ -16,7 +16,7 @@ import orjson
 from rewound.actors.access.remote.target import Target
 from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import dumps
-from rewound.actors.runtime.value_count import COUNTED_BYTES, check_values
+from rewound.actors.runtime.large_work import COUNTED_BYTES, check_values
 
 FIRST_DELAY: Final = 0.5  # seconds between the first two attempts
 # In the reply to a review: some milliseconds of parsing; groups and extra fields of users.

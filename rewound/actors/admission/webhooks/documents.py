@@ -17,7 +17,7 @@ from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTo
 from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 from rewound.actors.patch.managed_fields.managers import read_entries
 from rewound.actors.patch.transform import check_bounds
-from rewound.actors.runtime.value_count import COUNTED_BYTES, MAX_STORED_VALUES, check_values
+from rewound.actors.runtime.large_work import COUNTED_BYTES, MAX_STORED_VALUES, check_values
 from rewound.actors.store.document import null_empty_lists
 
 INVALID_MANAGERS = (

@@ -19,7 +19,7 @@ from rewound.actors.identity import AUTHENTICATED, MASTERS
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.value_count import COUNTED_BYTES, MAX_STORED_VALUES, check_values
+from rewound.actors.runtime.large_work import COUNTED_BYTES, MAX_STORED_VALUES, check_values
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.runtime.value_count import MAX_STORED_VALUES
+from rewound.actors.runtime.large_work import MAX_STORED_VALUES
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
 
 __all__ = [

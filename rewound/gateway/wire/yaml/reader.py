@@ -24,8 +24,8 @@ from yaml.events import (
 from rewound.actors.golang.json import DEEPEST
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.schema.exact_decoder import Problems
+from rewound.actors.runtime.large_work import too_many_values
 from rewound.actors.runtime.time_limit import check_time
-from rewound.actors.runtime.value_count import too_many_values
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
 from rewound.gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
 
