@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 import orjson
 
 from rewound.actors.golang.json import DEEPEST, is_too_deep
+from rewound.actors.golang.quoting import quoted
 
 TOO_DEEP: Final = f"exceeded max depth: documents may have {DEEPEST} levels, please nest less"
 
@@ -101,9 +102,7 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
     try:
         return decode(text)
     except json.JSONDecodeError as error:
-        from rewound.actors.kinds.schema.json_errors import describe_error
-
-        raise NotJson(describe_error(error), error.pos) from None
+        raise NotJson(_describe(error), error.pos) from None
     except RecursionError:
         raise NotJson(TOO_DEEP) from None
 
@@ -184,3 +183,75 @@ def _refuse_constant(word: str) -> NoReturn:
 _decode = json.JSONDecoder(
     object_pairs_hook=Members, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant
 ).decode
+
+
+# Errors in Go's words.
+
+_END: Final = "unexpected end of JSON input"
+
+_CONTEXTS: Final = {
+    "Expecting value": "looking for beginning of value",
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+    "Extra data": "after top-level value",
+}
+_VALUE: Final = _CONTEXTS["Expecting value"]
+_BLANKS: Final = " \t\r\n"
+_LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
+_IN_OBJECT: Final = "after object key:value pair"
+_IN_LIST: Final = "after array element"
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+
+
+def _describe(error: json.JSONDecodeError) -> str:
+    """Describe a syntax error as Go does: the invalid character and what it follows.
+
+    Clients of this API know Go's words; the error of the standard library's parser has the position but other words.
+    Only one character of the text itself is repeated, because it may be a secret.
+    """
+    text, at = error.doc, error.pos
+    if error.msg.startswith("Invalid control character"):
+        return _invalid_character(text[at], "in string literal")
+    if error.msg.startswith("Unterminated string") or not text[at:].strip(_BLANKS):
+        return _END
+    if error.msg.startswith("Invalid \\"):
+        return _escape_error(text, at if text[at] == "\\" else at - 1)
+    if error.msg == "Expecting value" and text[at] in _LITERALS:
+        return _literal_error(text, at, _LITERALS[text[at]])
+    if error.msg == "Expecting value" and text[at] == "-":
+        return _invalid_character(text[at + 1], "in numeric literal") if text[at + 1 :] else _END
+    if error.msg == "Expecting ',' delimiter":
+        return _invalid_character(text[at], _container(text[:at]))
+    return _invalid_character(text[at], _CONTEXTS.get(error.msg, _VALUE))
+
+
+def _invalid_character(letter: str, context: str) -> str:
+    shown = r"\'" if letter == "'" else '"' if letter == '"' else quoted(letter)[1:-1]
+    return f"invalid character '{shown}' {context}"
+
+
+def _literal_error(text: str, at: int, word: str) -> str:
+    for index, wanted in enumerate(word):
+        if at + index == len(text):
+            return _END
+        if text[at + index] != wanted:
+            return _invalid_character(text[at + index], f"in literal {word} (expecting '{wanted}')")
+    return _END
+
+
+def _escape_error(text: str, begin: int) -> str:
+    if text[begin + 1 : begin + 2] != "u":
+        return _invalid_character(text[begin + 1], "in string escape code") if begin + 1 < len(text) else _END
+    wrong = re.compile("[^0-9a-fA-F]").search(text, begin + 2)
+    return _invalid_character(wrong[0], r"in \u hexadecimal character escape") if wrong else _END
+
+
+def _container(before: str) -> str:
+    """Return whether the innermost open bracket at the end of this text is an object or a list."""
+    open_ones = [""]
+    for found in _BRACKETS.finditer(before):
+        if found[0] in ("{", "["):
+            open_ones.append(found[0])
+        elif found[0] in ("}", "]"):
+            open_ones.pop()
+    return _IN_OBJECT if open_ones[-1] == "{" else _IN_LIST
