@@ -78,13 +78,28 @@ def encode(stored: Object, offset: int, api_version: str = "") -> bytes:
 
     `api_version` is for custom kinds.
     """
-    version = str(offset) if offset else stored["metadata"].get("resourceVersion")
-    return _encode(stored, version, api_version)
+    unversioned = encode_unversioned(stored, api_version)
+    if offset:
+        return at_version(unversioned, offset)
+    sent = stored["metadata"].get("resourceVersion")
+    if sent is None:
+        return without_empty_version(unversioned)
+    return unversioned.replace(EMPTY_VERSION, b'"resourceVersion":' + dumps(sent), 1)
 
 
 def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
     """The object's bytes with an empty resourceVersion, which `at_version` fills in."""
-    return _encode(stored, "", api_version)
+    metadata = stored["metadata"]
+    template = _templates.get(tuple(metadata))
+    ordered = _ordered(metadata) if template is None else {**template, **metadata}
+    ordered["resourceVersion"] = ""
+    # metadata comes before all other members, wherever it is in `stored`.
+    if api_version:
+        document = {"apiVersion": api_version, "metadata": ordered, **stored}
+    else:
+        document = {"metadata": ordered, **stored}
+    document["metadata"] = ordered
+    return dumps(document)
 
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
@@ -106,23 +121,6 @@ def without_empty_version(unversioned: bytes) -> bytes:
 
 
 EMPTY_VERSION = b'"resourceVersion":""'  # `at_version` fills it in
-
-
-def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
-    metadata = stored["metadata"]
-    template = _templates.get(tuple(metadata))
-    ordered = _ordered(metadata) if template is None else {**template, **metadata}
-    if version is None:
-        del ordered["resourceVersion"]
-    else:
-        ordered["resourceVersion"] = version
-    # metadata comes before all other members, wherever it is in `stored`.
-    if api_version:
-        document = {"apiVersion": api_version, "metadata": ordered, **stored}
-    else:
-        document = {"metadata": ordered, **stored}
-    document["metadata"] = ordered
-    return dumps(document)
 
 
 def _ordered(metadata: Object) -> Object:

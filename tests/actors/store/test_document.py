@@ -33,8 +33,15 @@ def test_metadata_is_stored_in_its_usual_order_whatever_its_own_is() -> None:
 
 def test_metadata_without_a_place_in_the_order_is_not_stored() -> None:
     for _ in range(2):
-        stored = encode({"metadata": {"name": "a", "unknown": "x"}}, 0)
-        assert stored == b'{"metadata":{"name":"a"}}'
+        stored = encode({"metadata": {"name": "a", "unknown": "x"}}, 7)
+        assert stored == b'{"metadata":{"name":"a","resourceVersion":"7"}}'
+
+
+def test_dry_run_create_has_the_version_that_its_client_sent() -> None:
+    metadata = {"name": "a", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    for sent in ({}, {"resourceVersion": ""}, {"resourceVersion": "5"}):
+        encoded = encode({"metadata": {**metadata, **sent}}, 0)
+        assert orjson.loads(encoded)["metadata"] == {**metadata, **sent}
 
 
 def test_version_is_filled_into_metadata_only() -> None:
