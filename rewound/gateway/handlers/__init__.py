@@ -1,5 +1,4 @@
 """The last stage of a request: `dispatch` has one method for each verb, `paths` serves non-resource paths.
 
-`bodies` and `patches` decode what clients send, `lists` and `watches` make responses that are longer than one
-body.
+`bodies` decodes what clients send, `lists` and `watches` make responses that are longer than one body.
 """

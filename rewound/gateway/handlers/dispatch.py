@@ -11,17 +11,17 @@ from dataclasses import replace
 from functools import partial
 
 from rewound.actors.access.reviews import Reviews
-from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
+from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut, TooLarge
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
+from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
 from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.reads import Listing, ListOptions
-from rewound.gateway.handlers.bodies import Bodies
+from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
 from rewound.gateway.handlers.lists import Deadline, ListHandler, parse_selectors
 from rewound.gateway.handlers.methods import check_method, find_definition, may_create
-from rewound.gateway.handlers.patches import PatchDecoder
 from rewound.gateway.handlers.reviews import ReviewHandler
 from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from rewound.gateway.handlers.watches import WatchOpener
@@ -57,7 +57,7 @@ class Dispatch:
         self._write_contexts = store.write_contexts
         self._bodies = bodies = Bodies(store.names, store.rules, directory.large_work, store.memory)
         self._may_create = partial(may_create, access.authorizer)
-        self._patches = PatchDecoder(store, bodies, self._may_create)
+        self._last_applied = store.names.key("last-applied-configuration", "kubectl")
         self._watches = watches
         self._connect = connect
         self._computed = ComputedObjects(computed, store.memory)
@@ -246,9 +246,65 @@ class Dispatch:
         return await self._write(context, definition, encoder, command, body.problems)
 
     async def _patch(self, context: RequestContext, definition: Definition) -> Response:
-        encoder = self._encoders.of(context, definition.definition_at(context.route.subresource))
-        patch = await self._patches.decode(context, definition, _namespace(definition, context.route))
-        return await self._write(context, definition, encoder, patch.command, patch.problems)
+        """A subresource such as scale has no managed fields of its own: an apply is merged into it."""
+        route = context.route
+        view = definition.definition_at(route.subresource)
+        encoder = self._encoders.of(context, view)
+        format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
+        write = self._patch_options(context, applies=format_ == "apply")
+        keep_patch_for_audit(context)
+        if format_ == "apply" and view is definition:
+            return await self._apply(context, definition, encoder, write)
+        namespace = _namespace(definition, route)
+        try:
+            if format_ == "apply":
+                sent = await self._bodies.applied_view(context, view)
+            else:
+                sent = await self._bodies.patch(context, format_)
+        except (BadRequest, TooLarge):
+            # A missing object is a 404, even if the patch is invalid.
+            self._reads.get(definition, namespace, route.name)
+            raise
+        command = Patch(
+            definition.api_version,
+            namespace,
+            route.name,
+            "merge" if format_ == "apply" else format_,
+            sent.value,
+            new_write_context(self._write_contexts, context, large=sent.large),
+            route.subresource,
+            write.dry_run,
+            write.field_validation,
+            sent.problems,  # the actor reports them, with those that it finds when it applies the patch
+            force=write.force,
+            merges_apply=format_ == "apply",
+        )
+        return await self._write(context, definition, encoder, command)
+
+    async def _apply(
+        self,
+        context: RequestContext,
+        definition: Definition,
+        encoder: Encoder,
+        write: options.WriteOptions,
+    ) -> Response:
+        """The body is a partial object, which is decoded here to report its problems."""
+        body = await self._bodies.applied(context, definition, write.field_validation)
+        command = Patch(
+            definition.api_version,
+            _namespace(definition, context.route),
+            context.route.name,
+            "apply",
+            body.object,
+            new_write_context(self._write_contexts, context, large=body.large),
+            context.route.subresource,
+            write.dry_run,
+            write.field_validation,
+            force=write.force,
+            may_create=await self._may_create(context),
+            annotation=self._last_applied if context.manager == USUAL_MANAGER else "",
+        )
+        return await self._write(context, definition, encoder, command, body.problems)
 
     async def _write(
         self,
@@ -360,6 +416,19 @@ class Dispatch:
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
             self._rules,
+        )
+
+    def _patch_options(self, context: RequestContext, *, applies: bool) -> options.WriteOptions:
+        """An apply needs a field manager and may be forced."""
+        parameters = context.parameters
+        return options.patch_options(
+            self._names,
+            parameters.all("dryRun"),
+            parameters.first("fieldValidation") or "",
+            parameters.first("fieldManager") or "",
+            parameters.first("force"),
+            applies=applies,
+            rules=self._rules,
         )
 
     async def _delete_options(
