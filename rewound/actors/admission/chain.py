@@ -1,9 +1,8 @@
 """Admission: mutating plugins, then completion by the server, then validating plugins.
 
 The steps that concern one (resource, operation, subresource) are compiled into a `Chain` once, in the order in which
-the plugins are listed; a write that concerns no plugin has an empty chain and no cost. A write awaits `admit` before it
-prepares an object and `validate` after it has validated the object. Both wait only if a plugin calls another process:
-`Asking` makes that call, and is notified of its outcome.
+the plugins are listed. A write awaits `admit` before it prepares an object and `validate` after it has validated the
+object. Both wait only if a plugin calls another process: `Asking` makes that call, and is notified of its outcome.
 
 Most writes are in a namespace for which no plugin has anything to do at present: they need no request and no steps
 (`admits_all`, then `count_validated`).
@@ -23,7 +22,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import trio
 
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
-from rewound.actors.admission.request import CONNECT, AdmissionRequest, working_copy
+from rewound.actors.admission.request import CONNECT, AdmissionRequest
 from rewound.actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
 from rewound.actors.errors import WriteTimedOut
 from rewound.actors.kinds.declaration.definition import Definition
@@ -96,9 +95,6 @@ class Chain:
         self._tests = None if tests is None else tuple(tests)
         self._skipped_changes = skipped_changes or Skipped()
         self._skipped_checks = skipped_checks or Skipped()
-
-    def __bool__(self) -> bool:
-        return bool(self.changes or self.checks)
 
     def admits_all(self, namespace: str) -> bool:
         """Whether no step has anything to do for a write in this namespace; if so, count the changes as passed."""
@@ -176,6 +172,15 @@ def _apply_outcome(request: AdmissionRequest, admitted: Admitted) -> None:
         request.reinvocation = admitted.reinvocation
     if admitted.object is not None:
         request.object = working_copy(admitted.object)
+
+
+def working_copy(sent: Object) -> Object:
+    """A copy that may be changed at its top level and in the maps directly below it."""
+    copied = sent.copy()
+    for key, value in sent.items():
+        if type(value) is dict:
+            copied[key] = value.copy()
+    return copied
 
 
 EMPTY = Chain()

@@ -102,18 +102,3 @@ class AdmissionRequest:
                 callback(durable)
             except Exception:
                 logger.exception("a callback of an admission plugin failed: %r", callback)
-
-
-def working_copy(sent: Object) -> Object:
-    """A copy that may be changed at its top level and in the maps directly below it."""
-    copied = sent.copy()
-    for key, value in sent.items():
-        if type(value) is dict:
-            copied[key] = value.copy()
-    return copied
-
-
-def annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
-    metadata = document["metadata"]
-    annotations = dict(sorted({**metadata.get("annotations", {}), **dict(added)}.items()))
-    return {**document, "metadata": {**metadata, "annotations": annotations}}

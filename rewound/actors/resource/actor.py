@@ -1,7 +1,7 @@
 """The actor of one resource type: takes commands in order, decides them, and submits proposals to the committer.
 
 Each command is a coroutine (`_write`). The actor runs it without a task up to where it first waits, for a webhook,
-a conversion or the worker thread; most never wait. The task of the caller runs the rest (`waiting`), while the actor
+a conversion or the worker thread; most never wait. The task of the caller runs the rest (`write`), while the actor
 handles other commands. A write that has waited is decided again if its object has changed meanwhile.
 
 Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that
@@ -29,8 +29,7 @@ from rewound.actors.kinds.catalog import StoredType
 from rewound.actors.messages import Command, Outcome
 from rewound.actors.resource.current import CurrentObjects, Key
 from rewound.actors.resource.decide import ActorContext, Attempt, Decider, Outdated
-from rewound.actors.resource.waiting import WaitingWrites
-from rewound.actors.resource.write import CallbackWrite, Write, complete_all
+from rewound.actors.resource.write import CallbackWrite, WaitingWrites, Write, complete_all
 from rewound.actors.runtime.mailbox import Mailbox, MailboxStatistics
 from rewound.actors.runtime.time_limit import NeedsThread
 from rewound.actors.runtime.write_context import LeaderContext
@@ -190,29 +189,19 @@ class ResourceActor:
         Every other one gets a reply, even if others fail.
         """
         proposals: list[Proposal] = []
-        waiting: list[Write] = []
-        try:
-            decided = self._decide_all(writes, proposals, waiting)
-            self._submit(proposals, waiting)
-        except Exception as crash:
-            for write in waiting:
-                write.complete(crash)
-            raise
-        return writes[decided:]
-
-    def _decide_all(self, writes: list[Write], proposals: list[Proposal], waiting: list[Write]) -> int:
-        """Append proposals, and the writes that wait for a commit; complete the others.
-
-        Returns how many were decided until the time of one step had passed.
-        """
+        waiting: list[Write] = []  # for the commit
+        rest: list[Write] = []
         # Reading the processor time is a system call: it is read again only when that much wall-clock time has passed.
         earliest_end = perf_counter() + self._longest_step
         end = thread_time() + self._longest_step if len(writes) > 1 else inf
-        with self._journal.read() as view:
-            for index, write in enumerate(writes):
-                if index and perf_counter() > earliest_end and thread_time() > end:
-                    return index
-                if self._begin(view, write, proposals):
+        try:
+            with self._journal.read() as view:
+                for index, write in enumerate(writes):
+                    if index and perf_counter() > earliest_end and thread_time() > end:
+                        rest = writes[index:]
+                        break
+                    if not self._begin(view, write, proposals):
+                        continue
                     if self._is_shared:
                         self._submit_alone(write, proposals)
                         proposals.clear()
@@ -220,7 +209,12 @@ class ResourceActor:
                         waiting.append(write)
                     else:
                         write.complete(None)
-        return len(writes)
+            self._submit(proposals, waiting)
+        except Exception as crash:
+            for write in waiting:
+                write.complete(crash)
+            raise
+        return rest
 
     def _begin(self, view: View, write: Write, proposals: list[Proposal]) -> bool:
         """Run a write without a task, up to where it waits; False if it continues in the task of its caller."""
@@ -317,12 +311,15 @@ class ResourceActor:
             return
         self._committer.submit(proposals, partial(self._committed, proposals, writes))
         # Writes of other actors that belong to the same commit: no checkpoint in between.
-        for companion in {one.request.companion for one in writes if one.request is not None}:
-            if companion is not None:
-                try:
-                    companion()
-                except Exception:  # a bug of its actor, which starts again; these writes are submitted
-                    logger.exception("the companion of a write failed: %r", companion)
+        companions: set[Callable[[], None]] = set()
+        for write in writes:
+            if write.request is not None and write.request.companion is not None:
+                companions.add(write.request.companion)
+        for companion in companions:
+            try:
+                companion()
+            except Exception:  # a bug of its actor, which starts again; these writes are submitted
+                logger.exception("the companion of a write failed: %r", companion)
 
     def _committed(self, proposals: list[Proposal], writes: list[Write], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed; then reply."""

@@ -31,9 +31,9 @@ from typing import Final, TypeVar
 import trio
 
 from rewound.actors.admission.calls import AdmissionCalls
-from rewound.actors.admission.chain import EMPTY, Admission, Chain, Retry
+from rewound.actors.admission.chain import EMPTY, Admission, Chain, Retry, working_copy
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin
-from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import (
     AlreadyExists,
@@ -90,8 +90,7 @@ from rewound.actors.resource.proposing import (
     Store,
     is_unchanged,
 )
-from rewound.actors.resource.waiting import WaitingWrites
-from rewound.actors.resource.write import Write
+from rewound.actors.resource.write import WaitingWrites, Write
 from rewound.actors.runtime.large_work import LargeWork, in_event_loop
 from rewound.actors.store.addressing import not_found
 from rewound.actors.store.committer import Commits
@@ -280,14 +279,18 @@ class Attempt:
             if entries is None:
                 entries = await creation.find_entries(new, context.manager, context.time, self.convert)
             self._set_managed_fields(new, entries)
-        new = await self._mutate(CREATE, "", metadata.get("name", ""), new, None)
+        await self._mutate(CREATE, "", metadata.get("name", ""), new, None)
         prepared = await self._prepare_and_validate(new, partial(prepare_create, definition, command))
         name = prepared["metadata"].get("name")
         current = self.decider.find(self._view, command.namespace, name) if name else None
-        decision = decide_create(definition, current, prepared)
+        if current is not None:
+            raise _already_exists(definition, prepared["metadata"], current)
+        if definition.strategy.canonicalize is not None:
+            definition.strategy.canonicalize(prepared)
         # The name must stay free, should the attempt wait again.
         self._key = command.namespace, prepared["metadata"]["name"]
-        return Decided(decision, None, verb, True, self._all_warnings(definition, prepared, None))
+        warnings = self._all_warnings(definition, prepared, None)
+        return Decided(Store(prepared), None, verb, True, warnings)
 
     async def _replace(self, command: Replace) -> Decided:
         definition, sent = self._definition, command.object["metadata"]
@@ -361,7 +364,7 @@ class Attempt:
             time = seconds_text(context.time)
             entries = await owned_after(views, view, current.object, new, context.manager, time, self.convert)
             self._set_managed_fields(new, entries)
-        new = await self._mutate(UPDATE, command.subresource, command.name, new, current.object)
+        await self._mutate(UPDATE, command.subresource, command.name, new, current.object)
         sent_warnings = self._warnings
 
         def prepare(admitted: Object) -> Object:
@@ -399,13 +402,12 @@ class Attempt:
             return Decided(Keep(), current, command.verb)
         # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
         old, version = current.object, current.api_version
-        request = self._admission_request(DELETE, "", command.name, None, old, version)
-        if request is None:
+        await self._mutate(DELETE, "", command.name, None, old, version)
+        if self.request is None:
             self._chain.count_validated()
         else:
-            await self._chain.admit(request, self)
-            request.object = None
-            await self._chain.validate(request, self)
+            self.request.object = None
+            await self._chain.validate(self.request, self)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
     # What several of these steps share.
@@ -437,14 +439,20 @@ class Attempt:
         return self._warnings if warnings is None else (*self._warnings, *warnings(new, old))
 
     async def _mutate(
-        self, operation: str, subresource: str, name: str, new: Object, old: Object | None
-    ) -> Object:
-        """The object after mutating admission."""
-        request = self._admission_request(operation, subresource, name, new, old)
-        if request is None:
-            return new
-        await self._chain.admit(request, self)
-        return new if request.object is None else request.object
+        self,
+        operation: str,
+        subresource: str,
+        name: str,
+        new: Object | None,
+        old: Object | None,
+        old_version: str = "",
+    ) -> None:
+        """Mutating admission. `request` has its result, or is None if no plugin is concerned."""
+        chain = self._chain = self.decider.chain(self._definition, operation, subresource)
+        if self._is_first and chain.admits_all(self.command.namespace):
+            return
+        request = self.request = self._admission_request(operation, subresource, name, new, old, old_version)
+        await chain.admit(request, self)
 
     async def _prepare_and_validate(self, new: Object, prepare: Callable[[Object], Object]) -> Object:
         """Prepare what is stored, and have plugins validate the object that `prepare` returns, which this returns."""
@@ -453,6 +461,8 @@ class Attempt:
             reviewed = prepare(new)
             self._chain.count_validated()
             return reviewed
+        if request.object is not None:
+            new = request.object
         if self._chain.annotates:
             self._admitted, self._prepare, new = new, prepare, working_copy(new)
         request.object = prepare(new)
@@ -467,17 +477,10 @@ class Attempt:
         name: str,
         new: Object | None,
         old: Object | None,
-        old_version: str = "",
-    ) -> AdmissionRequest | None:
-        """The admission request of this attempt; None if no plugin is concerned."""
+        old_version: str,
+    ) -> AdmissionRequest:
         command, context = self.command, self.command.context
-        chain = self.decider.chain(self._definition, operation, subresource)
-        if not chain:
-            return None
-        self._chain = chain
-        if self._is_first and chain.admits_all(command.namespace):
-            return None
-        request = self.request = AdmissionRequest(
+        request = AdmissionRequest(
             operation,
             self._definition,
             command.namespace,
@@ -510,10 +513,10 @@ class Attempt:
             return
         if self._prepare is None:
             assert request.object is not None
-            request.object = annotated(request.object, admitted.annotations)
+            request.object = _annotated(request.object, admitted.annotations)
         else:
             assert self._admitted is not None
-            self._admitted = annotated(self._admitted, admitted.annotations)
+            self._admitted = _annotated(self._admitted, admitted.annotations)
             request.object = self._prepare(working_copy(self._admitted))
 
     async def convert(self, versions: Versions, one: Object, source: str, target: str) -> Object:
@@ -591,6 +594,12 @@ class Attempt:
             self.request.complete(False)
 
 
+def _annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
+    metadata = document["metadata"]
+    annotations = dict(sorted({**metadata.get("annotations", {}), **dict(added)}.items()))
+    return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
 # The rules of creates and updates, in the order in which attempts call them. Pure: they change only working copies.
 
 
@@ -611,7 +620,7 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
 
     Raises Invalid.
     """
-    metadata = new["metadata"]
+    metadata, strategy = new["metadata"], definition.strategy
     base = metadata.get("generateName", "")
     if base and not metadata.get("name"):
         metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.context.suffix
@@ -622,23 +631,18 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.context.uid
     metadata["creationTimestamp"] = seconds_text(command.context.time)
-    if definition.strategy.prepare_for_create is not None:
-        definition.strategy.prepare_for_create(new)
-    if errors := _validate_new(definition, new):
-        raise _invalid(definition, metadata.get("name", ""), errors)
-    return new
-
-
-def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
-    """What `collect` does, with one call less for each create."""
-    errors, strategy = FieldErrors(), definition.strategy
-    try:
+    if strategy.prepare_for_create is not None:
+        strategy.prepare_for_create(new)
+    errors = FieldErrors()
+    try:  # like `collect`, with two calls less for each create
         if not strategy.validates_metadata:
-            validate_metadata_create(errors, created["metadata"], definition)
-        strategy.validate_create(errors, created)
+            validate_metadata_create(errors, metadata, definition)
+        strategy.validate_create(errors, new)
     except TooManyErrors:
         pass
-    return errors.found
+    if errors.found:
+        raise _invalid(definition, metadata.get("name", ""), errors.found)
+    return new
 
 
 def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
@@ -652,18 +656,10 @@ def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: 
     )
 
 
-def decide_create(definition: Definition, current: Current | None, prepared: Object) -> Store:
-    """Raises AlreadyExists if there is a current object of that name."""
-    if current is not None:
-        metadata = prepared["metadata"]
-        generated = bool(metadata.get("generateName"))
-        terminating = "deletionTimestamp" in current.object["metadata"]
-        raise AlreadyExists(
-            definition.resource, metadata["name"], generated=generated, terminating=terminating
-        )
-    if definition.strategy.canonicalize is not None:
-        definition.strategy.canonicalize(prepared)
-    return Store(prepared)
+def _already_exists(definition: Definition, metadata: Object, current: Current) -> AlreadyExists:
+    generated = bool(metadata.get("generateName"))
+    terminating = "deletionTimestamp" in current.object["metadata"]
+    return AlreadyExists(definition.resource, metadata["name"], generated=generated, terminating=terminating)
 
 
 def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:

@@ -46,7 +46,9 @@ class Directory:
 
         Not `async`: that would cost every write a coroutine.
         """
-        return self.served_actor(definition.type_name).ask(command)
+        name = definition.type_name
+        actor = self._served.get(name) or self._start_served(name)
+        return actor.ask(command)
 
     def ask(self, definition: Definition, command: Command) -> Coroutine[Any, Any, Outcome]:
         """Send a command of the server itself, also to types that are declared but not served."""

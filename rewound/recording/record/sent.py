@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from rewound.actors.admission.request import working_copy
+from rewound.actors.admission.chain import working_copy
 from rewound.actors.errors import RequestError
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.fields import Struct

@@ -450,7 +450,7 @@ async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
     async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
         decider = store.directory.actor(secrets)._decider
-        assert not Admission([Mutating()]).chain(secrets, UPDATE, "")
+        assert not Admission([Mutating()]).chain(secrets, UPDATE, "").changes
         assert decider.chain(secrets, CREATE, "") is decider.chain(secrets, CREATE, "")
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import orjson
 
-from rewound.actors.admission.request import working_copy
+from rewound.actors.admission.chain import working_copy
 from rewound.actors.errors import Invalid
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import FieldError
 from rewound.actors.messages import Create, Object, Replace, WriteContext
 from rewound.actors.resource.current import Current
-from rewound.actors.resource.decide import decide_create, decide_replace, prepare_create, prepare_replace
+from rewound.actors.resource.decide import decide_replace, prepare_create, prepare_replace
 from rewound.actors.runtime.time_limit import run_limited
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
@@ -33,7 +33,9 @@ def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple
         run_limited(prepare_create, definition, command, new)  # some kinds are validated in a thread only
     except Invalid as error:
         return new, _causes(error)
-    return decide_create(definition, None, new).object, []
+    if definition.strategy.canonicalize is not None:
+        definition.strategy.canonicalize(new)
+    return new, []
 
 
 def replace(

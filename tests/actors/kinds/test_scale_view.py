@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.admission.request import working_copy
+from rewound.actors.admission.chain import working_copy
 from rewound.actors.errors import Conflict, Invalid
 from rewound.actors.kinds.declaration.scale import selector_text
 from rewound.actors.messages import Replace, WriteContext

@@ -34,7 +34,7 @@ from rewound.actors.messages import (
     Replace,
     WriteContext,
 )
-from rewound.actors.resource import waiting
+from rewound.actors.resource import write as resource_write
 from tests.actors.object_store import Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -206,7 +206,7 @@ async def test_review_that_hangs_delays_others_by_a_second_at_most(autojump_cloc
             webhook.seconds = lambda manager: 10.0 if manager == "hangs" else SECONDS
         assert list(ended) == ["first", "other", "hangs"]
         turns = ended["other"] - ended["first"]
-        assert turns == pytest.approx(SPACE + waiting.TURN_SECONDS + SECONDS)
+        assert turns == pytest.approx(SPACE + resource_write.TURN_SECONDS + SECONDS)
         assert set(await data(store)) == set(ended)
 
 
@@ -265,7 +265,7 @@ async def _cancel_after(seconds: float, scope: trio.CancelScope) -> None:
 async def test_number_of_waiting_writers_is_bounded(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "MAX_WAITING", 3)
+    monkeypatch.setattr(resource_write, "MAX_WAITING", 3)
     async with open_store(Webhook()) as store:
         await store.create("configmaps", config_map())
         refused: list[Overloaded] = []

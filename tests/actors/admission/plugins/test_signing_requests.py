@@ -73,8 +73,8 @@ def test_condition_times_are_set() -> None:
 def test_update_without_subresource_is_unchanged() -> None:
     assert REQUESTS is not None
     admission = Admission([SigningRequests(CLUSTER)])
-    assert not admission.chain(REQUESTS, "UPDATE", "")
-    assert admission.chain(REQUESTS, "UPDATE", "status")
+    assert not admission.chain(REQUESTS, "UPDATE", "").changes
+    assert admission.chain(REQUESTS, "UPDATE", "status").changes
 
 
 @cases(
