@@ -67,7 +67,17 @@ MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
 
-GATES: Final = frozenset(_gates)
+# Gates that only declarations name: what they enable is a field, a kind or a subresource.
+_OF_DECLARATIONS: Final = """
+    CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
+    ClusterTrustBundleProjection ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
+    DRAExtendedResource DRANodeAllocatableResources DynamicResourceAllocation EnvFiles GenericWorkload
+    HostnameOverride ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodCertificateRequest PodLevelResources
+    ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
+    VolumeAttributesClass VolumeLimitScaling
+"""
+GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))
 CHANGES: Final = tuple(_changes)
 # Gates that work here in versions in which Kubernetes does not have them yet; they are off until asked for.
 EARLY: Final = frozenset({WATCH_LIST})

@@ -169,7 +169,7 @@ VOLUME_PROJECTION = Struct(
         6,
         pointer=True,
         since="1.34",
-        gate="PodCertificateProjection",
+        gate="PodCertificateRequest",
     ),
 )
 PROJECTED_VOLUME_SOURCE = Struct(

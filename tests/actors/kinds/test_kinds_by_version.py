@@ -1,0 +1,77 @@
+"""The catalog of each version: what is declared for it exists there, and every gate that a declaration names works."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rewound
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.schema.fields import Struct
+from rewound.actors.kinds.schema.projection import struct_inside
+from rewound.actors.names import KUBERNETES
+from rewound.actors.versions.features import CHANGES, GATES, choose_release
+from rewound.actors.versions.gates import gates_of, outlived_by_features
+from rewound.actors.versions.version import VERSIONS, minor
+
+# Modules that may know the version: they make the declarations of one, or say to people which it is.
+KNOW_THE_VERSION = {
+    "actors/kinds/built_in.py",
+    "actors/kinds/catalog.py",
+    "actors/kinds/schema/projection.py",
+    "actors/versions/features.py",
+    "actors/versions/gates.py",
+    "cli/envtest.py",
+    "gateway/settings/settings.py",
+    "testing/envtest/api_server.py",
+    "testing/envtest/flags.py",
+}
+
+
+def structs_in(struct: Struct, seen: set[Struct]) -> Iterator[Struct]:
+    if struct not in seen:
+        seen.add(struct)
+        yield struct
+        for field in struct.fields:
+            inner = struct_inside(field.type)
+            if inner is not None:
+                yield from structs_in(inner, seen)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_gates_of_declarations_are_gates_of_their_version(version: str) -> None:
+    catalog = built_in(KUBERNETES, choose_release(version))
+    known = gates_of(version).keys() | outlived_by_features(version)
+    seen: set[Struct] = set()
+    for definition in catalog.declared:
+        named = {definition.gate, *(one.gate for one in definition.subresources)}
+        for struct in structs_in(definition.fields, seen):
+            named |= {field.gate for field in struct.fields}
+        named.discard("")
+        assert named <= GATES
+        assert named <= known, definition
+
+
+def test_changes_have_distinct_names_that_are_no_gates() -> None:
+    names = [one.name for one in CHANGES]
+    assert len(set(names)) == len(names)
+    assert not GATES & set(names)
+    assert all(minor(one.since or "1.25") <= minor(one.until or "1.36") for one in CHANGES)
+
+
+def test_no_other_code_asks_for_the_version() -> None:
+    """What differs between versions is declared, or asked for as a feature."""
+    root = Path(rewound.__file__).parent
+    asking = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "rewound.actors.versions.version":
+                asking.add(path.relative_to(root).as_posix())
+            if isinstance(node, ast.Attribute) and node.attr == "version":
+                owner = node.value
+                if getattr(owner, "attr", getattr(owner, "id", "")) == "release":
+                    asking.add(path.relative_to(root).as_posix())
+    assert asking - {"actors/versions/version.py"} == KNOW_THE_VERSION
