@@ -9,7 +9,8 @@ end, with one upcaster from the number before, so every release can open an old 
                                      facts, body]                      layout 1, an event without a reason
             layout:1 check:4 msgpack[the same, reason]                 layout 2
             check = crc32(key, layout, msgpack)
-    row     check:4 offset:8 layout:1 facts length:4 facts body
+    row     check:4 offset:8 layout:1 facts length:4 facts body       layout 0, the body is escaped
+            the same                                                   layout 1, of an earlier release
             check = crc32(key, everything after check)
     count   check:4 live:8                                                  check = crc32(key, live)
     link    check:4 layout:1 removed:1 previous:8 namespace 00 name         (the value in by_type)
@@ -18,8 +19,9 @@ end, with one upcaster from the number before, so every release can open an old 
 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 
-Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. This
-did not become a new layout, so that earlier releases can still read and write the journal of a later one.
+Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. Events
+have no new layout for it, and rows have 0, which earlier releases read like 1: they can still read and write the journal
+of a later one.
 """
 
 from __future__ import annotations
@@ -96,6 +98,7 @@ Upcaster = Callable[[Fields], Fields]
 PLAIN_LAYOUT = 1
 EVENT_LAYOUT = 2
 ROW_LAYOUT = 1
+ESCAPED_ROW = 0  # the layout of rows whose bodies need no escapes when they are read
 LINK_LAYOUT = 1
 # Layout n -> function that converts to layout n + 1. An entry never changes once released.
 EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
@@ -263,7 +266,8 @@ def _event_check(offset: int, layout: int, packed: Buffer) -> int:
 
 
 def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
-    head = _pack_row_head(offset, ROW_LAYOUT, len(facts)) + facts
+    body = escaped(body)  # it may be of an earlier release, by way of etcd or an export
+    head = _pack_row_head(offset, ESCAPED_ROW, len(facts)) + facts
     return _pack_check(crc32(body, crc32(key + head))) + head + body
 
 
@@ -278,7 +282,8 @@ def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
     if layout > ROW_LAYOUT:
         raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
     middle = _ROW_LEAD_SIZE + length
-    return offset, raw[_ROW_LEAD_SIZE:middle], escaped(raw[middle:])
+    body = raw[middle:]
+    return offset, raw[_ROW_LEAD_SIZE:middle], body if layout == ESCAPED_ROW else escaped(body)
 
 
 def row_offset(key: bytes, value: memoryview) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from zlib import crc32
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,8 +53,19 @@ def _length(character: str) -> int:
     return 6 if character in "<>&\u2028\u2029\b\f\0" else len(character.encode())
 
 
-def test_rows_and_events_of_an_earlier_release() -> None:
+def row_of_an_earlier_release(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
+    rest = struct.pack(">QBI", offset, records.ROW_LAYOUT, len(facts)) + facts + body
+    return struct.pack(">I", crc32(rest, crc32(key))) + rest
+
+
+def test_a_row_is_stored_with_escapes() -> None:
     row = records.encode_row(KEY, OFFSET, b"facts", RAW)
+    assert row.endswith(b"facts" + ESCAPED)
+    assert records.decode_row(KEY, memoryview(row)) == (OFFSET, b"facts", ESCAPED)
+
+
+def test_rows_and_events_of_an_earlier_release() -> None:
+    row = row_of_an_earlier_release(KEY, OFFSET, b"facts", RAW)
     assert records.decode_row(KEY, memoryview(row)) == (OFFSET, b"facts", ESCAPED)
     for reason in ("", "because"):
         event = Event(OFFSET, 3, "create", "default", "web", 0, False, 1, "u", "m", b"facts", RAW, reason)

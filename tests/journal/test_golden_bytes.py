@@ -30,6 +30,10 @@ EVENT_1 = bytes.fromhex(
     "01fb361e019b03a6757064617465a764656661756c74a3776562cd07d0c2cf00060a24181e4000a5616c696365a76b75"
     "626563746cc403928080c41b7b226d65746164617461223a7b226e616d65223a22776562227d7d"
 )
+ROW_0 = bytes.fromhex(
+    "1d10899b00000000000007e800000000039280807b226d65746164617461223a7b226e616d65223a22776562227d7d"
+)
+# An earlier release wrote the same object like this.
 ROW_1 = bytes.fromhex(
     "d28e9e5300000000000007e801000000039280807b226d65746164617461223a7b226e616d65223a22776562227d7d"
 )
@@ -51,10 +55,11 @@ def test_event_layout_1() -> None:
     assert records.decode_event(2024, memoryview(EVENT_1)) == EVENT
 
 
-def test_row_layout_1() -> None:
-    assert records.encode_row(STATE_KEY, 2024, EVENT.facts, EVENT.body) == ROW_1
-    assert records.decode_row(STATE_KEY, memoryview(ROW_1)) == (2024, EVENT.facts, EVENT.body)
-    assert records.row_offset(STATE_KEY, memoryview(ROW_1)) == 2024
+def test_row_layouts_0_and_1() -> None:
+    assert records.encode_row(STATE_KEY, 2024, EVENT.facts, EVENT.body) == ROW_0
+    for row in (ROW_0, ROW_1):
+        assert records.decode_row(STATE_KEY, memoryview(row)) == (2024, EVENT.facts, EVENT.body)
+        assert records.row_offset(STATE_KEY, memoryview(row)) == 2024
 
 
 def test_link_layout_1() -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 import orjson
 import trio
 
-from rewound.journal import Event, Journal
+from rewound.journal import Event, Journal, keys
 from tests.cases import checking
 from tests.gateway.api import ADMIN, Api, served
 from tests.gateway.audit.auditing import audited, rules
 from tests.gateway.shared_server import shared
 from tests.gateway.watch.watching import connect, request
 from tests.gateway.watch.websocket_client import websocket_client
+from tests.journal.test_escapes import row_of_an_earlier_release
 
 PATH = "/api/v1/namespaces/default/configmaps"
 TEXT = "<a>&\u2028\u2029\b\f\\b é"
@@ -155,6 +156,10 @@ def store_unescaped(folder: Path) -> None:
             body,
         )
         journal.append([event])
+        key = keys.of_object(type_id, "default", "a")
+        stored = row_of_an_earlier_release(key, offset, row.facts, body)
+        state = journal.environment.databases.state
+        journal.environment.write(lambda txn: txn.put(key, stored, db=state))
 
 
 async def test_audit_log_has_the_escapes_of_go() -> None:
