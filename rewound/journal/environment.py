@@ -3,8 +3,9 @@
 `log` opens it; no other module has lmdb's environment. It guarantees:
 
 - The map grows by itself. LMDB must not be remapped while this process has a read transaction open, so reads
-  are counted (`begin_read`, `end_read`), and `write` grows the map when none is open. Growing never blocks new
-  reads, so a read inside a read cannot deadlock with it.
+  are counted (`begin_read`, `end_read`), and `write` grows the map when none is open. Waiting for that never blocks
+  new reads, so a read inside a read cannot deadlock with it. `get`, which reads one value, holds the lock of the
+  count instead: nothing is read inside it.
 - One writing process: `journal.files.data_file` locks the file; LMDB's own lock would make the second one wait
   forever. Every write transaction checks that it follows the previous one of this process, so that a second writer,
   however it got in, is found before this one writes.
@@ -153,6 +154,15 @@ class Environment:
 
     # Reads.
 
+    def get(self, key: bytes, database: Any) -> bytes | None:
+        """One value, in a read transaction of its own; None if there is none, or if a longer read has to tell why."""
+        try:
+            with self._counting, self._begin(None, None, False, False) as txn:
+                value: bytes | None = txn.get(key, None, database)
+                return value
+        except lmdb.Error:
+            return None
+
     def begin_read(self) -> Any:
         """Begin a read transaction whose values are memoryviews. Every `begin_read` needs an `end_read`."""
         with self._counting:
@@ -161,7 +171,8 @@ class Environment:
             return self._begin(None, None, False, True)  # keyword arguments would take a third of the time
         except lmdb.MapResizedError:
             self._note_read_end()
-            return self._begin_read_resized()
+            self._resize(0)  # another process has grown the map
+            return self.begin_read()
         except lmdb.Error as error:
             self._note_read_end()
             raise CannotRead(self.path, str(error)) from error
@@ -196,11 +207,6 @@ class Environment:
             self._reads -= 1
             if self.resizing:
                 self._no_reads.notify_all()
-
-    def _begin_read_resized(self) -> Any:
-        """Begin a read after another process has grown the map, once no read of this process uses the old size."""
-        self._resize(0)
-        return self.begin_read()
 
     # Writes.
 

@@ -74,13 +74,13 @@ def of_object(type_id: int, namespace: str, name: str) -> bytes:
 
 def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
     """The state key of an object; None if its names cannot be stored."""
+    if not name or "\0" in name or "\0" in namespace:
+        return None
     try:
         names = f"{namespace}\0{name}".encode()
     except UnicodeEncodeError:
         return None
-    if name and len(names) <= MAX_NAMES + 1 and names.count(0) == 1:
-        return pack_type(type_id) + names
-    return None
+    return pack_type(type_id) + names if len(names) <= MAX_NAMES + 1 else None
 
 
 def names_of(key: bytes) -> tuple[str, str]:

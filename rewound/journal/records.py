@@ -20,8 +20,8 @@ end, with one upcaster from the number before, so every release can open an old 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 
 Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. Events
-have no new layout for it, and rows have 0, which earlier releases read like 1: they can still read and write the journal
-of a later one.
+have no new layout for it, and rows have 0, which earlier releases read like 1: they can still read and write the
+journal of a later one.
 """
 
 from __future__ import annotations
@@ -271,9 +271,9 @@ def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
     return _pack_check(crc32(body, crc32(key + head))) + head + body
 
 
-def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
+def decode_row(key: bytes, value: Buffer) -> tuple[int, bytes, bytes]:
     """(offset, facts, body) of a state value. Raises Damaged if its checksum does not match."""
-    raw = value.tobytes()
+    raw = bytes(value)
     if len(raw) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")
     check, offset, layout, length = _unpack_row_lead(raw)
