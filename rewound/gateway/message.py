@@ -101,7 +101,7 @@ class Peer:
     certificate: dict[str, Any] | None = None
     # The same, if a CA of authenticating proxies issued it. A CA may be in both sets.
     proxy_certificate: dict[str, Any] | None = None
-    certificate_expires: int = 0  # in microseconds since 1970; 0: there is no certificate
+    certificate_expires: int = 0  # in nanoseconds since 1970; 0: there is no certificate
     known: bool = False  # a request of the connection has been authenticated
 
 

@@ -21,6 +21,7 @@ from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.runtime.background_import import OnDemand
+from rewound.actors.runtime.clock import nanoseconds
 from rewound.actors.versions.features import LIST_CHUNKING, WATCH_LIST
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
@@ -201,7 +202,7 @@ class ApiServer:
         services = PipelineServices(
             names=store.names,
             rules=store.rules,
-            clock=store.clock,
+            now=nanoseconds(store.clock),
             registry=store.registry,
             authenticator=store.access.authenticator,
             authorizer=store.access.authorizer,

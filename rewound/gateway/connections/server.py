@@ -241,7 +241,8 @@ class Server:
         await transport.handshake()
         peer.certificate = transport.certificate()
         if peer.certificate is not None:
-            peer.certificate_expires = ssl.cert_time_to_seconds(str(peer.certificate["notAfter"])) * 1_000_000
+            seconds = ssl.cert_time_to_seconds(str(peer.certificate["notAfter"]))
+            peer.certificate_expires = seconds * 1_000_000_000
             if self._pools is not None:
                 _set_roles(peer, self._pools.of(*transport.certificate_chain()))
         transport.idle = True

@@ -86,15 +86,15 @@ class Dispatch:
         """The verbs that this server implements; kinds may declare others."""
         return frozenset(self._verbs)
 
-    async def __call__(self, context: RequestContext) -> Response:
+    def __call__(self, context: RequestContext) -> Awaitable[Response]:
         if self._version != self._registry.version:
             self._version = self._registry.version
             self._served.clear()
         served = self._served.get(context.route.shape)
         if served is None or (context.parameters is not EMPTY and context.parameters.first("at") is not None):
-            return await self._serve_checked(context)
+            return self._serve_checked(context)
         definition, serve = served
-        return await serve(context, definition)
+        return serve(context, definition)
 
     async def _serve_checked(self, context: RequestContext) -> Response:
         """Find the definition and handler of a request; cache them by its shape if nothing else decides."""
@@ -159,7 +159,8 @@ class Dispatch:
             await self._reads.wait_for_version(parameters.first("resourceVersion") or "")
         view = definition.definition_at(route.subresource) if route.subresource else definition
         try:
-            body = self._reads.get(definition, _namespace(definition, route), route.name)
+            namespace = route.namespace if definition.namespaced else ""
+            body = self._reads.get(definition, namespace, route.name)
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
         if definition.converts_by_webhook:

@@ -23,6 +23,7 @@ import trio
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
 from rewound.actors.access.authorize import Attributes, Decision, Verdict, refusal
 from rewound.actors.access.impersonation import impersonate
+from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.errors import NoSuchResource, RequestError, Unauthorized
 from rewound.actors.flowcontrol.seats import Flow, NoSeat
 from rewound.actors.golang.quoting import quoted_start
@@ -52,7 +53,7 @@ from rewound.gateway.pipeline.errors import (
 from rewound.gateway.pipeline.flow_control import SeatedRequest, seats_of
 from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
 from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, find_route, is_forwarded_path
-from rewound.gateway.pipeline.services import CatchUp, PipelineServices
+from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices
 from rewound.gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
 from rewound.journal.errors import JournalError
 
@@ -93,7 +94,10 @@ class Pipeline:
                 await self._impersonate(context)
             await self._control_flow(context)
             await self._authorize(context)
-            self._negotiate(context)
+            if not context.forwarded and (
+                context.route.is_resource or services.paths.negotiates(context.route.path)
+            ):
+                self._negotiate(context)
             if context.began >= services.memory.process.next_check:
                 self._check_memory(context)
             if request.arriving is not None and not context.forwarded:
@@ -105,7 +109,10 @@ class Pipeline:
             response = await self._failure(context, error)
             _clear_frames(error)
         finally:
-            self._give_back(context)
+            if context.running is not None:
+                context.running.now -= 1
+            if context.seated is not None:
+                self._give_back(context)
         self._count(context, response)
         if context.exchange is not None and context.exchange.optional is not None:
             await self._audit_response(context.exchange, response)
@@ -148,7 +155,7 @@ class Pipeline:
         try:
             if WEBSOCKET_PROTOCOLS in request.headers:
                 authorization = take_websocket_token(request, services.bearer_prefix) or authorization
-            if peer.certificate_expires and peer.certificate_expires <= services.clock.now():
+            if peer.certificate_expires and peer.certificate_expires <= services.now():
                 found = services.authenticator.authenticate_expired(authorization)
             elif peer.proxy_certificate is not None:
                 found = services.authenticator.authenticate_proxied(
@@ -255,17 +262,6 @@ class Pipeline:
 
     def _negotiate(self, context: RequestContext) -> None:
         """Choose the representation of the response."""
-        services, route = self.services, context.route
-        if context.forwarded or not (route.is_resource or services.paths.negotiates(route.path)):
-            return
-        try:
-            self._choose_representation(context)
-        except NotAcceptable:
-            if route.is_resource:
-                services.resources.check(context)  # what does not exist is a 404 before it is a 406
-            raise
-
-    def _choose_representation(self, context: RequestContext) -> None:
         services, route, accept = self.services, context.route, context.request.headers.get(b"accept")
         if route.rewinds and wants_text(accept):
             return  # the handler responds with text
@@ -313,36 +309,44 @@ class Pipeline:
             self._seat(context)
             await self._take_seats(context, flow)
 
-    async def _dispatch(self, context: RequestContext) -> Response:
-        """Call the handler of the resource or path, forward to another server, or inject a fault."""
+    def _dispatch(self, context: RequestContext) -> Awaitable[Response]:
+        """Choose who responds: the handler of the resource or path, another server, or a fault rule."""
         services, route = self.services, context.route
         if context.aggregated is not None:
-            # The client's connection forwards the request to that server, without the seats.
-            response = await services.serve_api_service(context, context.aggregated)
-            return limit_forwarding(context, response, services.limits)
+            return self._forward(context, context.aggregated)
         if not route.is_resource:
             context.counted = context.counted or route.path in HEALTH_PATHS
-            return await services.paths(context)
+            return services.paths(context)
         if services.faults.inject is not None and not context.forwarded:
-            injected = services.faults.inject(context)
-            if injected.delay_seconds:
-                await outside(trio.sleep(injected.delay_seconds))
-            return await injected.serve(services.resources)
-        return await services.resources(context)
+            return self._inject_fault(context, services.faults.inject)
+        return services.resources(context)
+
+    async def _forward(self, context: RequestContext, aggregated: ApiService) -> Response:
+        """Let the client's connection forward the request to an aggregated API server, without the seats."""
+        response = await self.services.serve_api_service(context, aggregated)
+        return limit_forwarding(context, response, self.services.limits)
+
+    async def _inject_fault(self, context: RequestContext, inject: InjectFault) -> Response:
+        injected = inject(context)
+        if injected.delay_seconds:
+            await outside(trio.sleep(injected.delay_seconds))
+        return await injected.serve(self.services.resources)
 
     def _give_back(self, context: RequestContext) -> None:
-        """Return the seats of the request, and count it as running no longer."""
-        if context.running is not None:
-            context.running.now -= 1
-        if context.seated is not None:
-            serve(None)
-            # Break the reference cycle: it would keep a request of megabytes until the next full collection.
-            context.seated = None
+        """Return the seats of the request."""
+        serve(None)
+        # Break the reference cycle: it would keep a request of megabytes until the next full collection.
+        context.seated = None
         if context.seats and context.flow is not None:
             self.services.limits.end(context.flow.level, context.seats, context.waited)
 
     async def _failure(self, context: RequestContext, error: Exception) -> Response:
         """The response to a request that failed."""
+        if isinstance(error, NotAcceptable) and context.route.is_resource:
+            try:
+                self.services.resources.check(context)
+            except Exception as missing:
+                error = missing  # what does not exist is a 404 before it is a 406
         match error:
             case NoSuchPath():
                 return render.text("404 page not found\n", 404)
@@ -371,7 +375,7 @@ class Pipeline:
         elif isinstance(error, JournalError):
             logger.error("%s %s failed: %s", request.method, request.path, error)
         try:
-            self._choose_representation(context)
+            self._negotiate(context)
         except Exception:
             if exchange is not None:
                 exchange.not_negotiated = True

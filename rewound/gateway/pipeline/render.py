@@ -99,9 +99,18 @@ class Encoders:
 async def respond(context: RequestContext, body: bytes, status: int = 200) -> Response:
     """The response with this document, in the representation that the client asked for."""
     response = Response(status, body)
-    is_unchanged = context.representation.media == "json" and not context.pretty
-    if context.exchange is not None and not (is_unchanged and len(body) <= compression.THRESHOLD):
-        context.exchange.response_json = body  # for the audit log: the body that is sent may differ
+    if context.pretty or context.representation.media != "json":
+        await _represent(context, response)
+    if context.warnings or len(response.body) > compression.THRESHOLD:
+        await complete(context, response)
+    return response
+
+
+async def _represent(context: RequestContext, response: Response) -> None:
+    """Replace the JSON of a response by the representation that the client asked for."""
+    body = response.body
+    if context.exchange is not None:
+        context.exchange.response_json = body  # for the audit log
     if context.protobuf is not None:
         encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
@@ -111,9 +120,6 @@ async def respond(context: RequestContext, body: bytes, status: int = 200) -> Re
         response.content_type = context.representation.content_type
     elif context.pretty:
         response.body = pretty(body) if len(body) <= _LARGE else await encode_in_thread(pretty, body)
-    if context.warnings or len(response.body) > compression.THRESHOLD:
-        await complete(context, response)
-    return response
 
 
 async def complete(context: RequestContext, response: Response) -> Response:

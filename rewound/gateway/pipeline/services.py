@@ -15,7 +15,6 @@ from rewound.actors.aggregation.api_services import ApiService, ApiServices
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
-from rewound.actors.runtime.clock import Clock
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Forwarding, Request, Response
 from rewound.gateway.pipeline.context import RequestContext, Running
@@ -122,7 +121,7 @@ class FaultHook:
 @dataclass(frozen=True, slots=True)
 class PipelineServices:
     names: Names
-    clock: Clock
+    now: Callable[[], int]  # in nanoseconds since 1970
     registry: Registry
     authenticator: Authenticator
     authorizer: Authorizer

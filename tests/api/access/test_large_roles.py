@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -81,7 +82,7 @@ async def test_only_decisions_that_need_them_wait() -> None:
     policy.put_large_binding(("x", "b"), orjson.dumps(binding("b", "r", user("alice"), kind="Role")))
     policy.changed()
     pods = Attributes(User("alice"), "get", resource="pods", namespace="x")
-    assert isinstance(authorizer.authorize(pods._replace(namespace="y")), Decision)
+    assert isinstance(authorizer.authorize(replace(pods, namespace="y")), Decision)
     pending = authorizer.authorize(pods)
     assert not isinstance(pending, Decision)
     assert (await pending).allowed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rewound.actors.access.authorize import Attributes
@@ -84,7 +86,7 @@ def test_first_matching_rule_decides_and_no_match_records_nothing() -> None:
     assert LEVEL_NAMES[policy.evaluate(request("get /healthz")).level] == "None"
     bob = Attributes(User("bob"), "list", path="/healthz", is_resource=False)
     assert LEVEL_NAMES[policy.evaluate(bob).level] == "None"
-    assert LEVEL_NAMES[policy.evaluate(bob._replace(verb="get")).level] == "Request"
+    assert LEVEL_NAMES[policy.evaluate(replace(bob, verb="get")).level] == "Request"
 
 
 def test_stages_of_policy_and_rule_are_both_omitted() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION
@@ -23,7 +25,17 @@ async def test_write_and_read_are_recorded() -> None:
     assert [create.stages, get.stages] == [STAGES, STAGES]
     assert (create.end, get.end) == ((201, len(made.body), False), (200, len(read.body), False))
     assert create.observed_attributes is not None and get.observed_attributes is not None
-    assert create.observed_attributes[1:] == ("create", "", "v1", "configmaps", "", "default", "", PATH, True)
+    assert astuple(create.observed_attributes)[1:] == (
+        "create",
+        "",
+        "v1",
+        "configmaps",
+        "",
+        "default",
+        "",
+        PATH,
+        True,
+    )
     assert (get.observed_attributes.user.name, get.observed_attributes.name) == ("admin", "a")
     assert create.observed_decision == ALLOWED
 

@@ -29,11 +29,6 @@ class NoServers:
     remote = None
 
 
-class Clock:
-    def now(self) -> int:
-        return 0
-
-
 class Quick:
     logged = 1e9
 
@@ -50,7 +45,7 @@ class Server:
         self.pipeline = Pipeline(
             PipelineServices(
                 names=NAMES["cluster"],
-                clock=Clock(),
+                now=lambda: 0,
                 registry=None,
                 authenticator=self,
                 authorizer=self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from rewound.actors.access.authorize import Attributes, Decision, Rules, Verdict
@@ -41,7 +42,7 @@ class WebhookAuthorizer:
         self._calls: SharedCalls[Attributes, Decision] = SharedCalls()
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        key = attributes._replace(path="") if attributes.is_resource and attributes.path else attributes
+        key = replace(attributes, path="") if attributes.is_resource and attributes.path else attributes
         known = self._cache.get(key)
         return known if known is not None else self._ask(key)
 
@@ -81,9 +82,15 @@ def _length(attributes: Attributes) -> int:
     """The number of characters that the client chose: access reviews and impersonation choose the user too."""
     user = attributes.user
     extra = sum(len(name) + sum(map(len, values)) for name, values in user.extra)
-    return (
-        sum(map(len, attributes[1:-1])) + len(user.name) + len(user.uid) + sum(map(len, user.groups)) + extra
+    texts = (
+        attributes.verb,
+        attributes.group,
+        attributes.version,
+        attributes.resource,
+        attributes.subresource,
     )
+    where = (attributes.namespace, attributes.name, attributes.path)
+    return sum(map(len, (*texts, *where, user.name, user.uid, *user.groups))) + extra
 
 
 def _request(attributes: Attributes) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _set_certificate(peer: Peer, chain: tuple[str, ...], pools: TrustPools | Non
 
 @lru_cache(maxsize=256)
 def _parsed(chain: tuple[str, ...]) -> tuple[dict[str, Any], int, list[bytes]]:
-    """Parse a chain in PEM: the subject of the first as `ssl.getpeercert()` has it, its expiry (us), and all in DER."""
+    """Parse a chain in PEM: the subject of the first as `ssl.getpeercert()` has it, its expiry (ns), and all in DER."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.x509.oid import NameOID
@@ -229,5 +229,5 @@ def _parsed(chain: tuple[str, ...]) -> tuple[dict[str, Any], int, list[bytes]]:
         tuple((kinds.get(one.oid, one.oid.dotted_string), one.value) for one in part)
         for part in first.subject.rdns
     )
-    expires = int(first.not_valid_after_utc.astimezone(UTC).timestamp()) * 1_000_000
+    expires = int(first.not_valid_after_utc.astimezone(UTC).timestamp()) * 1_000_000_000
     return {"subject": subject}, expires, [one.public_bytes(Encoding.DER) for one in certificates]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +99,12 @@ async def test_decisions_are_used_again_for_their_time(
         first = await decide(authorizer)
         autojump_clock.jump(seconds - 1)
         assert authorizer.authorize(LOGS) is first, "a cached decision needs no coroutine"
-        assert authorizer.authorize(LOGS._replace(path="/other")) is first, "the path is not in the spec"
+        assert authorizer.authorize(replace(LOGS, path="/other")) is first, "the path is not in the spec"
         assert len(peer.received) == 1
         for other in (
-            LOGS._replace(name="b"),
-            LOGS._replace(user=User("jane", "43", JANE.groups, JANE.extra)),
-            LOGS._replace(user=User("jane", "42", JANE.groups)),
+            replace(LOGS, name="b"),
+            replace(LOGS, user=User("jane", "43", JANE.groups, JANE.extra)),
+            replace(LOGS, user=User("jane", "42", JANE.groups)),
         ):
             await decide(authorizer, other)
         assert len(peer.received) == 4
@@ -115,9 +116,9 @@ async def test_decisions_are_used_again_for_their_time(
 @pytest.mark.parametrize(
     "large",
     [
-        LOGS._replace(name="n" * MAX_CACHED_LENGTH),
-        LOGS._replace(user=User("jane", groups=("g" * MAX_CACHED_LENGTH,))),
-        LOGS._replace(user=User("jane", extra=(("scope", ("e" * MAX_CACHED_LENGTH,)),))),
+        replace(LOGS, name="n" * MAX_CACHED_LENGTH),
+        replace(LOGS, user=User("jane", groups=("g" * MAX_CACHED_LENGTH,))),
+        replace(LOGS, user=User("jane", extra=(("scope", ("e" * MAX_CACHED_LENGTH,)),))),
     ],
     ids=["name", "groups", "extra"],
 )

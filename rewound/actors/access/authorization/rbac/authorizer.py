@@ -186,9 +186,7 @@ class Rbac:
     def _keep(
         self, key: tuple[object, ...], attributes: Attributes, found: Decision | DecisionsByName
     ) -> None:
-        length = len(attributes.user.name) + sum(map(len, attributes[1:7]))
-        if not attributes.is_resource:
-            length += len(attributes.path)
+        length = sum(len(one) for one in key if isinstance(one, str))
         if length > MAX_CACHED_LENGTH or len(attributes.user.groups) > MAX_CACHED_GROUPS:
             return
         weight = 1
