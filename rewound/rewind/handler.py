@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from rewound.actors.errors import BadRequest, NoSuchResource, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import refuse_name
 from rewound.actors.messages import Create, Object, Replace, Written
 from rewound.actors.names import REWIND_GROUP
 from rewound.actors.rewind import documents
@@ -35,7 +36,6 @@ from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from rewound.actors.runtime.large_work import is_large
-from rewound.actors.store.addressing import invalid_name
 from rewound.actors.store.document import decode
 from rewound.gateway.memory.budget import SMALL, MemoryBudget
 from rewound.gateway.message import Response
@@ -108,8 +108,7 @@ class RewindHandler:
     async def __call__(self, context: RequestContext) -> Response:
         definition = self.check(context)
         route = context.route
-        if refusal := invalid_name(route.name):
-            raise refusal
+        refuse_name(route.name)
         namespace = route.namespace if definition.namespaced else ""
         verbs = _RIGHTS[route.subresource]
         await self._rights.check(context.user, definition, route.namespace, route.name, *verbs)

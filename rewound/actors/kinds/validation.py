@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
-from rewound.actors.errors import MAX_COUNTED, Cause
+from rewound.actors.errors import MAX_COUNTED, BadRequest, Cause
 from rewound.actors.golang.format import format_value
 from rewound.actors.golang.quoting import cut, quoted_list, quoted_start
 from rewound.actors.messages import Object
@@ -356,6 +356,12 @@ def name_is_path_segment(name: str, prefix: bool) -> list[str]:
     if not prefix and name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{one}'" for one in ("/", "%") if one in name]
+
+
+def refuse_name(name: str) -> None:
+    """Raise BadRequest for a name in a path that no object can have."""
+    if wrong := name_is_path_segment(name, prefix=False):
+        raise BadRequest(f"Name parameter invalid: {quoted_start(name)}: {';'.join(wrong)}")
 
 
 def _without_dash(prefix: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rewound.actors.errors import BadRequest, Conflict, TooLarge
 from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition
+from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import PatchTooLarge
@@ -20,7 +21,6 @@ from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from rewound.actors.patch.transform import check_bounds
 from rewound.actors.resource.current import Current, check_sent_version
-from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.document import decode, encode, null_empty_lists
 
 
@@ -46,7 +46,8 @@ async def apply_object(
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
-    _check_address(command, sent, creating=current is None)
+    named = current is None or sent.get("name")
+    check_address({"metadata": sent}, command.namespace, command.name if named else None)
     check_sent_version(sent)
     metadata = wanted["metadata"]
     if current is None:
@@ -57,12 +58,6 @@ async def apply_object(
         metadata["resourceVersion"] = version or ""
         metadata["uid"] = sent.get("uid") or metadata["uid"]
     return wanted
-
-
-def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
-    check_namespace(command.namespace, {"metadata": sent})
-    if creating or sent.get("name"):
-        check_name(command.name, {"metadata": sent})
 
 
 def _check_types(definition: Definition, view: FieldView, current: Current | None, command: Patch) -> None:

@@ -92,7 +92,6 @@ from rewound.actors.resource.proposing import (
 )
 from rewound.actors.resource.write import WaitingWrites, Write
 from rewound.actors.runtime.large_work import LargeWork, in_event_loop
-from rewound.actors.store.addressing import not_found
 from rewound.actors.store.committer import Commits
 from rewound.actors.store.document import null_empty_lists
 from rewound.actors.store.proposal import Proposal
@@ -299,7 +298,7 @@ class Attempt:
         if current is not None:
             return await self._update(current, command, "update")
         if not definition.strategy.allow_create_on_update or command.subresource:
-            raise not_found(definition, command.name)
+            raise definition.not_found(command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
         check_sent_version(sent)
@@ -315,7 +314,7 @@ class Attempt:
         if command.format == "apply":
             return await self._apply(current, command)
         if current is None:
-            raise not_found(definition, command.name)
+            raise definition.not_found(command.name)
         viewed = definition.definition_at(command.subresource)
         patched = patch_object(viewed, current, command, in_thread=self.decider.in_thread)
         try:
@@ -334,7 +333,7 @@ class Attempt:
     async def _apply(self, current: Current | None, command: Patch) -> Decided:
         definition, decider = self._definition, self.decider
         if current is None and command.subresource:
-            raise not_found(definition, command.name)
+            raise definition.not_found(command.name)
         if current is None and not command.may_create:
             raise may_not_create(definition, command)
         views = decider.views(command.version)
@@ -396,7 +395,7 @@ class Attempt:
         definition = self._definition
         current = self.decider.find(self._view, command.namespace, command.name)
         if current is None:
-            raise not_found(definition, command.name)
+            raise definition.not_found(command.name)
         self._written = current.written
         if is_pending(definition, current, command):
             return Decided(Keep(), current, command.verb)
@@ -828,7 +827,7 @@ def decide_submit(
     metadata = document["metadata"]
     _validate_sent(subresource, document)
     if current is None:
-        raise not_found(definition, command.name)
+        raise definition.not_found(command.name)
     check_uid(definition, command.name, metadata.get("uid"), current)
     check_version_precondition(definition, command.name, metadata.get("resourceVersion"), current.version)
     return Store(subresource.submit(document, working_copy(current.object), command.context.time))

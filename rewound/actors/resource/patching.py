@@ -14,6 +14,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.core.secret import REDACTED
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
@@ -21,7 +22,6 @@ from rewound.actors.patch.transform import transform
 from rewound.actors.resource.current import Current
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread
-from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.document import decode, encode, encode_unversioned
 
 SECRETS = "secrets"
@@ -45,8 +45,7 @@ def patch_object(
     decoded = _decode(definition, document, command, in_steps=in_thread)
     patched = decoded.object
     patched.setdefault("metadata", {})
-    check_namespace(command.namespace, patched)
-    check_name(command.name, patched)
+    check_address(patched, command.namespace, command.name)
     if definition.storage.conversion is not None:
         patched = definition.storage.conversion.to_storage(patched)
     problems = decoded.problems

@@ -23,7 +23,6 @@ from rewound.actors.patch.managed_fields.ownership import creator_entries
 from rewound.actors.resource.decide import drop_system_metadata
 from rewound.actors.resource.directory import Directory
 from rewound.actors.selectors.facts import unpack_uids
-from rewound.actors.store.addressing import not_found
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
@@ -89,7 +88,7 @@ class TokenRequests:
             raise Invalid(view.group, view.kind, name, [error.cause()])
         row = self._row(ACCOUNTS, namespace, name)
         if row is None:
-            raise not_found(accounts, name)
+            raise accounts.not_found(name)
         return Reference(ACCOUNTS, namespace, name, unpack_uids(row.facts)[0])
 
     def _prepared(self, wanted: Object, account: Reference, context: WriteContext) -> Object:
@@ -115,7 +114,7 @@ class TokenRequests:
             raise BadRequest("Name parameter required.")
         row = self._row(plural, account.namespace, name)
         if row is None:
-            raise not_found(self._catalog.storage(plural), name)
+            raise self._catalog.storage(plural).not_found(name)
         if plural == PODS and decode(row.body)["spec"].get("serviceAccountName") != account.name:
             raise BadRequest(
                 f'cannot bind token for serviceaccount "{account.name}" to pod running with different '

@@ -24,7 +24,6 @@ from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn, next_turn
 from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
 from rewound.actors.selectors.matcher import Match
-from rewound.actors.store.addressing import not_found
 from rewound.actors.store.feed import Feed
 from rewound.journal.errors import Compacted, FutureVersion
 from rewound.journal.log import Journal
@@ -83,7 +82,7 @@ class Reads:
         journal = self._journal
         body = journal.body(journal.type_id(definition.type_name), namespace, name)
         if body is None:
-            raise not_found(definition, name)
+            raise definition.not_found(name)
         return body
 
     def get_at(self, definition: Definition, namespace: str, name: str, version: int) -> bytes:
@@ -91,7 +90,7 @@ class Reads:
         with self._journal.read() as view:
             row = state_at(view, version).get(self._journal.type_id(definition.type_name), namespace, name)
         if row is None:
-            raise not_found(definition, name)
+            raise definition.not_found(name)
         return row.body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:

@@ -13,7 +13,6 @@ from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.selectors import matcher
-from rewound.actors.store.addressing import not_found
 from rewound.actors.store.document import facts_of
 from rewound.actors.store.reads import Listing, ListOptions
 from rewound.gateway.memory.budget import SMALL, MemoryBudget
@@ -51,7 +50,7 @@ class ComputedObjects:
     async def get(self, definition: Definition, namespace: str, name: str) -> bytes:
         found = await self._sources[definition.type_name].get(namespace, name)
         if found is None:
-            raise not_found(definition, name)
+            raise definition.not_found(name)
         return dumps(found)
 
     async def listing(

@@ -13,10 +13,10 @@ from functools import partial
 from rewound.actors.access.reviews import Reviews
 from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut, TooLarge
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
 from rewound.actors.resource.collection import Warned, delete_collection
-from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.reads import Listing, ListOptions
 from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
@@ -209,7 +209,7 @@ class Dispatch:
             return await self._reviews.create(context, definition, write, write_context)
         body = await self._bodies.decode(context, definition, write.field_validation)
         namespace = _namespace(definition, context.route)
-        check_namespace(namespace, body.object)
+        check_address(body.object, namespace)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
         write_context = new_write_context(self._write_contexts, context, suffix=generates, large=body.large)
@@ -232,12 +232,12 @@ class Dispatch:
         view = definition.definition_at(context.route.subresource)
         encoder = self._encoders.of(context, view)
         body = await self._bodies.decode(context, view, write.field_validation)
-        check_namespace(_namespace(definition, context.route), body.object)
-        check_name(context.route.name, body.object)
+        namespace, name = _namespace(definition, context.route), context.route.name
+        check_address(body.object, namespace, name)
         command = Replace(
             definition.api_version,
-            _namespace(definition, context.route),
-            context.route.name,
+            namespace,
+            name,
             body.object,
             new_write_context(self._write_contexts, context, large=body.large),
             context.route.subresource,

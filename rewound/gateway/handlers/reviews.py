@@ -13,10 +13,10 @@ from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephe
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
-from rewound.actors.store.addressing import check_namespace
 from rewound.gateway.handlers.bodies import Bodies, check_short
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
@@ -47,7 +47,7 @@ class ReviewHandler:
         decoded = await self._bodies.decode(context, definition, write.field_validation)
         review = decoded.object
         review.pop("status", None)
-        check_namespace(context.route.namespace, review)
+        check_address(review, context.route.namespace)
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
         review["metadata"] = await self._bodies.run(

@@ -11,13 +11,13 @@ from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephe
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import BadRequest, Invalid, NotFound
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
-from rewound.actors.kinds.validation import collect
+from rewound.actors.kinds.declaration.meta import check_address
+from rewound.actors.kinds.validation import collect, refuse_name
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Submit, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
 from rewound.actors.resource.evictions import Evictions
 from rewound.actors.resource.token_requests import TokenRequests
-from rewound.actors.store.addressing import check_namespace, invalid_name
 from rewound.actors.store.document import decode
 from rewound.gateway.handlers.bodies import Bodies, check_short
 from rewound.gateway.message import Response
@@ -67,7 +67,7 @@ class SubresourceHandler:
         if body.large:
             write_context = write_context._replace(large=True)
         namespace, sent = context.route.namespace, body.object
-        check_namespace(namespace, sent)
+        check_address(sent, namespace)
         if subresource.submit is None:
             check_short(context.request.body, view.kind)
         if subresource.issues_token:
@@ -144,8 +144,7 @@ def _check_name(context: RequestContext, view: Definition, sent: Object) -> None
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
     if not name:
         raise BadRequest("Name parameter required.")
-    if refusal := invalid_name(name):
-        raise refusal
+    refuse_name(name)
 
 
 def _owned_metadata(view: Definition, subresource: str, sent: Object, write_context: WriteContext) -> Object:

@@ -29,12 +29,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from rewound.actors.errors import Resource
+from rewound.actors.errors import NotFound, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
 from rewound.actors.kinds.schema.decoder import Schema
 from rewound.actors.kinds.schema.fields import Struct, zero_struct
-from rewound.actors.kinds.validation import CheckName, FieldErrors
+from rewound.actors.kinds.validation import CheckName, FieldErrors, refuse_name
 from rewound.actors.messages import Object
 from rewound.actors.profile import DOCUMENTED, Rules
 
@@ -397,6 +397,11 @@ class Definition:
         """Return the definition of what clients send and get at a path: the object itself, or a view of it."""
         found = self._subresources.get(subresource) if subresource else None
         return found.view if found is not None and found.view is not None else self
+
+    def not_found(self, name: str) -> NotFound:
+        """The error for a missing object. Raises BadRequest if no object can have the name."""
+        refuse_name(name)
+        return NotFound(self.resource, name)
 
     def has_finalizers(self, stored: Object) -> bool:
         """Whether controllers still have to do something before a deleted object may be removed."""

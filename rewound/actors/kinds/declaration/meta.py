@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.schema.fields import (
     BOOL,
@@ -105,6 +106,29 @@ OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, oft
 TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
 
 METADATA = Field("metadata", OBJECT_META, 1)
+
+
+def check_address(body: Object, namespace: str, name: str | None = None) -> None:
+    """Raise BadRequest if the namespace or name in a body is not that of the request path; None: any name may be.
+
+    Many clients always set a namespace: where the path has none, it is dropped.
+    """
+    metadata = body["metadata"]
+    if not namespace:
+        metadata.pop("namespace", None)
+    elif metadata.get("namespace") and metadata["namespace"] != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if name is None:
+        return
+    sent = metadata.get("name", "")
+    if not sent:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if sent != name:
+        raise BadRequest(f"the name of the object ({sent}) does not match the name on the URL ({name})")
 
 
 def metadata_rules(
