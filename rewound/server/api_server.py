@@ -177,6 +177,7 @@ class ApiServer:
             store.aggregated,
             dispatch.verbs,
             self._advertised,
+            features=settings.features,
             serves_history=settings.serves_history,
         )
         openapi = OpenApi(

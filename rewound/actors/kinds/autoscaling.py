@@ -516,7 +516,7 @@ def define_autoscaler(names: Names, features: frozenset[str] = frozenset()) -> t
         ),
         deprecated=V2BETA2_DEPRECATED,
     )
-    return stored, beta
+    return stored, replace(beta, until="1.25")
 
 
 def set_autoscaler_defaults(round_trip: frozenset[str], new: Object) -> None:
@@ -576,7 +576,9 @@ class Autoscalers:
                 Subresource(name="status", prepare=keep_spec, validate=autoscaler_status_update_rules),
             ),
             deprecation_warning=deprecated,
-            storage=Storage(stored_as=stored_as, conversion=conversion, announced_version="v1"),
+            storage=Storage(
+                stored_as=stored_as, conversion=conversion, announced_since={"1.25": "v1", "1.27": "v2"}
+            ),
             table=Table(AUTOSCALER_COLUMNS),
             strategy=Strategy(
                 prepare_for_create=self.prepare_create,

@@ -31,7 +31,9 @@ from rewound.actors.kinds import (
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import (
     Definition,
+    DiscoveryNames,
     PrepareForUpdate,
+    Storage,
     Strategy,
     Subresource,
 )
@@ -41,7 +43,7 @@ from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules, default_rules
-from rewound.actors.versions.features import V1_25, Release
+from rewound.actors.versions.features import SINGULAR_NAMES, V1_25, Release
 from rewound.actors.versions.version import exists_in
 
 # In the order in which discovery has always listed them.
@@ -125,14 +127,29 @@ def _in_release(definition: Definition, release: Release) -> Definition:
     warns = not definition.deprecated or exists_in(release.version, definition.deprecated, "")
     return replace(
         definition,
+        names=_names(definition, release),
         fields=fields,
         subresources=tuple(
             _subresource(one, drop, release) for one in definition.subresources if _exists(one, release)
         ),
         table=replace(definition.table, columns=columns),
+        storage=_storage(definition.storage, release),
         strategy=_strategy(definition.strategy, drop),
         deprecation_warning=definition.deprecation_warning if warns else "",
     )
+
+
+def _names(definition: Definition, release: Release) -> DiscoveryNames:
+    if SINGULAR_NAMES not in release.features:
+        return definition.names
+    return replace(definition.names, singular=definition.kind.lower())
+
+
+def _storage(storage: Storage, release: Release) -> Storage:
+    versions = [
+        one for since, one in storage.announced_since.items() if exists_in(release.version, since, "")
+    ]
+    return replace(storage, announced_version=versions[-1]) if versions else storage
 
 
 def _subresource(one: Subresource, drop: Drop | None, release: Release) -> Subresource:

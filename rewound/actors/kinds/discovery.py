@@ -114,7 +114,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=ENDPOINT_SLICE,
-        storage=Storage(announced_version="v1beta1"),
+        storage=Storage(announced_since={"1.25": "v1beta1", "1.31": "v1"}),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=prepare_create,

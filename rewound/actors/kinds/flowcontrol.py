@@ -93,7 +93,9 @@ def flow_control_kind(
         check_name=name_is_subdomain,
         fields=fields,
         subresources=(status_subresource(status_rules),),
-        storage=Storage(announced_version="v1beta1"),
+        storage=Storage(
+            announced_since={"1.25": "v1beta1", "1.26": "v1beta2", "1.27": "v1beta3", "1.30": "v1"}
+        ),
         table=Table(columns),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, status),

@@ -546,6 +546,7 @@ def define_network_policy(names: Names, features: frozenset[str] = frozenset()) 
                 name="status",
                 prepare=keep_spec if has_status else prepare_status_clear_network_policy,
                 validate=network_policy_status_rules,
+                until="1.27",
             ),
         ),
         storage=Storage(error_group="extensions"),  # the group that the kind was moved from
@@ -576,7 +577,7 @@ def prepare_create_network_policy(new: Object) -> None:
 
 
 def prepare_update_network_policy(new: Object, old: Object) -> None:
-    if old["status"]:
+    if old.get("status") and "status" in new:  # later versions have none
         keep_status(new, old)
     bump_generation(new, old)
 

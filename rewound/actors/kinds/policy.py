@@ -145,7 +145,7 @@ def define_budget(_: Names) -> Definition:
         check_name=name_is_path_segment,
         fields=POD_DISRUPTION_BUDGET,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=budget_status_update_rules),),
-        storage=Storage(announced_version="v1beta1"),
+        storage=Storage(announced_since={"1.25": "v1beta1", "1.27": "v1"}),
         table=Table(BUDGET_COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
@@ -396,6 +396,7 @@ def define_policy(
     return Definition(
         group="policy",
         version="v1beta1",
+        until="1.25",
         kind="PodSecurityPolicy",
         plural="podsecuritypolicies",
         names=DiscoveryNames(short_names=("psp",)),

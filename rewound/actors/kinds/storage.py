@@ -400,6 +400,7 @@ def define_beta_capacity(names: Names) -> Definition:
         stored,
         version="v1beta1",
         fields=CAPACITY_BETA,
+        until="1.26",
         storage=Storage(
             stored_as=stored.type_name, conversion=Conversion(to_storage=dict, from_storage=dict)
         ),

@@ -66,6 +66,19 @@ SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
 MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+AGGREGATED_DISCOVERY: Final = _gate("AggregatedDiscoveryEndpoint")
+NO_BETA_DISCOVERY: Final = _gate("AggregatedDiscoveryRemoveBetaType")
+OUR_DISCOVERY: Final = _change(
+    "aggregated-discovery",
+    "serves aggregated discovery in the versions v2 and v2beta1, which Kubernetes has only later",
+    until="1.25",
+)
+STABLE_DISCOVERY: Final = _change(
+    "aggregated-discovery-v2", "serves aggregated discovery in the version v2", since="1.30"
+)
+SINGULAR_NAMES: Final = _change(
+    "singular-names", "lists the singular names of built-in kinds in discovery", since="1.27"
+)
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """

@@ -15,11 +15,17 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import REWIND_GROUP
+from rewound.actors.versions.features import (
+    AGGREGATED_DISCOVERY,
+    NO_BETA_DISCOVERY,
+    OUR_DISCOVERY,
+    STABLE_DISCOVERY,
+)
 from rewound.gateway.describe.compressed import etag_of, matches, quoted
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.wire.negotiate import DISCOVERY_LIST
+from rewound.gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 Document = dict[str, Any]
 
@@ -43,6 +49,7 @@ class Discovery:
         verbs: frozenset[str],
         address: Callable[[], str],
         *,
+        features: frozenset[str] = frozenset(),
         serves_history: bool = True,
     ) -> None:
         """`address()` returns where clients reach this server; `serves_history`: rewound.cluster.io is served."""
@@ -52,6 +59,7 @@ class Discovery:
         self._verbs = verbs
         self.address = address
         self._serves_history = serves_history
+        self.groups_kind = _groups_kind(features)
         self._sorted: tuple[Catalog, int, dict[str, tuple[str, ...]]] | None = None
 
     @property
@@ -214,6 +222,17 @@ class Discovery:
         return sorted(verb for verb in verbs if verb in self._verbs)
 
 
+def _groups_kind(features: frozenset[str]) -> ResponseKind:
+    """How clients can get the API groups: in which versions of aggregated discovery, if any."""
+    if OUR_DISCOVERY in features:
+        return "groups"
+    if AGGREGATED_DISCOVERY not in features:
+        return "document"
+    if STABLE_DISCOVERY not in features:
+        return "groups/v2beta1"
+    return "groups/v2" if NO_BETA_DISCOVERY in features else "groups"
+
+
 def _group(group: str, versions: tuple[str, ...]) -> Document:
     listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
@@ -259,7 +278,7 @@ def _version(discovery: Discovery, group: str, version: str) -> Document:
         freshness = "Stale" if listed is None else "Current"
         return {
             "version": version,
-            "resources": _remote(group, version, listed or []),
+            "resources": _remote(listed or []),
             "freshness": freshness,
         }
     definitions = discovery.catalog.of_version(group, version)
@@ -268,12 +287,12 @@ def _version(discovery: Discovery, group: str, version: str) -> Document:
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 
-def _remote(group: str, version: str, listed: list[Document]) -> list[Document]:
+def _remote(listed: list[Document]) -> list[Document]:
     """The entries of an APIResourceList of another server, with subresources below their resources."""
     found: dict[str, Document] = {}
     for one in sorted(listed, key=lambda one: str(one["name"])):
         name, _, subresource = str(one["name"]).partition("/")
-        kind = _kind(one.get("group") or group, one.get("version") or version, str(one.get("kind", "")))
+        kind = _kind(one.get("group") or "", one.get("version") or "", str(one.get("kind", "")))
         if not subresource:
             entry = {
                 "resource": name,
@@ -292,7 +311,7 @@ def _remote(group: str, version: str, listed: list[Document]) -> list[Document]:
 def _resource(discovery: Discovery, definition: Definition) -> Document:
     entry: Document = {
         "resource": definition.plural,
-        "responseKind": _kind(definition.group, definition.version, definition.kind),
+        "responseKind": _own_kind(definition),
         "scope": "Namespaced" if definition.namespaced else "Cluster",
         "singularResource": definition.names.singular or definition.kind.lower(),
         "verbs": discovery.verbs_of(definition),
@@ -308,12 +327,18 @@ def _resource(discovery: Discovery, definition: Definition) -> Document:
 
 
 def _subresource(discovery: Discovery, definition: Definition, one: Subresource) -> Document:
-    group, version = (one.group, one.version) if one.version else (definition.group, definition.version)
+    kind = _kind(one.group, one.version, one.kind) if one.version else _own_kind(definition, one.kind)
     return {
         "subresource": one.name,
-        "responseKind": _kind(group, version, one.kind or definition.kind),
+        "responseKind": kind,
         "verbs": discovery.served(one.verbs),
     }
+
+
+def _own_kind(definition: Definition, kind: str = "") -> Document:
+    """A kind of the group version itself, which only custom kinds name; for others clients take that of the path."""
+    own = (definition.group, definition.version) if definition.is_custom else ("", "")
+    return _kind(*own, kind or definition.kind)
 
 
 def _kind(group: str, version: str, kind: str) -> Document:

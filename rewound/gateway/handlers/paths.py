@@ -124,9 +124,8 @@ class Paths:
         first = path.strip("/").partition("/")[0]
         return first in ("", "api", "apis", "version")
 
-    @staticmethod
-    def response_kind(path: str) -> ResponseKind:
-        return "groups" if path.strip("/") in ("api", "apis") else "document"
+    def response_kind(self, path: str) -> ResponseKind:
+        return self._discovery.groups_kind if path.strip("/") in ("api", "apis") else "document"
 
     def reads_body(self, path: str) -> bool:
         """Whether requests to this path may have a body: those to the test controls alone."""

@@ -52,9 +52,9 @@ _LONGEST_CACHED = 1024
 _MAX_CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-# What a response contains: one object, a list, watch events, the API groups, another document (such as the version),
-# or a Status.
-ResponseKind = Literal["item", "list", "watch", "groups", "document", "other"]
+# What a response contains: one object, a list, watch events, the API groups (with the versions in which clients can get
+# them as aggregated discovery), another document (such as the version), or a Status.
+ResponseKind = Literal["item", "list", "watch", "groups", "groups/v2", "groups/v2beta1", "document", "other"]
 
 DISCOVERY_LIST = "APIGroupDiscoveryList"
 _AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
@@ -62,12 +62,18 @@ _AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
     "list": ("Table", "PartialObjectMetadataList"),
     "watch": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
     "groups": (DISCOVERY_LIST,),
+    "groups/v2": (DISCOVERY_LIST,),
+    "groups/v2beta1": (DISCOVERY_LIST,),
     "document": (),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
 # The group and versions of the kinds that `as` may name.
-_META_VERSIONS = ("meta", ("v1", "v1beta1"))
-_OTHER_VERSIONS = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}
+_META_VERSIONS: tuple[str, tuple[str, ...]] = ("meta", ("v1", "v1beta1"))
+_DISCOVERY_VERSIONS: dict[ResponseKind, tuple[str, ...]] = {
+    "groups": ("v2", "v2beta1"),
+    "groups/v2": ("v2",),
+    "groups/v2beta1": ("v2beta1",),
+}
 
 # Table cells may have any type, so there is no protobuf message for them.
 _NOT_ENCODED_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
@@ -177,7 +183,9 @@ def _represent(
         return None
     as_kind = parameters.get("as", "")
     if as_kind or "g" in parameters or "v" in parameters:
-        group_name, versions = _OTHER_VERSIONS.get(as_kind, _META_VERSIONS)
+        group_name, versions = _META_VERSIONS
+        if as_kind == DISCOVERY_LIST:
+            group_name, versions = "apidiscovery", _DISCOVERY_VERSIONS.get(response, ())
         served = parameters.get("g") == names.group(group_name) and parameters.get("v") in versions
         if not served or as_kind not in _AS_KINDS[response] or media in _NOT_ENCODED_IN.get(as_kind, ()):
             return None

@@ -38,7 +38,7 @@ async def test_aggregated_discovery_has_what_the_server_lists() -> None:
         await api.create("apiservices", api_service(9, version="v2"))
         items = (await api.ask("GET", "/apis", headers=AGGREGATED)).expect(200)["items"]
         [found] = [one for one in items if one["metadata"]["name"] == GROUP]
-        kind = {"group": GROUP, "version": "v1", "kind": "Thing"}
+        kind = {"group": "", "version": "", "kind": "Thing"}
         thing = {
             "resource": "things",
             "responseKind": kind,

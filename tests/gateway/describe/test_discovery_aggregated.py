@@ -96,3 +96,27 @@ async def test_other_requests_get_the_separate_documents(path: str, headers: dic
         response = await api.ask("GET", path, headers=headers)
         assert response.status == 200 and response.headers["content-type"] == "application/json"
         assert response.document["kind"] in ("APIGroupList", "APIGroup", "APIResourceList")
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "served_versions"), [("1.26", ()), ("1.28", ("v2beta1",)), ("1.36", ("v2",))]
+)
+async def test_versions_of_aggregated_discovery_are_those_of_kubernetes(
+    kubernetes: str, served_versions: tuple[str, ...]
+) -> None:
+    async with served(dialect="kubernetes", kubernetes_version=kubernetes) as api:
+        for version in ("v2", "v2beta1"):
+            document = (await api.ask("GET", "/apis", headers=accept("kubernetes", version))).expect(200)
+            assert document["kind"] == (LIST if version in served_versions else "APIGroupList")
+        only = {"accept": accept("kubernetes", "v2")["accept"].removesuffix(",application/json")}
+        assert (await api.ask("GET", "/apis", headers=only)).status == (
+            200 if "v2" in served_versions else 406
+        )
+
+
+async def test_only_custom_kinds_name_their_group_version() -> None:
+    async with shared() as api:
+        document = (await api.ask("GET", "/apis", headers=accept("cluster"))).document
+        (apps,) = (one for one in document["items"] if one["metadata"]["name"] == "apps")
+        (resource,) = (one for one in apps["versions"][0]["resources"] if one["resource"] == "deployments")
+        assert resource["responseKind"] == {"group": "", "version": "", "kind": "Deployment"}

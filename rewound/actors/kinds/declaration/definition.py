@@ -223,6 +223,9 @@ class Storage:
     versions: Versions | None = None  # of a custom kind: stored objects name their version
     # The version whose storageVersionHash clients know, because Kubernetes stores it; empty: that of the definition.
     announced_version: str = ""
+    announced_since: Mapping[str, str] = field(
+        default_factory=dict
+    )  # Kubernetes version -> announced_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
