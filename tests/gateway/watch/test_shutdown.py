@@ -120,9 +120,9 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
             watching(api, path, transport, stalled=True, resourceVersion=at),
             watching(api, path, transport, resourceVersion=at) as healthy,
         ):
-            for number in range(20):
+            for number in range(12):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
-            await healthy.take(20)
+            await healthy.take(12)
             async with watching(api, path, transport, stalled=True):
                 await settled()
                 await api.close_idle()
