@@ -109,7 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         prepare_initial_data()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(200_000, 10, 10)
     gc.enable()
     folder.enter()
 

@@ -49,6 +49,7 @@ def dsa_key() -> dsa.DSAPrivateKey:
     return dsa.generate_private_key(1024)
 
 
+@cache
 def rsa_key(exponent: int) -> rsa.RSAPrivateKey:
     """A key with this public exponent, or the next possible one: libraries only generate common ones."""
     p, q = primes()
