@@ -24,7 +24,8 @@ from rewound.actors.names import Names
 from rewound.actors.profile import Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.feed import Feed
-from rewound.gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings
+from rewound.actors.versions.features import SELECTORS
+from rewound.gateway.settings.access import OidcSettings, TokenWebhookSettings
 from rewound.gateway.settings.checks import check_parsed
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Access, Task
@@ -118,10 +119,10 @@ def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -
     return graph
 
 
-def _node_authorizer(names: Names, graph: NodeGraph) -> Authorizer:
+def _node_authorizer(names: Names, graph: NodeGraph, features: frozenset[str]) -> Authorizer:
     from rewound.actors.access.authorization.node_authorizer import NodeAuthorizer
 
-    return NodeAuthorizer(names, graph)
+    return NodeAuthorizer(names, graph, features)
 
 
 def _authorizer(
@@ -136,26 +137,28 @@ def _authorizer(
     makers: dict[str, Callable[[], Authorizer]] = {
         "RBAC": lambda: rbac,
         "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
-        "Webhook": lambda: _webhook_authorizer(settings.authorization, names, tasks),
+        "Webhook": lambda: _webhook_authorizer(settings, names, tasks),
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,
     }
     if graph is not None:
-        makers["Node"] = lambda: _node_authorizer(names, graph)
+        makers["Node"] = lambda: _node_authorizer(names, graph, settings.features)
     return authorizer(settings.authorization_modes, makers, first)
 
 
-def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: list[Task]) -> Authorizer:
+def _webhook_authorizer(settings: Settings, names: Names, tasks: list[Task]) -> Authorizer:
     from rewound.actors.access.authorization.webhook import WebhookAuthorizer
 
-    path = settings.authorization_webhook_config_file
+    given = settings.authorization
+    path = given.authorization_webhook_config_file
     assert path is not None, "the settings refuse the mode without a file"
     return WebhookAuthorizer(
         _webhook("--authorization-webhook-config-file", path, tasks),
         names.group("authorization"),
-        settings.authorization_webhook_version,
-        settings.authorization_webhook_cache_authorized_ttl,
-        settings.authorization_webhook_cache_unauthorized_ttl,
+        given.authorization_webhook_version,
+        given.authorization_webhook_cache_authorized_ttl,
+        given.authorization_webhook_cache_unauthorized_ttl,
+        selectors=SELECTORS in settings.features,
     )
 
 

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
-from rewound.actors.errors import AuthorizationFailed, Forbidden, Resource
+from rewound.actors.errors import AuthorizationFailed, BadRequest, Forbidden, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import User
+from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
+from rewound.actors.selectors.labels import LabelRequirement, LabelSelector
+
+# Characters of a selector. Authorizers ignore longer ones: a selector only narrows a request.
+MAX_SELECTOR: Final = 4096
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -35,6 +40,31 @@ class Attributes:
     name: str = ""
     path: str = ""
     is_resource: bool = True
+    # Of a list, watch or deletecollection: the text, or what an access review has instead.
+    field_selector: str | tuple[FieldRequirement, ...] = ""
+    label_selector: str | tuple[LabelRequirement, ...] = ""
+
+
+def field_requirements(attributes: Attributes) -> tuple[FieldRequirement, ...]:
+    """The requirements of the field selector; none if it cannot be parsed: the handler refuses it later."""
+    given = attributes.field_selector
+    if not isinstance(given, str):
+        return given
+    try:
+        return FieldSelector.parse(given).requirements if given and len(given) <= MAX_SELECTOR else ()
+    except BadRequest:
+        return ()
+
+
+def label_requirements(attributes: Attributes) -> tuple[LabelRequirement, ...]:
+    """The requirements of the label selector; none if it cannot be parsed."""
+    given = attributes.label_selector
+    if not isinstance(given, str):
+        return given
+    try:
+        return LabelSelector.parse(given).requirements if given and len(given) <= MAX_SELECTOR else ()
+    except BadRequest:
+        return ()
 
 
 ANY: Final = "*"

@@ -1,4 +1,4 @@
-"""Computes the status of TokenReviews and of subject access and rules reviews.
+"""Computes the status of TokenReviews, of SelfSubjectReviews, and of subject access and rules reviews.
 
 The gateway decodes a review, gets its status here, and responds with both; nothing is stored. The authenticator and the
 authorizer are those of all requests, so a review gives the same result as a request.
@@ -7,7 +7,8 @@ authorizer are those of all requests, so a review gives the same result as a req
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator
 from rewound.actors.access.authorize import (
@@ -25,6 +26,9 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import collect
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
+from rewound.actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement, LabelSelector
+from rewound.actors.versions.features import REVIEW_OF_ANY_VERSION
 
 RULES_AT_ONCE: Final = 500  # rules of a review converted on the event loop: more take a millisecond
 # The status that webhooks see in a review, before there is one.
@@ -34,22 +38,34 @@ NO_STATUS: Final[Mapping[str, Object]] = {
     "SubjectAccessReview": _NO_ACCESS,
     "LocalSubjectAccessReview": _NO_ACCESS,
     "SelfSubjectAccessReview": _NO_ACCESS,
+    "SelfSubjectReview": {"userInfo": {}},
     "SelfSubjectRulesReview": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
 }
+_IGNORED: Final = "spec.resourceAttributes.{} ignored due to parse error"
+_PARTIALLY_IGNORED: Final = "spec.resourceAttributes.{} partially ignored due to parse error"
+_FIELD_OPERATORS: Final[Mapping[str, Literal["=", "!="]]] = {"In": "=", "NotIn": "!="}
+_LABEL_OPERATORS: Final = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": ABSENT}
 WRONG_TOKEN = "invalid bearer token"  # other reasons follow it
 
 
 class Reviews:
     def __init__(
-        self, authenticator: Authenticator, authorizer: Authorizer, audiences: tuple[str, ...] = ()
+        self,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        audiences: tuple[str, ...] = (),
+        features: frozenset[str] = frozenset(),
     ) -> None:
         """`audiences` are those of this server, for tokens that name none."""
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._audiences = audiences
+        self._any_version = "*" if REVIEW_OF_ANY_VERSION in features else ""
 
     def check(self, definition: Definition, review: Object) -> None:
-        """Raise the first error of a review, before validating admission sees it."""
+        """Drop fields of gates that are off, and raise the first error, before validating admission sees the review."""
+        if definition.strategy.prepare_for_create is not None:
+            definition.strategy.prepare_for_create(review)
         errors = collect(definition.strategy.validate_create, review)
         if errors:
             # A review is not stored: the Status has neither its kind nor its name.
@@ -61,6 +77,8 @@ class Reviews:
 
     async def status(self, definition: Definition, review: Object, user: User) -> Object:
         """The status of a review that `user` creates and `check` has passed."""
+        if definition.kind == "SelfSubjectReview":
+            return {"userInfo": _user_info(user)}
         spec = review["spec"]
         match definition.kind:
             case "TokenReview":
@@ -116,7 +134,8 @@ class Reviews:
         return who, audiences
 
     async def _access(self, spec: Object, user: User) -> Object:
-        decision = self._authorizer.authorize(_attributes(spec, user))
+        attributes, ignored = self._attributes(spec, user)
+        decision = self._authorizer.authorize(attributes)
         if not isinstance(decision, Decision):
             decision = await decision
         status: Object = {"allowed": decision.allowed}
@@ -124,9 +143,35 @@ class Reviews:
             status["denied"] = True
         if decision.reason:
             status["reason"] = decision.reason
-        if decision.error:
-            status["evaluationError"] = decision.error
+        if decision.error or ignored:
+            status["evaluationError"] = "; ".join(filter(None, (decision.error, *ignored)))
         return status
+
+    def _attributes(self, spec: Object, user: User) -> tuple[Attributes, list[str]]:
+        """The attributes of a review, and which of its selectors are ignored."""
+        path = spec.get("nonResourceAttributes")
+        if path is not None:
+            attributes = Attributes(user, path.get("verb", ""), path=path.get("path", ""), is_resource=False)
+            return attributes, []
+        wanted = spec["resourceAttributes"]
+        attributes = Attributes(
+            user,
+            wanted.get("verb", ""),
+            wanted.get("group", ""),
+            wanted.get("version", "") or self._any_version,
+            wanted.get("resource", ""),
+            wanted.get("subresource", ""),
+            wanted.get("namespace", ""),
+            wanted.get("name", ""),
+        )
+        ignored: list[str] = []
+        if fields := wanted.get("fieldSelector"):
+            found = _field_requirements(fields, ignored)
+            attributes = replace(attributes, field_selector=found)
+        if labels := wanted.get("labelSelector"):
+            found_labels = _label_requirements(labels, ignored)
+            attributes = replace(attributes, label_selector=found_labels)
+        return attributes, ignored
 
     async def _rules(self, spec: Object, user: User) -> Object:
         rules = await self._authorizer.rules(user, spec["namespace"])
@@ -150,21 +195,42 @@ def _user_info(user: User) -> Object:
     return info
 
 
-def _attributes(spec: Object, user: User) -> Attributes:
-    path = spec.get("nonResourceAttributes")
-    if path is not None:
-        return Attributes(user, path.get("verb", ""), path=path.get("path", ""), is_resource=False)
-    wanted = spec["resourceAttributes"]
-    return Attributes(
-        user,
-        wanted.get("verb", ""),
-        wanted.get("group", ""),
-        wanted.get("version", ""),
-        wanted.get("resource", ""),
-        wanted.get("subresource", ""),
-        wanted.get("namespace", ""),
-        wanted.get("name", ""),
-    )
+def _field_requirements(selector: Object, ignored: list[str]) -> tuple[FieldRequirement, ...]:
+    """The requirements that authorizers understand: others are left out, which only widens the question."""
+    requirements, found = selector.get("requirements", ()), []
+    if not requirements:
+        try:
+            return FieldSelector.parse(selector["rawSelector"]).requirements
+        except BadRequest:
+            ignored.append(_IGNORED.format("fieldSelector"))
+            return ()
+    for one in requirements:
+        operator, values = _FIELD_OPERATORS.get(one["operator"]), one.get("values", ())
+        if operator is not None and len(values) == 1:
+            found.append(FieldRequirement(one["key"], operator, values[0]))
+    _add_ignored(ignored, "fieldSelector", len(found), len(requirements))
+    return tuple(found)
+
+
+def _label_requirements(selector: Object, ignored: list[str]) -> tuple[LabelRequirement, ...]:
+    requirements, found = selector.get("requirements", ()), []
+    if not requirements:
+        try:
+            return LabelSelector.parse(selector["rawSelector"]).requirements
+        except BadRequest:
+            ignored.append(_IGNORED.format("labelSelector"))
+            return ()
+    for one in requirements:
+        operator = _LABEL_OPERATORS.get(one["operator"])
+        if operator is not None:
+            found.append(LabelRequirement(one["key"], operator, tuple(sorted(set(one.get("values", ()))))))
+    _add_ignored(ignored, "labelSelector", len(found), len(requirements))
+    return tuple(found)
+
+
+def _add_ignored(ignored: list[str], name: str, understood: int, given: int) -> None:
+    if understood < given:
+        ignored.append((_PARTIALLY_IGNORED if understood else _IGNORED).format(name))
 
 
 def _rules_status(rules: Rules) -> Object:

@@ -1,6 +1,7 @@
-"""The authentication group: TokenReview, which authenticates a token, and TokenRequest, which issues one.
+"""The authentication group: TokenReview, which authenticates a token, SelfSubjectReview, which returns the user of a
+request, and TokenRequest, which issues a token.
 
-Neither is stored: a create of a TokenReview returns it with its status, and clients post a TokenRequest to the `token`
+None is stored: a create of a review returns it with its status, and clients post a TokenRequest to the `token`
 subresource of a service account.
 """
 
@@ -10,7 +11,17 @@ from typing import Final
 
 from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy
 from rewound.actors.kinds.declaration.meta import METADATA
-from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    INT64,
+    STRING,
+    STRINGS,
+    TIME,
+    UNTYPED_BEFORE_1_30,
+    Field,
+    MapOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -20,22 +31,33 @@ MIN_EXPIRATION, MAX_EXPIRATION, DEFAULT_EXPIRATION = 600, 2**32, 3600  # seconds
 EXTRA: Final = MapOf(STRINGS)
 
 
+def _user_info(version: str) -> Struct:
+    return Struct(
+        f"authentication.{version}.UserInfo",
+        Field("username", STRING, 1),
+        Field("uid", STRING, 2),
+        Field("groups", STRINGS, 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+        Field("extra", EXTRA, 4),
+    )
+
+
+USER_INFO: Final = _user_info("v1")
+
+
 def token_review(version: str) -> Struct:
     """Return the fields of a TokenReview, which are the same in v1 and v1beta1."""
     prefix = f"authentication.{version}"
-    user = Struct(
-        f"{prefix}.UserInfo",
-        Field("username", STRING, 1),
-        Field("uid", STRING, 2),
-        Field("groups", STRINGS, 3),
-        Field("extra", EXTRA, 4),
+    user = USER_INFO if version == "v1" else _user_info(version)
+    spec = Struct(
+        f"{prefix}.TokenReviewSpec",
+        Field("token", STRING, 1),
+        Field("audiences", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     )
-    spec = Struct(f"{prefix}.TokenReviewSpec", Field("token", STRING, 1), Field("audiences", STRINGS, 2))
     status = Struct(
         f"{prefix}.TokenReviewStatus",
         Field("authenticated", BOOL, 1),
         Field("user", user, 2),
-        Field("audiences", STRINGS, 4),
+        Field("audiences", STRINGS, 4, list_type="atomic", before=UNTYPED_BEFORE_1_30),
         Field("error", STRING, 3),
     )
     return Struct(
@@ -44,6 +66,12 @@ def token_review(version: str) -> Struct:
         Field("spec", spec, 2, required=True),
         Field("status", status, 3),
     )
+
+
+def self_subject_review(version: str) -> Struct:
+    prefix = f"authentication.{version}"
+    status = Struct(f"{prefix}.SelfSubjectReviewStatus", Field("userInfo", USER_INFO, 1))
+    return Struct(f"{prefix}.SelfSubjectReview", METADATA, Field("status", status, 2))
 
 
 BOUND_OBJECT = Struct(
@@ -60,7 +88,15 @@ TOKEN_REQUEST = Struct(
         "spec",
         Struct(
             "authentication.v1.TokenRequestSpec",
-            Field("audiences", STRINGS, 1, required=True, always=True),
+            Field(
+                "audiences",
+                STRINGS,
+                1,
+                required=True,
+                always=True,
+                list_type="atomic",
+                before=UNTYPED_BEFORE_1_30,
+            ),
             Field("expirationSeconds", INT64, 4, pointer=True, default=DEFAULT_EXPIRATION),
             Field("boundObjectRef", BOUND_OBJECT, 3, pointer=True, always=True),
         ),
@@ -80,12 +116,18 @@ TOKEN_REQUEST = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    stored = _review(names, "v1", Storage(ephemeral=True))
+    stored = _token_review(names, "v1", Storage(ephemeral=True))
     other = Storage(ephemeral=True, stored_as=stored.type_name)
-    return stored, _review(names, "v1beta1", other, on_by_default=False)
+    return (
+        stored,
+        _token_review(names, "v1beta1", other, on_by_default=False),
+        _self_subject_review(names, "v1", since="1.28"),
+        _self_subject_review(names, "v1beta1", since="1.27", until="1.32", on_by_default=False),
+        _self_subject_review(names, "v1alpha1", since="1.26", until="1.31", on_by_default=False),
+    )
 
 
-def _review(names: Names, version: str, storage: Storage, *, on_by_default: bool = True) -> Definition:
+def _token_review(names: Names, version: str, storage: Storage, *, on_by_default: bool = True) -> Definition:
     return Definition(
         group=names.group("authentication"),
         version=version,
@@ -97,6 +139,26 @@ def _review(names: Names, version: str, storage: Storage, *, on_by_default: bool
         verbs=("create",),
         on_by_default=on_by_default,
         storage=storage,
+    )
+
+
+def _self_subject_review(
+    names: Names, version: str, *, since: str, until: str = "", on_by_default: bool = True
+) -> Definition:
+    return Definition(
+        group=names.group("authentication"),
+        version=version,
+        kind="SelfSubjectReview",
+        plural="selfsubjectreviews",
+        namespaced=False,
+        check_name=name_is_subdomain,
+        fields=self_subject_review(version),
+        verbs=("create",),
+        since=since,
+        until=until,
+        gate="APISelfSubjectReview",
+        on_by_default=on_by_default,
+        storage=Storage(ephemeral=True),
     )
 
 

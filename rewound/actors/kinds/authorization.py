@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy, no_validation
-from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR_REQUIREMENT, METADATA
+from rewound.actors.kinds.declaration.meta import (
+    LABEL_SELECTOR_REQUIREMENT,
+    METADATA,
+    NEEDS_VALUES,
+    TAKES_NO_VALUES,
+)
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     STRING,
@@ -17,9 +22,18 @@ from rewound.actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.kinds.validation import (
+    FieldErrors,
+    forbidden,
+    invalid,
+    label_value,
+    name_is_subdomain,
+    qualified_name,
+    required,
+)
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import SELECTORS
 
 LABEL_SELECTOR_ATTRIBUTES = Struct(
     "authorization.v1.LabelSelectorAttributes",
@@ -46,8 +60,8 @@ RESOURCE_ATTRIBUTES = Struct(
     Field("resource", STRING, 5),
     Field("subresource", STRING, 6),
     Field("name", STRING, 7),
-    Field("fieldSelector", FIELD_SELECTOR_ATTRIBUTES, 8, pointer=True, since="1.31"),
-    Field("labelSelector", LABEL_SELECTOR_ATTRIBUTES, 9, pointer=True, since="1.31"),
+    Field("fieldSelector", FIELD_SELECTOR_ATTRIBUTES, 8, pointer=True, since="1.31", gate=SELECTORS),
+    Field("labelSelector", LABEL_SELECTOR_ATTRIBUTES, 9, pointer=True, since="1.31", gate=SELECTORS),
 )
 NON_RESOURCE_ATTRIBUTES = Struct(
     "authorization.v1.NonResourceAttributes", Field("path", STRING, 1), Field("verb", STRING, 2)
@@ -167,6 +181,7 @@ def _review(
 def self_rules(errors: FieldErrors, review: Object) -> None:
     """The subject is the caller, so the spec has only the attributes of one request."""
     _attributes_rules(errors, review["spec"])
+    _resource_rules(errors, review["spec"])
     _metadata_rules(errors, review["metadata"])
 
 
@@ -191,6 +206,7 @@ def _subject_spec_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
     _attributes_rules(errors, spec)
     if not spec.get("user") and not spec.get("groups"):
         errors.add(invalid("spec.user", "", "at least one of user or group must be specified"))
+    _resource_rules(errors, spec)
 
 
 def _attributes_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
@@ -202,6 +218,54 @@ def _attributes_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
     if resource not in spec and path not in spec:
         detail = f"exactly one of {path} or {resource} must be specified"
         errors.add(invalid(f"spec.{resource}", None, detail))
+
+
+def _resource_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
+    attributes = spec.get("resourceAttributes") or {}
+    for name, rules in (
+        ("fieldSelector", _field_requirement_rules),
+        ("labelSelector", _label_requirement_rules),
+    ):
+        selector = attributes.get(name)
+        if selector is not None:
+            _selector_rules(errors, selector, f"spec.resourceAttributes.{name}", rules)
+
+
+def _selector_rules(
+    errors: FieldErrors, selector: Object, field: str, rules: Callable[[FieldErrors, Object, str], None]
+) -> None:
+    raw, requirements = selector.get("rawSelector", ""), selector.get("requirements", ())
+    if raw and requirements:
+        text = "may not specified at the same time as requirements"
+        errors.add(invalid(f"{field}.rawSelector", raw, text))
+    if not raw and not requirements:
+        text = f"when {field} is specified, requirements or rawSelector is required"
+        errors.add(required(f"{field}.requirements", text))
+    for index, one in enumerate(requirements):
+        rules(errors, one, f"{field}.requirements[{index}]")
+
+
+def _field_requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
+    if not requirement["key"]:
+        errors.add(required(f"{field}.key", "must be specified"))
+    _operator_rules(errors, requirement, field)
+
+
+def _label_requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
+    _operator_rules(errors, requirement, field)
+    key = requirement["key"]
+    errors.add_each(f"{field}.key", key, qualified_name(key))
+    for index, value in enumerate(requirement.get("values", ())):
+        errors.add_each(f"{field}.values[{index}]", value, label_value(value))
+
+
+def _operator_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
+    """Operators that this server does not know pass: newer clients have some, and authorizers ignore these."""
+    operator, values = requirement["operator"], requirement.get("values")
+    if operator in ("In", "NotIn") and not values:
+        errors.add(required(f"{field}.values", NEEDS_VALUES))
+    if operator in ("Exists", "DoesNotExist") and values:
+        errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
 
 
 def _metadata_rules(errors: FieldErrors, metadata: Object, *allowed: str) -> None:

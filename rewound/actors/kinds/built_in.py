@@ -43,7 +43,7 @@ from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules, default_rules
-from rewound.actors.versions.features import SINGULAR_NAMES, V1_25, Release
+from rewound.actors.versions.features import NO_NULL_CREATION_TIME, SINGULAR_NAMES, V1_25, Release
 from rewound.actors.versions.version import exists_in
 
 # In the order in which discovery has always listed them.
@@ -136,6 +136,7 @@ def _in_release(definition: Definition, release: Release) -> Definition:
         storage=_storage(definition.storage, release),
         strategy=_strategy(definition.strategy, drop),
         deprecation_warning=definition.deprecation_warning if warns else "",
+        null_creation_time=NO_NULL_CREATION_TIME not in release.features,
     )
 
 

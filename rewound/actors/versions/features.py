@@ -65,6 +65,8 @@ SPREAD_INCLUSION: Final = _gate("NodeInclusionPolicyInPodTopologySpread")
 SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
 MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
+SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
+NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
 AGGREGATED_DISCOVERY: Final = _gate("AggregatedDiscoveryEndpoint")
 NO_BETA_DISCOVERY: Final = _gate("AggregatedDiscoveryRemoveBetaType")
@@ -80,13 +82,29 @@ SINGULAR_NAMES: Final = _change(
     "singular-names", "lists the singular names of built-in kinds in discovery", since="1.27"
 )
 
+POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
+TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
+CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")
+NO_NULL_CREATION_TIME: Final = _change(
+    "no-null-creation-time", "what has no creation time omits it instead of having null", since="1.34"
+)
+REVIEW_OF_ANY_VERSION: Final = _change(
+    "review-of-any-version", "access reviews that name no version ask about any", since="1.28"
+)
+NODES_GET_ACCOUNTS: Final = _change(
+    "nodes-get-accounts", "the Node authorizer has a rule for getting service accounts", since="1.33"
+)
+NODES_WRITE_NEW_EVENTS: Final = _change(
+    "nodes-write-new-events", "nodes write events of the group events too", since="1.35"
+)
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
-    CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
+    APISelfSubjectReview CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
     DRAExtendedResource DRANodeAllocatableResources DynamicResourceAllocation EnvFiles GenericWorkload
     HostnameOverride ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
-    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodCertificateRequest PodLevelResources
+    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodLevelResources
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeAttributesClass VolumeLimitScaling
 """

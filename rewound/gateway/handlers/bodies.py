@@ -401,7 +401,7 @@ def _keep_for_audit(context: RequestContext, value: Any) -> None:
 def _document(definition: Definition, decoded: Object) -> Object:
     """A decoded object as a document of its version."""
     metadata = decoded.get("metadata") or {}
-    if isinstance(metadata, dict):
+    if isinstance(metadata, dict) and definition.null_creation_time:
         metadata = {"creationTimestamp": None, **metadata}
     return {
         "kind": definition.kind,

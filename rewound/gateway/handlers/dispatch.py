@@ -64,7 +64,8 @@ class Dispatch:
         self._encoders = lists.encoders
         self._lists = lists
         self._rewind = rewind
-        reviews = Reviews(access.authenticator, access.authorizer, access.audiences)
+        features = store.release.features
+        reviews = Reviews(access.authenticator, access.authorizer, access.audiences, features)
         self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
         self._subresources = SubresourceHandler(store, bodies)
         # Definition and handler by shape of path, for shapes that need no further check; of one version of the catalog.

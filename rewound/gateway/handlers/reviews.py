@@ -23,7 +23,8 @@ from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.wire.encoders import object_encoder
 
-_RULES = "SelfSubjectRulesReview"  # its response does not repeat the request
+# Their responses do not repeat the request.
+_RULES, _SELF = "SelfSubjectRulesReview", "SelfSubjectReview"
 
 
 class ReviewHandler:
@@ -57,7 +58,9 @@ class ReviewHandler:
         review = await self._admitted(context, definition, review, write_context, dry_run=write.dry_run)
         status = await self._reviews.status(definition, review, context.user)
         large = decoded.large or len(status.get("resourceRules", ())) > RULES_AT_ONCE
-        body = await self._bodies.run(context, _response_body, definition, review, status, in_thread=large)
+        body = await self._bodies.run(
+            context, _response_body, definition, review, status, write_context.time, in_thread=large
+        )
         return await render.respond(context, object_encoder(definition).document(body), 201)
 
     async def _admitted(
@@ -89,18 +92,24 @@ class ReviewHandler:
             request.complete(False)
 
 
-def _response_body(definition: Definition, review: Object, status: Object) -> bytes:
+def _response_body(definition: Definition, review: Object, status: Object, time: int) -> bytes:
+    if definition.kind == _SELF:
+        return dumps({"metadata": {"creationTimestamp": seconds_text(time)}, "status": status})
     metadata, spec = review["metadata"], review["spec"]
     if definition.kind == _RULES:
-        metadata, spec = {"creationTimestamp": None}, {}
+        metadata, spec = _no_creation_time(definition), {}
     return dumps({"metadata": metadata, "spec": spec, "status": status})
+
+
+def _no_creation_time(definition: Definition) -> Object:
+    return {"creationTimestamp": None} if definition.null_creation_time else {}
 
 
 def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:
     """Neither creationTimestamp nor uid, because nothing is created; but managedFields of the fields in the request."""
     time = seconds_text(write_context.time)
     owners = creator_entries(definition, "", review, write_context.manager, time)
-    metadata = {**review["metadata"], "creationTimestamp": None}
+    metadata = {**review["metadata"], **_no_creation_time(definition)}
     if owners:
         metadata["managedFields"] = owners
     return metadata

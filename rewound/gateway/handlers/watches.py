@@ -166,7 +166,8 @@ class WatchOpener:
             return BookmarkParts(prefix)
         rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
         fields = unescaped({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
-        return BookmarkParts(prefix, b',"creationTimestamp":null', b"," + fields if fields else b"")
+        created = b',"creationTimestamp":null' if definition.null_creation_time else b""
+        return BookmarkParts(prefix, created, b"," + fields if fields else b"")
 
     def _end_of_initial_events(self, parts: BookmarkParts) -> BookmarkParts:
         annotation = b',"annotations":{"%b/initial-events-end":"true"}' % self._names.group_domain.encode()

@@ -67,6 +67,7 @@ _UNKNOWN: Final = Authenticated(ANONYMOUS_USER)
 _PUBLIC: Final = Decision(Verdict.ALLOW, "the path is public")
 _READING: Final = frozenset({"get", "list", "watch"})
 _SELECT_BY_NAME: Final = frozenset({"list", "watch"})
+_HAVE_SELECTORS: Final = _SELECT_BY_NAME | {"deletecollection"}
 _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
     "get": "item",
     "create": "item",
@@ -436,7 +437,7 @@ def needs_newest(context: RequestContext) -> bool:
 
 
 def _attributes_of(context: RequestContext) -> Attributes:
-    """The attributes that authorizers decide on: route, user, and the name that a field selector selects."""
+    """The attributes that authorizers decide on: route, user, selectors, and the name that a field selector selects."""
     route, user = context.route, context.user
     if not route.is_resource:
         return Attributes(user, route.verb, path=route.path, is_resource=False)
@@ -445,6 +446,12 @@ def _attributes_of(context: RequestContext) -> Attributes:
         name = context.parameters.selected_name()
     verb, group, version, resource = route.verb, route.group, route.version, route.resource
     subresource, namespace, path = route.subresource, route.namespace, route.path
+    if context.parameters and verb in _HAVE_SELECTORS:
+        fields = context.parameters.first("fieldSelector") or ""
+        labels = context.parameters.first("labelSelector") or ""
+        return Attributes(
+            *(user, verb, group, version, resource, subresource, namespace, name, path, True, fields, labels)
+        )
     return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)
 
 

@@ -167,3 +167,26 @@ async def test_older_version_of_token_reviews_is_served_on_request(dialect: str)
         (await api.ask("POST", path, other)).expect(400)
     async with served(dialect=dialect) as api:
         (await api.ask("POST", path, {"spec": {"token": ALICE}})).expect(404)
+
+
+async def test_reviews_of_1_36() -> None:
+    """Users of requests, selectors in access reviews, and no null for the creation time."""
+    async with served(dialect="kubernetes", kubernetes_version="1.36") as api:
+        reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        me = (await api.ask("POST", path, {})).expect(201)
+        assert me["status"]["userInfo"]["username"] == "admin"
+        assert "system:authenticated" in me["status"]["userInfo"]["groups"]
+        assert me["metadata"].keys() == {"creationTimestamp"}
+        listed = PODS | {"verb": "list", "fieldSelector": {"requirements": [UNKNOWN, ONE]}}
+        made = (await api.ask("POST", reviews, {"spec": {"resourceAttributes": listed}})).expect(201)
+        assert made["metadata"].keys() == {"managedFields"}
+        text = "spec.resourceAttributes.fieldSelector partially ignored due to parse error"
+        assert made["status"] == {"allowed": True, "evaluationError": text}
+        wrong = PODS | {"labelSelector": {"rawSelector": "a=b", "requirements": [ONE]}}
+        refused = (await api.ask("POST", reviews, {"spec": {"resourceAttributes": wrong}})).expect(422)
+        assert "may not specified at the same time as requirements" in refused["message"]
+
+
+ONE = {"key": "spec.nodeName", "operator": "In", "values": ["n1"]}
+UNKNOWN = {"key": "spec.nodeName", "operator": "Like", "values": ["n1"]}

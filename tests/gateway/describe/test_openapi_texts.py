@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 import pytest
 
+from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.schema.fields import STRING, Field, Struct
-from rewound.actors.names import NAMES
+from rewound.actors.names import KUBERNETES, NAMES
+from rewound.actors.versions.features import choose_release
+from rewound.actors.versions.version import VERSIONS
 from rewound.gateway.describe.openapi.kinds import Kinds
 from rewound.gateway.describe.openapi.naming import Naming
 from rewound.gateway.describe.openapi.schemas import VERSION_2, Schemas
 from rewound.gateway.describe.openapi.texts import Texts, without_dialect
+from tests.actors.kinds.test_kinds_by_version import structs_in
 from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 
 LONGEST = 180  # characters of a description
@@ -33,13 +38,25 @@ def test_every_type_and_field_has_a_description() -> None:
 
 def test_every_text_describes_an_existing_type_or_field() -> None:
     for (group, type_), texts in groupby(Texts(), key=itemgetter(0, 1)):
-        fitting = [
-            one for definition_name, one in definitions().items() if fits(definition_name, group, type_)
-        ]
+        fitting = [fields for name, fields in described().items() if fits(name, group, type_)]
         assert fitting, f"{group}: there is no {type_}"
-        known = {without_dialect(name) for one in fitting for name in one.get("properties", ())}
+        known = {without_dialect(name) for fields in fitting for name in fields}
         for _, _, field in texts:
             assert not field or field in known, f"{group}: no {type_} has {field}"
+
+
+@cache
+def described() -> dict[str, set[str]]:
+    """The fields of every type of the documents, and of the declarations of all versions."""
+    found = {name: set(one.get("properties", ())) for name, one in definitions().items()}
+    seen: set[Struct] = set()
+    for version in VERSIONS:
+        for definition in built_in(KUBERNETES, choose_release(version)).declared:
+            parts = (one.view or one.options for one in definition.subresources)
+            for part in (definition, *filter(None, parts)):
+                for struct in structs_in(part.fields, seen):
+                    found.setdefault(f".{struct.of}", set()).update(struct.by_name)
+    return found
 
 
 def fits(definition_name: str, group: str, type_: str) -> bool:

@@ -27,6 +27,7 @@ from rewound.actors.access.authorize import (
     Decision,
     Rules,
     Verdict,
+    field_requirements,
 )
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import NODE_PREFIX, User, node_of
@@ -42,8 +43,17 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.facts import field_bytes, unpack_uids
+from rewound.actors.selectors.fields import FieldRequirement
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import (
+    CREDENTIAL_PROVIDER_TOKENS,
+    NODE_SELECTORS,
+    NODES_GET_ACCOUNTS,
+    NODES_WRITE_NEW_EVENTS,
+    POD_CERTIFICATES,
+    TRUST_BUNDLES,
+)
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -55,10 +65,12 @@ Rule = Callable[[str, Attributes], Decision]
 
 
 class NodeAuthorizer:
-    def __init__(self, names: Names, graph: NodeGraph) -> None:
+    def __init__(self, names: Names, graph: NodeGraph, features: frozenset[str] = frozenset()) -> None:
         self._graph = graph
         self._lease_namespace = names.node_lease_namespace
-        self._common = node_rules(names)
+        self._common = node_rules(names, features)
+        self._has_account_rule = NODES_GET_ACCOUNTS in features
+        self._gets_accounts = CREDENTIAL_PROVIDER_TOKENS in features or POD_CERTIFICATES in features
         storage = names.group("storage")
         self._by_graph: dict[tuple[str, str], Rule] = {
             ("", "secrets"): self._secret,
@@ -72,6 +84,12 @@ class NodeAuthorizer:
             (names.group("coordination"), "leases"): self._lease,
             (storage, "csinodes"): self._csi_node,
         }
+        if NODE_SELECTORS in features:
+            self._by_graph["", "pods"] = self._pod
+            self._by_name["", "nodes"] = self._node
+            if POD_CERTIFICATES in features:
+                requests = names.group("certificates"), "podcertificaterequests"
+                self._by_graph[requests] = self._pod_certificate_request
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         node = node_of(attributes.user)
@@ -88,8 +106,7 @@ class NodeAuthorizer:
         rule = self._by_name.get(resource)
         if rule is not None:
             return rule(node, attributes)
-        verbs = self._common.get((*resource, attributes.subresource), ())
-        return ALLOWED if attributes.verb in verbs else NO_OPINION
+        return self._common_rule(attributes)
 
     async def rules(self, user: User, namespace: str) -> Rules:
         """None: the permissions of a node depend on its pods, and are no list of rules."""
@@ -121,11 +138,61 @@ class NodeAuthorizer:
         return _why_not_get(attributes) or _related(node, self._graph.has_attachment(node, attributes.name))
 
     def _token(self, node: str, attributes: Attributes) -> Decision:
+        if self._has_account_rule and attributes.verb == "get" and not attributes.subresource:
+            if not self._gets_accounts:
+                return _no_opinion("not allowed to get service accounts")
+            return _why_not_read(attributes) or self._named_in_pod(node, attributes, ACCOUNT)
         if attributes.verb != "create" or not attributes.name:
             return _no_opinion("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
             return _no_opinion("can only create token subresource of serviceaccount")
         return self._named_in_pod(node, attributes, ACCOUNT)
+
+    def _pod(self, node: str, attributes: Attributes) -> Decision:
+        """Reads of a node's own pods; NodeRestriction limits the writes."""
+        verb, name = attributes.verb, attributes.name
+        if attributes.subresource or verb not in _READ_VERBS:
+            return self._common_rule(attributes)
+        if verb == "get":
+            return _why_not_get(attributes) or self._bound(node, attributes)
+        if _selects_node(attributes, node):
+            return ALLOWED
+        if name:
+            return self._bound(node, attributes)
+        return _no_opinion("can only list/watch pods with spec.nodeName field selector")
+
+    def _bound(self, node: str, attributes: Attributes) -> Decision:
+        return _related(node, self._graph.runs_pod(node, attributes.namespace, attributes.name))
+
+    def _node(self, node: str, attributes: Attributes) -> Decision:
+        """Reads of the node itself, which may not exist yet; NodeRestriction limits the writes."""
+        name = attributes.name
+        if attributes.subresource or attributes.verb not in _READ_VERBS:
+            return self._common_rule(attributes)
+        if name == node:
+            return ALLOWED
+        what = f"'{name}'" if name else "all nodes"
+        return _no_opinion(f"node '{node}' cannot read {what}, only its own Node object")
+
+    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Decision:
+        verb = attributes.verb
+        if attributes.subresource:
+            return _no_opinion("nodes may not access the status subresource of PodCertificateRequests")
+        if verb == "create":
+            return ALLOWED
+        if verb == "get":
+            if not attributes.name:
+                return _no_opinion("No Object name found")
+            return _related(node, self._graph.has_request(node, attributes.namespace, attributes.name))
+        if verb not in ("list", "watch"):
+            return _no_opinion(f"nodes may not {verb} podcertificaterequests")
+        if _selects_node(attributes, node):
+            return ALLOWED
+        return _no_opinion("can only list/watch podcertificaterequests with nodeName field selector")
+
+    def _common_rule(self, attributes: Attributes) -> Decision:
+        rule = attributes.group, attributes.resource, attributes.subresource
+        return ALLOWED if attributes.verb in self._common.get(rule, ()) else NO_OPINION
 
     def _named_in_pod(self, node: str, attributes: Attributes, prefix: str) -> Decision:
         if not attributes.name:
@@ -188,6 +255,12 @@ def _why_not_get(attributes: Attributes) -> Decision | None:
     return None if attributes.name else _no_opinion("No Object name found")
 
 
+def _selects_node(attributes: Attributes, node: str) -> bool:
+    """Whether the field selector selects only objects of this node."""
+    wanted = FieldRequirement("spec.nodeName", "=", node)
+    return wanted in field_requirements(attributes)
+
+
 def _related(node: str, found: bool) -> Decision:
     if found:
         return ALLOWED
@@ -204,16 +277,20 @@ CREATE: Verbs = frozenset({"create"})
 UPDATE: Verbs = frozenset({"update", "patch"})
 
 
-def node_rules(names: Names) -> Mapping[tuple[str, str, str], Verbs]:
+def node_rules(names: Names, features: frozenset[str]) -> Mapping[tuple[str, str, str], Verbs]:
     """What every node may do with resources for which the Node authorizer does not distinguish nodes.
 
-    These are the rules of v1.25 for nodes; NodeRestriction limits the writes among them to the node itself and its
-    pods.
+    NodeRestriction limits the writes among them to the node itself and its pods.
 
     Verbs by group, resource and subresource.
     """
     authorization, storage = names.group("authorization"), names.group("storage")
-    return {
+    added: dict[tuple[str, str, str], Verbs] = {}
+    if TRUST_BUNDLES in features:
+        added[names.group("certificates"), "clustertrustbundles", ""] = READ
+    if NODES_WRITE_NEW_EVENTS in features:
+        added[names.group("events"), "events", ""] = CREATE | UPDATE
+    return added | {
         (names.group("authentication"), "tokenreviews", ""): CREATE,
         (authorization, "subjectaccessreviews", ""): CREATE,
         (authorization, "localsubjectaccessreviews", ""): CREATE,
@@ -293,6 +370,7 @@ class NodeGraph:
         self._volumes_of_claim: dict[Key, tuple[str, ...]] = {}
         self._uses_of_secret: dict[Key, int] = {}  # by volumes
         self._attachments: dict[str, str] = {}  # the nodes of volume attachments
+        self._requests: dict[Key, str] = {}  # the nodes of pod certificate requests
         self._unread: dict[Key, UnreadPod] = {}
         self._built = False
         self._changed = trio.lowlevel.ParkingLot()  # `current` may have become true
@@ -301,10 +379,10 @@ class NodeGraph:
             journal.type_id("pods"): self._take_pod,
             journal.type_id("persistentvolumes"): self._take_volume,
             journal.type_id(f"volumeattachments.{names.group('storage')}"): self._take_attachment,
+            journal.type_id(f"podcertificaterequests.{names.group('certificates')}"): self._take_request,
         }
-        self._removals: dict[int, Callable[[str, str], None]] = dict(
-            zip(self._types, (self._drop_pod, self._drop_volume, self._drop_attachment), strict=True)
-        )
+        drops = self._drop_pod, self._drop_volume, self._drop_attachment, self._drop_request
+        self._removals: dict[int, Callable[[str, str], None]] = dict(zip(self._types, drops, strict=True))
         feed.follow(self._committed, frozenset(self._types))
 
     @property
@@ -320,6 +398,15 @@ class NodeGraph:
         """Whether a pod of the node refers to this: `SECRET` or another prefix, and the name."""
         pods = self._pods.get(node, _NO_PODS).get(namespace)
         return pods is not None and any(reference in pod.references for pod in pods.values())
+
+    def runs_pod(self, node: str, namespace: str, name: str) -> bool:
+        """Whether a pod is bound to the node."""
+        pod = self._bound.get((namespace, name))
+        return pod is not None and pod.node == node
+
+    def has_request(self, node: str, namespace: str, name: str) -> bool:
+        """Whether a PodCertificateRequest is for a pod of the node."""
+        return self._requests.get((namespace, name)) == node
 
     def reads_secret(self, node: str, namespace: str, name: str) -> bool:
         if self.names_in_pod(node, namespace, SECRET + name):
@@ -474,6 +561,12 @@ class NodeGraph:
 
     def _drop_attachment(self, namespace: str, name: str) -> None:
         self._attachments.pop(name, None)
+
+    def _take_request(self, namespace: str, name: str, facts: bytes, body: bytes) -> None:
+        self._requests[namespace, name] = intern(decode(body)["spec"]["nodeName"])
+
+    def _drop_request(self, namespace: str, name: str) -> None:
+        self._requests.pop((namespace, name), None)
 
 
 def _references(name: str, spec: Object) -> Iterator[str]:

@@ -9,40 +9,64 @@ failures are not cached.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from rewound.actors.access.authorize import Attributes, Decision, Rules, Verdict
+from rewound.actors.access.authorize import (
+    Attributes,
+    Decision,
+    Rules,
+    Verdict,
+    field_requirements,
+    label_requirements,
+)
 from rewound.actors.access.remote.calls import Webhook, WebhookError, review
 from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from rewound.actors.identity import User
+from rewound.actors.selectors.fields import FieldRequirement
+from rewound.actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement
 
 logger = logging.getLogger(__name__)
 
 MAX_CACHED: Final = 8192
 MAX_CACHED_LENGTH: Final = 10_000  # characters of attributes that clients choose
+_OPERATORS: Final = {IN: "In", NOT_IN: "NotIn", EXISTS: "Exists", ABSENT: "DoesNotExist"}
 _NO_RULES: Final = Rules(
     errors=("webhook authorizer does not support user rule resolution",), incomplete=True
 )
 
 
 class WebhookAuthorizer:
-    """`version` is that of the SubjectAccessReview; times in seconds."""
+    """`version` is that of the SubjectAccessReview; times in seconds. With `selectors`, it has those of lists."""
 
     def __init__(
-        self, webhook: Webhook, group: str, version: str, allowed_seconds: float, other_seconds: float
+        self,
+        webhook: Webhook,
+        group: str,
+        version: str,
+        allowed_seconds: float,
+        other_seconds: float,
+        *,
+        selectors: bool = False,
     ) -> None:
         self._webhook = webhook
         self._api_version = f"{group}/{version}"
         self._groups_field = "group" if version == "v1beta1" else "groups"
         self._allowed_seconds = allowed_seconds
         self._other_seconds = other_seconds
+        self.selectors = selectors
         self._cache: ExpiringCache[Attributes, Decision] = ExpiringCache(MAX_CACHED)
         self._calls: SharedCalls[Attributes, Decision] = SharedCalls()
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         key = replace(attributes, path="") if attributes.is_resource and attributes.path else attributes
+        if key.field_selector or key.label_selector:
+            key = replace(
+                key,
+                field_selector=field_requirements(key) if self.selectors else "",
+                label_selector=label_requirements(key) if self.selectors else "",
+            )
         known = self._cache.get(key)
         return known if known is not None else self._ask(key)
 
@@ -90,14 +114,41 @@ def _length(attributes: Attributes) -> int:
         attributes.subresource,
     )
     where = (attributes.namespace, attributes.name, attributes.path)
-    return sum(map(len, (*texts, *where, user.name, user.uid, *user.groups))) + extra
+    selectors = len(str(attributes.field_selector)) + len(str(attributes.label_selector))
+    return sum(map(len, (*texts, *where, user.name, user.uid, *user.groups))) + extra + selectors
 
 
 def _request(attributes: Attributes) -> dict[str, Any]:
     if not attributes.is_resource:
         return {"nonResourceAttributes": _filled({"path": attributes.path, "verb": attributes.verb})}
     fields = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-    return {"resourceAttributes": _filled({name: getattr(attributes, name) for name in fields})}
+    selectors = {
+        "fieldSelector": _selector(_field_requirement(one) for one in field_requirements(attributes)),
+        "labelSelector": _selector(_label_requirement(one) for one in label_requirements(attributes)),
+    }
+    return {"resourceAttributes": _filled({name: getattr(attributes, name) for name in fields} | selectors)}
+
+
+def _selector(requirements: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
+    return _filled({"requirements": [one for one in requirements if one is not None]})
+
+
+def _field_requirement(one: FieldRequirement) -> dict[str, Any]:
+    return {
+        "key": one.field,
+        "operator": "In" if one.operator == "=" else "NotIn",
+        "values": [one.value],
+    }
+
+
+def _label_requirement(one: LabelRequirement) -> dict[str, Any] | None:
+    """The requirement as metadata has it; None if it compares numbers, which only selectors of nodes can."""
+    operator = _OPERATORS.get(one.operator)
+    return (
+        None
+        if operator is None
+        else _filled({"key": one.key, "operator": operator, "values": list(one.values)})
+    )
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _document(request: AdmissionRequest, viewed: Definition, shown: Object, vers
         metadata.setdefault("namespace", request.namespace)
     if version and not metadata.get("resourceVersion"):
         metadata["resourceVersion"] = version
-    if not viewed.is_custom:
+    if not viewed.is_custom and viewed.null_creation_time:
         metadata.setdefault("creationTimestamp", None)  # Go's types always have it
     return {"kind": viewed.kind, "apiVersion": viewed.api_version, **shown, "metadata": metadata}
 

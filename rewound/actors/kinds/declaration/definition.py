@@ -293,6 +293,7 @@ class Definition:
     until: str = ""
     gate: str = ""
     on_by_default: bool = True  # False: served only if --runtime-config enables it
+    null_creation_time: bool = True  # metadata without a creation time has null, as Go wrote it before 1.34
     create_refusal: str = ""  # why no object can be created now; empty: objects can be created
 
     storage: Storage = Storage()

@@ -101,9 +101,11 @@ def _object_meta(created: Field) -> Struct:
     )
 
 
-# For objects, whose creation time the server sets, and for templates in objects, where it is null.
+# For objects, whose creation time the server sets, and for templates in objects, where it is null until 1.33.
 OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, often_null=True))
-TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
+TEMPLATE_META = _object_meta(
+    Field("creationTimestamp", TIME, 8, pointer=True, before=(Before("1.34", pointer=False),))
+)
 
 METADATA = Field("metadata", OBJECT_META, 1)
 

@@ -22,10 +22,10 @@ def node(name: str) -> User:
 class Nodes:
     """A store with the Node authorizer."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *features: str) -> None:
         self.store = store
         self.graph = NodeGraph(CLUSTER, store.journal, store.feed)
-        self.authorizer = NodeAuthorizer(CLUSTER, self.graph)
+        self.authorizer = NodeAuthorizer(CLUSTER, self.graph, frozenset(features))
 
     def decide(self, resource: str, name: str = "a", **more: Any) -> Decision:
         attributes = self.attributes(resource, name, **more)
@@ -43,9 +43,13 @@ class Nodes:
         group: str = "",
         namespace: str = "default",
         user: User | None = None,
+        fields: str = "",
     ) -> Attributes:
         resource, _, subresource = resource.partition("/")
-        return Attributes(user or node(of), verb, group, "v1", resource, subresource, namespace, name)
+        return Attributes(
+            *(user or node(of), verb, group, "v1", resource, subresource, namespace, name),
+            field_selector=fields,
+        )
 
     def allows(self, resource: str, name: str = "a", **more: Any) -> bool:
         return self.decide(resource, name, **more).allowed
@@ -62,9 +66,9 @@ class Nodes:
 
 
 @asynccontextmanager
-async def nodes() -> AsyncIterator[Nodes]:
+async def nodes(*features: str) -> AsyncIterator[Nodes]:
     async with open_store() as store, trio.open_nursery() as nursery:
-        found = Nodes(store)
+        found = Nodes(store, *features)
         nursery.start_soon(found.graph.run)
         await found.graph.wait()
         yield found

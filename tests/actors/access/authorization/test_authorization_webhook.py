@@ -66,6 +66,23 @@ async def test_review_has_all_attributes(tmp_path: Path, version: str, field: st
         }
 
 
+async def test_review_has_selectors_of_a_list_if_the_feature_is_on(tmp_path: Path) -> None:
+    listed = replace(LOGS, verb="list", field_selector="a=b", label_selector="x in (1,2),!y,z>3")
+    async with webhook(tmp_path, lambda _: review(allowed=True)) as (peer, authorizer):
+        await decide(authorizer, listed)
+        authorizer.selectors = True
+        await decide(authorizer, listed)
+    before, now = (one.document["spec"]["resourceAttributes"] for one in peer.received)
+    assert not {"fieldSelector", "labelSelector"} & before.keys()
+    assert now["fieldSelector"] == {"requirements": [{"key": "a", "operator": "In", "values": ["b"]}]}
+    assert now["labelSelector"] == {
+        "requirements": [
+            {"key": "x", "operator": "In", "values": ["1", "2"]},
+            {"key": "y", "operator": "DoesNotExist"},
+        ]
+    }
+
+
 async def test_review_of_a_path(tmp_path: Path) -> None:
     async with webhook(tmp_path, lambda _: review(allowed=True)) as (peer, authorizer):
         await decide(authorizer, Attributes(User("bob"), "get", path="/metrics", is_resource=False))

@@ -14,6 +14,7 @@ from rewound.actors.access.authorization.node_authorizer import BoundPod
 from rewound.actors.access.authorize import Decision
 from rewound.actors.identity import User
 from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.versions.features import NODE_SELECTORS, NODES_GET_ACCOUNTS, POD_CERTIFICATES
 from rewound.journal.records import Event
 from tests.actors.access.authorization.node_store import (
     Nodes,
@@ -452,3 +453,34 @@ async def test_large_pod_that_is_deleted_before_it_is_read_gives_no_right() -> N
             await found.graph.wait()
             nursery.cancel_scope.cancel()
         assert not found.allows("secrets", "s" * 40)
+
+
+async def test_with_selectors_a_node_reads_only_its_pods_and_itself() -> None:
+    async with nodes(NODE_SELECTORS, POD_CERTIFICATES) as cluster:
+        await cluster.pod("p")
+        assert cluster.allows("pods", "p")
+        assert not cluster.allows("pods", "p", of="n2")
+        assert cluster.allows("pods", "", verb="list", fields="spec.nodeName=n1")
+        assert cluster.allows("pods", "p", verb="watch", fields="metadata.name=p")
+        refused = cluster.decide("pods", "", verb="list", fields="spec.nodeName=n2")
+        assert refused.reason == "can only list/watch pods with spec.nodeName field selector"
+        assert cluster.allows("pods/status", "other", verb="patch")
+        assert cluster.allows("nodes", "n1")
+        everything = cluster.decide("nodes", "", verb="list")
+        assert everything.reason == "node 'n1' cannot read all nodes, only its own Node object"
+        other = cluster.decide("nodes", "n2")
+        assert other.reason == "node 'n1' cannot read 'n2', only its own Node object"
+        requests = {"resource": "podcertificaterequests", "group": "certificates.cluster.io"}
+        assert cluster.allows(**requests, verb="create")
+        assert cluster.allows(**requests, name="", verb="watch", fields="spec.nodeName=n1")
+        assert not cluster.allows(**requests, name="", verb="list")
+        assert not cluster.allows(**requests, name="unknown")
+
+
+async def test_a_node_gets_accounts_of_its_pods_for_credential_providers() -> None:
+    async with nodes(NODES_GET_ACCOUNTS) as cluster:
+        assert cluster.decide("serviceaccounts", "a").reason == "not allowed to get service accounts"
+    async with nodes(NODES_GET_ACCOUNTS, POD_CERTIFICATES) as cluster:
+        await cluster.pod("p", serviceAccountName="default")
+        assert cluster.allows("serviceaccounts", "default")
+        assert not cluster.allows("serviceaccounts", "other")
