@@ -216,23 +216,20 @@ class WaitingWrites:
         self._committer = committer
         self.turns = ObjectTurns()
         self._writes: WeakSet[Write] = WeakSet()  # weak: a caller may never wait for the reply
+        self.is_blocked = False
         self._unblocked = trio.Event()
-        self._unblocked.set()
 
     def __bool__(self) -> bool:
         return bool(self._writes)
 
-    @property
-    def is_blocked(self) -> bool:
-        return not self._unblocked.is_set()
-
     def block(self) -> None:
         """Let no write continue: the actor has crashed, or has not read its state yet."""
-        if self._unblocked.is_set():
-            self._unblocked = trio.Event()
+        self.is_blocked = True
 
     def unblock(self) -> None:
+        self.is_blocked = False
         self._unblocked.set()
+        self._unblocked = trio.Event()
 
     def add(self, write: Write) -> None:
         write.has_left = True
@@ -271,7 +268,7 @@ class WaitingWrites:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while True:
-            if not self._unblocked.is_set():
+            if self.is_blocked:
                 await self._unblocked.wait()
             elif (pause := self._committer.pause) is not None:
                 await pause.wait()
