@@ -65,30 +65,23 @@ class CurrentObjects:
         self._versions = versions
         self._outdated = frozenset(pending.values())
 
-    def find(self, view: View | None, namespace: str, name: str) -> Current | None:
+    def find(self, view: View | None, namespace: str, name: str, *, in_thread: bool) -> Current | None:
         """Raises NeedsThread if the object is large, or was stored under a schema that must be compiled first.
 
-        Without a view it reads in a transaction of its own.
+        Without a view it reads in a transaction of its own. In a thread it is important that it reads `_pending` first:
+        what a commit has removed from it is in the journal.
         """
         pending = self._pending.get((namespace, name))
         if pending is not None:
-            if len(pending.body) > LARGE_BYTES:
+            if len(pending.body) > LARGE_BYTES and not in_thread:
                 raise NeedsThread
             return None if pending.removed else self._of_proposal(pending)
         row = self._row(view, namespace, name)
         if row is None:
             return None
-        if len(row.body) > LARGE_BYTES:
+        if len(row.body) > LARGE_BYTES and not in_thread:
             raise NeedsThread
         return self._parsed(row.body, row.offset, row.offset)
-
-    def find_in_thread(self, view: View | None, namespace: str, name: str) -> Current | None:
-        """Reads `_pending` first: what a commit has removed from it is in the journal."""
-        pending = self._pending.get((namespace, name))
-        if pending is not None:
-            return None if pending.removed else self._of_proposal(pending)
-        row = self._row(view, namespace, name)
-        return self._parsed(row.body, row.offset, row.offset) if row is not None else None
 
     def _row(self, view: View | None, namespace: str, name: str) -> Row | None:
         if view is not None:

@@ -151,7 +151,7 @@ class Decider:
         self.storage = stored_type.storage
         self.versions = self.storage.storage.versions
         self.current = current
-        self.find = current.find_in_thread if in_thread else current.find
+        self.find = partial(current.find, in_thread=in_thread)
         self.proposer = Proposer(type_id, self.storage, context.sizes)
         self.waiting = waiting
         self.calls = context.calls
