@@ -109,7 +109,7 @@ class Authenticator:
     ) -> Authenticated | Awaitable[Authenticated]:
         """Raises Unauthorized, at once or when awaited, if a credential is wrong, or missing and required."""
         if certificate is not None:
-            known = self.by_certificate(certificate)
+            known = self._subjects.get(certificate.get("subject")) or self._by_certificate(certificate)
             if known is not None:
                 return known
         return self.by_header(authorization)
@@ -148,17 +148,14 @@ class Authenticator:
             raise Unauthorized
         return found
 
-    def by_certificate(self, certificate: Mapping[str, Any]) -> Authenticated | None:
-        subject = certificate.get("subject")
-        known = self._subjects.get(subject)
-        if known is not None:
-            return known
+    def _by_certificate(self, certificate: Mapping[str, Any]) -> Authenticated | None:
+        """Find the user of a certificate, and cache it by the subject."""
         user = user_of_certificate(certificate)
         if user is None:
             return None
         if len(self._subjects) >= MAX_CACHED_SUBJECTS:
             self._subjects.clear()
-        known = self._subjects[subject] = Authenticated(user.with_authenticated_group())
+        known = self._subjects[certificate.get("subject")] = Authenticated(user.with_authenticated_group())
         return known
 
     def by_header(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
