@@ -45,9 +45,9 @@ from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.operations import Operations
 from rewound.gateway.ops.request_series import RequestSeries, ServedRoutes
 from rewound.gateway.pipeline.aggregated import aggregated_at
+from rewound.gateway.pipeline.context import Limits as RequestLimits
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import plain_failure
-from rewound.gateway.pipeline.flow_control import Limits as RequestLimits
 from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
 from rewound.gateway.pipeline.render import Encoders

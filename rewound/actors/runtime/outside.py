@@ -23,7 +23,7 @@ class Served(Protocol):
     """A request that is being served."""
 
     @property
-    def task(self) -> trio.lowlevel.Task:
+    def task(self) -> trio.lowlevel.Task | None:
         """The task that serves the request. Its child tasks, which inherit its context variables, do not."""
 
     def leave(self) -> None:

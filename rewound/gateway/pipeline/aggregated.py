@@ -8,9 +8,8 @@ from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.flowcontrol.seats import Flow, NoSeat
 from rewound.gateway.message import Forwarding, ForwardingClient, Report, Response, asks_upgrade
 from rewound.gateway.pipeline import render
-from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.context import Limits, RequestContext
 from rewound.gateway.pipeline.errors import RETRY_SOON
-from rewound.gateway.pipeline.flow_control import Limits
 from rewound.gateway.pipeline.parameters import Parameters
 from rewound.gateway.pipeline.route import Route, find_route, group_version_of
 

@@ -11,16 +11,19 @@ from collections.abc import Awaitable, Iterable
 from math import inf
 from typing import Final, Protocol
 
+from trio.lowlevel import Task
+
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
 from rewound.actors.access.authorize import Attributes
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.errors import BadRequest
+from rewound.actors.flowcontrol.in_flight import InFlightLimits
+from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from rewound.actors.flowcontrol.seats import Flow, Waiting
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import WriteContext
 from rewound.actors.names import Names
-from rewound.actors.runtime.outside import Served
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import Request, Response
@@ -30,6 +33,9 @@ from rewound.gateway.pipeline.route import Route
 from rewound.gateway.wire.negotiate import JSON, Media, Representation
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
+Limits = PriorityAndFairness | InFlightLimits
+
+READING: Final = frozenset({"get", "list", "watch"})  # verbs
 NO_ROUTE: Final = Route("", "", is_resource=False)
 IMPERSONATION: Final = b"impersonate-"  # prefix of header names
 
@@ -67,6 +73,7 @@ class RequestContext:
         "exchange",
         "flow",
         "forwarded",
+        "limits",
         "parameters",
         "pretty",
         "protobuf",
@@ -74,10 +81,13 @@ class RequestContext:
         "request",
         "route",
         "running",
-        "seated",
         "seats",
+        "seats_kept",
+        "seats_left",
+        "task",
         "user",
         "waited",
+        "waits_outside",
         "warnings",
         "webhook_seconds",
     )
@@ -100,7 +110,12 @@ class RequestContext:
     flow: Flow | None
     seats: int  # that it occupies
     waited: Waiting | None  # set if the request had to wait for seats
-    seated: Served | None  # set if its flow is limited
+    # Set if its flow is limited: it may wait outside this server (`actors.runtime.outside`).
+    limits: Limits | None
+    task: Task | None
+    waits_outside: int  # nested
+    seats_left: int  # that it takes again after the wait
+    seats_kept: bool  # it keeps its seats while it waits
     # Set by `_negotiate`.
     representation: Representation
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
@@ -120,10 +135,10 @@ class RequestContext:
         self.parameters = EMPTY
         self.deadline = inf
         self.user = ANONYMOUS_USER
-        self.aggregated = self.running = self.flow = self.waited = self.seated = None
+        self.aggregated = self.running = self.flow = self.waited = self.limits = self.task = None
         self.protobuf = self.webhook_seconds = None
-        self.forwarded = self.counted = self.pretty = False
-        self.seats = 0
+        self.forwarded = self.counted = self.pretty = self.seats_kept = False
+        self.seats = self.seats_left = self.waits_outside = 0
         self.representation = JSON
         self.warnings = []
 
@@ -136,6 +151,41 @@ class RequestContext:
         if not block.manager:
             block.manager = _manager_of(self.request.headers.get(b"user-agent", b""))
         return block.manager
+
+    # The interface of `actors.runtime.outside`. With several worker processes a write keeps its seats: it waits for
+    # webhooks in the writer process, so a worker does not know when. If only writes of the writer process returned
+    # theirs, more writes would run than the level has seats.
+
+    def leave(self) -> None:
+        """Return the seats. Raises NoSeat if too many requests wait for other servers."""
+        flow, limits = self.flow, self.limits
+        assert flow is not None and limits is not None
+        if not self.waits_outside:
+            self.seats_kept = flow.level.leased and self.seats > 0 and self.route.verb not in READING
+            if not self.seats_kept:
+                limits.leave(flow, self.user.name, self.seats, self.waited)
+                self.seats_left, self.seats, self.waited = self.seats, 0, None
+        self.waits_outside += 1
+
+    async def resume(self) -> None:
+        """Take the seats again."""
+        if self.waits_outside == 1 and self.seats_left and not self.seats_kept:
+            flow, limits = self.flow, self.limits
+            assert flow is not None and limits is not None
+            needed = min(self.seats_left, flow.level.limit)
+            try:
+                self.waited = await limits.start_again(flow, needed)
+            except BaseException:
+                self.end_outside()
+                raise
+            self.seats = needed
+        self.end_outside()
+
+    def end_outside(self) -> None:
+        self.waits_outside -= 1
+        if not self.waits_outside and not self.seats_kept:
+            assert self.flow is not None and self.limits is not None
+            self.limits.release_place(self.flow, self.user.name)
 
     def warn_of_deprecation(self, warning: str, names: Names) -> None:
         """Warn the client of a deprecated API, and annotate the audit event like Kubernetes."""

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Final
 
 import trio
+from trio.lowlevel import current_task
 
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
 from rewound.actors.access.authorize import Attributes, Decision, Verdict, refusal
@@ -40,7 +41,7 @@ from rewound.gateway.pipeline.aggregated import (
     is_aggregated_watch,
     limit_forwarding,
 )
-from rewound.gateway.pipeline.context import NO_ROUTE, RequestContext
+from rewound.gateway.pipeline.context import NO_ROUTE, READING, RequestContext
 from rewound.gateway.pipeline.credentials import take_impersonated, take_websocket_token
 from rewound.gateway.pipeline.errors import (
     RETRY_SOON,
@@ -50,7 +51,7 @@ from rewound.gateway.pipeline.errors import (
     failure_of,
     plain_failure,
 )
-from rewound.gateway.pipeline.flow_control import SeatedRequest, seats_of
+from rewound.gateway.pipeline.flow_control import seats_of
 from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
 from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, find_route, is_forwarded_path
 from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices
@@ -65,7 +66,6 @@ _NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, Unsupport
 # The user of public paths that need no credentials, also where anonymous requests are not allowed.
 _UNKNOWN: Final = Authenticated(ANONYMOUS_USER)
 _PUBLIC: Final = Decision(Verdict.ALLOW, "the path is public")
-_READING: Final = frozenset({"get", "list", "watch"})
 _SELECT_BY_NAME: Final = frozenset({"list", "watch"})
 _HAVE_SELECTORS: Final = _SELECT_BY_NAME | {"deletecollection"}
 _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
@@ -112,7 +112,7 @@ class Pipeline:
         finally:
             if context.running is not None:
                 context.running.now -= 1
-            if context.seated is not None:
+            if context.task is not None:
                 self._give_back(context)
         self._count(context, response)
         if context.exchange is not None and context.exchange.optional is not None:
@@ -218,7 +218,7 @@ class Pipeline:
         """
         context.counted = context.route.is_resource and context.aggregated is None  # unless it is refused
         metrics, began = self.services.metrics, context.began
-        reads = context.attributes.verb in _READING
+        reads = context.attributes.verb in READING
         context.running = running = metrics.reading if reads else metrics.mutating
         running.now += 1
         if began >= running.next:
@@ -229,15 +229,10 @@ class Pipeline:
         if not flow.limited:
             flow.counts.dispatched += 1
             return
-        self._seat(context)
+        context.limits, context.task = self.services.limits, current_task()
+        serve(context)  # it returns its seats while it waits for another server
         if context.request.arriving is None or context.forwarded:
             await self._take_seats(context, flow)
-
-    def _seat(self, context: RequestContext) -> None:
-        """From now on, return the seats of the request while it waits for another server (`actors.runtime.outside`)."""
-        if context.seated is None:
-            context.seated = SeatedRequest(context, self.services.limits)
-            serve(context.seated)
 
     async def _take_seats(self, context: RequestContext, flow: Flow) -> None:
         limits = self.services.limits
@@ -307,7 +302,9 @@ class Pipeline:
         # The priority level may have been deleted meanwhile.
         context.flow = flow = services.limits.flow_of(context.attributes)
         if flow.limited:
-            self._seat(context)
+            if context.task is None:
+                context.limits, context.task = services.limits, current_task()
+                serve(context)
             await self._take_seats(context, flow)
 
     def _dispatch(self, context: RequestContext) -> Awaitable[Response]:
@@ -336,8 +333,6 @@ class Pipeline:
     def _give_back(self, context: RequestContext) -> None:
         """Return the seats of the request."""
         serve(None)
-        # Break the reference cycle: it would keep a request of megabytes until the next full collection.
-        context.seated = None
         if context.seats and context.flow is not None:
             self.services.limits.end(context.flow.level, context.seats, context.waited)
 
@@ -431,7 +426,7 @@ def needs_newest(context: RequestContext) -> bool:
     parameters = context.parameters
     if not context.route.is_resource:
         return False
-    if context.route.verb not in _READING or not parameters:
+    if context.route.verb not in READING or not parameters:
         return True
     return not parameters.first("resourceVersion") and not parameters.first("continue")
 

@@ -17,9 +17,8 @@ from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Forwarding, Request, Response
-from rewound.gateway.pipeline.context import RequestContext, Running
+from rewound.gateway.pipeline.context import Limits, RequestContext, Running
 from rewound.gateway.pipeline.credentials import bearer_prefix
-from rewound.gateway.pipeline.flow_control import Limits
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
