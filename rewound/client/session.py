@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import sys
 import threading
 from collections.abc import Mapping
@@ -160,7 +161,9 @@ class Session:
 
     def _open(self, pair: KeyPair | None) -> httpx.Client:
         target = self.target
-        context = client_context(target.authority, pair, target.configured_in, insecure=target.insecure)
+        context: ssl.SSLContext | bool = False  # plain HTTP needs none: loading the system's CAs is slow
+        if target.server.startswith("https:"):
+            context = client_context(target.authority, pair, target.configured_in, insecure=target.insecure)
         try:
             return httpx.Client(
                 verify=context,

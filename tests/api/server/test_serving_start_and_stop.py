@@ -47,7 +47,9 @@ async def test_first_list_has_a_resource_version_to_watch_from(monkeypatch: pyte
             nursery.start_soon(run, asked, lambda _: None, stop, ManualClock())
             await gate.entered.wait()
             access = {"authorization": f"Bearer {ADMIN}"}
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=access) as client:
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", headers=access, verify=False
+            ) as client:
                 listed = (await client.get("/api/v1/configmaps")).json()
             assert int(listed["metadata"]["resourceVersion"]) > 0
             gate.open.set()

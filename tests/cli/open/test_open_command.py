@@ -171,7 +171,7 @@ async def test_a_folder_is_shown_without_a_server(tmp_path: Path) -> None:
     record(tmp_path)
     async with opened_in_browser(tmp_path, "--data-dir", str(tmp_path)) as link:
         base = link.partition("/open/")[0]
-        async with httpx.AsyncClient(base_url=base, timeout=60) as browser:
+        async with httpx.AsyncClient(base_url=base, verify=False, timeout=60) as browser:
             assert (await browser.get(link)).status_code == 200
             types = (await browser.get("/apis/rewound.cluster.io/v1/timeline/types")).json()
             assert types["about"]["replay"] == {"of": tmp_path.name}

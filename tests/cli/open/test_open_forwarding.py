@@ -109,7 +109,9 @@ async def test_a_client_certificate_of_a_kubeconfig_signs_in_over_verified_tls()
         async with opened(target) as page:
             cookie = await page.sign_in()
             base = f"http://{page.host}"
-            async with httpx.AsyncClient(base_url=base, headers={"cookie": cookie}, timeout=60) as browser:
+            async with httpx.AsyncClient(
+                base_url=base, headers={"cookie": cookie}, verify=False, timeout=60
+            ) as browser:
                 assert (await browser.get(TYPES)).json()["user"] == "admin"
                 assert "<script" in (await browser.get("/debug/journal/")).text
                 newest = (await browser.get(EVENTS)).json()["newest"]["version"]

@@ -129,7 +129,7 @@ async def test_more_than_a_thousand_requests_on_one_connection() -> None:
 async def test_prior_knowledge_works_without_tls() -> None:
     async with (
         served() as host,
-        httpx.AsyncClient(http1=False, http2=True, trust_env=False) as client,
+        httpx.AsyncClient(http1=False, http2=True, verify=False, trust_env=False) as client,
     ):
         response = await client.get(f"http://127.0.0.1:{host.insecure[1]}/plain")
         assert (response.http_version, response.text) == ("HTTP/2", "GET /plain")

@@ -72,7 +72,7 @@ def test_controller_with_tasks_a_queue_and_timers_runs() -> None:
 
 
 def test_correct_controller_passes_with_all_faults() -> None:
-    assert rewound.explore(counts_all, creates, runs=12, seed=5, **ASYNCIO).runs == 12
+    assert rewound.explore(counts_all, creates, runs=6, seed=5, **ASYNCIO).runs == 6
 
 
 async def forgets(api: AsyncApi) -> None:

@@ -13,7 +13,7 @@ NODES: Any = {"flags": ["--nodes=2"]}
 
 
 def test_operator_with_services_jobs_claims_and_generated_names_passes() -> None:
-    assert rewound.explore(installs_apps, create_apps, runs=10, seed=3).runs == 10
+    assert rewound.explore(installs_apps, create_apps, runs=5, seed=3).runs == 5
 
 
 def test_operator_passes_where_pods_run() -> None:
