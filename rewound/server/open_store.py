@@ -402,6 +402,7 @@ def _controller_context(
 ) -> ControllerContext:
     return ControllerContext(
         names=store.names,
+        features=store.release.features,
         registry=store.registry,
         journal=store.journal,
         feed=store.feed,

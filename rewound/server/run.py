@@ -47,7 +47,12 @@ async def run(
     opened = open_store(settings, clock or WallClock(), created, extensions)
     async with opened as store, trio.open_nursery() as nursery:
         bootstrap = Bootstrap(
-            store.names, store.registry.current, store.journal, store.directory, store.write_contexts
+            store.names,
+            store.registry.current,
+            store.journal,
+            store.directory,
+            store.write_contexts,
+            store.release.features,
         )
         await bootstrap.create_namespaces()
         server = ApiServer(settings, store, nursery, extensions)

@@ -148,7 +148,12 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, parent: Paren
 async def _prepare(settings: Settings, role: Role, store: Store, created: CreatedPaths) -> None:
     """Create what a new data folder needs before a request is served."""
     bootstrap = Bootstrap(
-        store.names, store.registry.current, store.journal, store.directory, store.write_contexts
+        store.names,
+        store.registry.current,
+        store.journal,
+        store.directory,
+        store.write_contexts,
+        store.release.features,
     )
     await bootstrap.create_namespaces()
     if settings.secure_binds:

@@ -40,6 +40,7 @@ from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import V1_25
 from rewound.journal.log import Journal
 
 _log = logging.getLogger(__name__)
@@ -65,8 +66,9 @@ class Bootstrap:
         journal: Journal,
         directory: Directory,
         write_contexts: WriteContexts,
+        features: frozenset[str] = V1_25.features,
     ) -> None:
-        self._names = names
+        self._names, self._features = names, features
         self._catalog = catalog
         self._journal = journal
         self._directory, self._write_contexts = directory, write_contexts
@@ -95,7 +97,7 @@ class Bootstrap:
         await self._create_or_update(
             [
                 *priority_classes(self._names),
-                *flow_control(self._names),
+                *flow_control(self._names, self._features),
                 *own,
                 *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._catalog),

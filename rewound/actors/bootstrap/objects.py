@@ -78,11 +78,11 @@ def health_roles(names: Names) -> list[InitialObject]:
     return [one for one in roles(names) if one.document["metadata"]["name"] == "system:public-info-viewer"]
 
 
-def flow_control(names: Names) -> list[InitialObject]:
+def flow_control(names: Names, features: frozenset[str]) -> list[InitialObject]:
     """Return the initial objects of flow control; a controller maintains their specs."""
     return [
-        InitialObject(type_name, initial_object(names, type_name, name), manager=SPEC_MANAGER)
-        for type_name, specs in initial_specs(names).items()
+        InitialObject(type_name, initial_object(names, features, type_name, name), manager=SPEC_MANAGER)
+        for type_name, specs in initial_specs(names, features).items()
         for name in specs
     ]
 

@@ -18,6 +18,7 @@ from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.flowcontrol.initial_objects import (
+    EXEMPT,
     MANDATORY,
     SPEC_MANAGER,
     autoupdate_key,
@@ -44,7 +45,7 @@ class FlowControlController:
     def __init__(self, context: ControllerContext) -> None:
         self._registry = context.registry
         self._journal = context.journal
-        self._names = context.names
+        self._names, self._features = context.names, context.features
         self._schemas, self._levels = flow_schema_type(context.names), priority_level_type(context.names)
         self._types = {context.journal.type_id(one): one for one in (self._schemas, self._levels)}
         self.observed_types = frozenset(self._types)
@@ -97,10 +98,11 @@ class FlowControlController:
         return None if row is None else decode(row.body)
 
     async def _restore(self, type_name: str, name: str) -> None:
-        if name not in initial_specs(self._names)[type_name]:
+        if name not in initial_specs(self._names, self._features)[type_name]:
             return
         definition = self._registry.current.storage(type_name)
-        new = definition.schema.decode_object(initial_object(self._names, type_name, name)).object
+        initial = initial_object(self._names, self._features, type_name, name)
+        new = definition.schema.decode_object(initial).object
         try:
             await self._client.create(definition, "", new)
         except AlreadyExists:
@@ -111,7 +113,7 @@ class FlowControlController:
         name, key = stored["metadata"]["name"], autoupdate_key(self._names)
         annotations = stored["metadata"].get("annotations") or {}
         definition = self._registry.current.storage(type_name)
-        spec = initial_specs(self._names)[type_name].get(name)
+        spec = initial_specs(self._names, self._features)[type_name].get(name)
         if spec is None:
             if annotations.get(key) != "true":
                 return False
@@ -122,6 +124,8 @@ class FlowControlController:
                 pass
             return True
         update = "true" if name in MANDATORY else _autoupdate(stored, annotations.get(key))
+        if spec is not None and name == EXEMPT and "exempt" in spec and stored["spec"].get("exempt"):
+            spec = {**spec, "exempt": stored["spec"]["exempt"]}  # the only part that clients may change
         if annotations.get(key) == update and (update == "false" or stored["spec"] == spec):
             return False
         stored["metadata"]["annotations"] = {**annotations, key: update}

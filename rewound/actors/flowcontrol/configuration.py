@@ -15,6 +15,7 @@ from rewound.actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
 from rewound.actors.identity import User
 from rewound.actors.kinds import flowcontrol
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import V1_25
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Configuration:
 
 def configure(schemas: Iterable[Object], levels: Iterable[Object], seats: int) -> Configuration:
     """All limited levels share `seats`."""
-    level_specs = _with_mandatory(levels, flowcontrol.MANDATORY_PRIORITY_LEVELS)
+    level_specs = _with_mandatory(levels, flowcontrol.mandatory_levels(V1_25.features))
     shares = sum(_shares(spec) for _, spec in level_specs.values())
     settings = {name: _level(name, *one, seats, shares) for name, one in level_specs.items()}
     found = [
@@ -90,7 +91,10 @@ def _with_mandatory(stored: Iterable[Object], mandatory: Mapping[str, Any]) -> d
 
 
 def _shares(spec: Object) -> int:
-    return int(spec["limited"]["assuredConcurrencyShares"]) if spec["type"] == "Limited" else 0
+    """The nominal shares. Those that levels may lend and borrow are ignored: each keeps its own."""
+    if spec["type"] == "Limited":
+        return int(spec["limited"]["assuredConcurrencyShares"])
+    return int((spec.get("exempt") or {}).get("nominalConcurrencyShares", 0))
 
 
 def _level(name: str, uid: str, spec: Object, seats: int, shares: int) -> LevelSettings:

@@ -1,4 +1,4 @@
-"""The mandatory and suggested FlowSchemas and PriorityLevelConfigurations of v1.25, as documents without status.
+"""The mandatory and suggested FlowSchemas and PriorityLevelConfigurations of a version, as documents without status.
 
 The server creates missing ones; `actors.controllers.flow_control` maintains them from then on. Pure.
 """
@@ -12,6 +12,7 @@ from rewound.actors.identity import AUTHENTICATED, UNAUTHENTICATED
 from rewound.actors.kinds import flowcontrol
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import LENDING, ONLY_LEASES_LOCK
 
 EXEMPT, CATCH_ALL = "exempt", "catch-all"
 MANDATORY = (EXEMPT, CATCH_ALL)
@@ -36,36 +37,48 @@ def priority_level_type(names: Names) -> str:
 
 
 @cache
-def initial_specs(names: Names) -> dict[str, dict[str, Object]]:
+def initial_specs(names: Names, features: frozenset[str]) -> dict[str, dict[str, Object]]:
     """The specs by type and name. Callers must not change them."""
-    mandatory_schemas: dict[str, Any] = dict(flowcontrol.MANDATORY_FLOW_SCHEMAS)
-    mandatory_levels: dict[str, Any] = dict(flowcontrol.MANDATORY_PRIORITY_LEVELS)
+    schemas: dict[str, Any] = {**flowcontrol.MANDATORY_FLOW_SCHEMAS, **_suggested_schemas(names)}
+    if ONLY_LEASES_LOCK in features:
+        del schemas["endpoint-controller"], schemas["workload-leader-election"]
     return {
-        flow_schema_type(names): {**mandatory_schemas, **_suggested_schemas(names)},
-        priority_level_type(names): {**mandatory_levels, **_suggested_levels()},
+        flow_schema_type(names): schemas,
+        priority_level_type(names): {
+            **flowcontrol.mandatory_levels(features),
+            **_suggested_levels(lending=LENDING in features),
+        },
     }
 
 
-def initial_object(names: Names, type_name: str, name: str) -> Object:
+def initial_object(names: Names, features: frozenset[str], type_name: str, name: str) -> Object:
     metadata = {"name": name, "annotations": {autoupdate_key(names): "true"}}
-    return {"metadata": metadata, "spec": initial_specs(names)[type_name][name]}
+    return {"metadata": metadata, "spec": initial_specs(names, features)[type_name][name]}
 
 
-def _suggested_levels() -> dict[str, Object]:
-    return {
-        "node-high": _queuing_level(40, 64, 6),
-        "system": _queuing_level(30, 64, 6),
-        "leader-election": _queuing_level(10, 16, 4),
-        "workload-high": _queuing_level(40, 128, 6),
-        "workload-low": _queuing_level(100, 128, 6),
-        "global-default": _queuing_level(20, 128, 6),
+def _suggested_levels(*, lending: bool) -> dict[str, Object]:
+    levels = {
+        "node-high": _queuing_level(40, 64, 6, 25),
+        "system": _queuing_level(30, 64, 6, 33),
+        "leader-election": _queuing_level(10, 16, 4, 0),
+        "workload-high": _queuing_level(40, 128, 6, 50),
+        "workload-low": _queuing_level(100, 128, 6, 90),
+        "global-default": _queuing_level(20, 128, 6, 50),
     }
+    if not lending:
+        for level in levels.values():
+            del level["limited"]["lendablePercent"]
+    return levels
 
 
-def _queuing_level(shares: int, queues: int, hand_size: int) -> Object:
+def _queuing_level(shares: int, queues: int, hand_size: int, lendable: int) -> Object:
     queuing = {"queues": queues, "handSize": hand_size, "queueLengthLimit": 50}
-    response = {"type": "Queue", "queuing": queuing}
-    return {"type": "Limited", "limited": {"assuredConcurrencyShares": shares, "limitResponse": response}}
+    limited = {
+        "assuredConcurrencyShares": shares,
+        "limitResponse": {"type": "Queue", "queuing": queuing},
+        "lendablePercent": lendable,
+    }
+    return {"type": "Limited", "limited": limited}
 
 
 def _suggested_schemas(names: Names) -> dict[str, Object]:

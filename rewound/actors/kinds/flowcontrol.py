@@ -1,16 +1,15 @@
 """The flowcontrol group: FlowSchema classifies requests, PriorityLevelConfiguration limits their concurrency.
 
 FlowSchema assigns requests to a priority level, by subject and by resource or URL. PriorityLevelConfiguration says how
-many requests of a level run at once, and whether others queue or fail. Served in two versions with the same fields;
-v1beta2 is stored.
+many requests of a level run at once, and whether others queue or fail. v1beta2 is stored, whatever versions are served:
+v1beta3 and v1 have its fields, but call the shares of a level nominal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from rewound.actors.golang.format import format_value
@@ -42,6 +41,13 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import (
+    EXEMPT_SHARES,
+    FLOW_CONTROL_TEXTS,
+    LENDING,
+    ZERO_ANNOTATION,
+    ZERO_SHARES,
+)
 
 
 def status_of(kind: str) -> Struct:
@@ -59,15 +65,112 @@ def status_of(kind: str) -> Struct:
     )
 
 
-def status_rules(errors: FieldErrors, new: Object, _: Object | None = None) -> None:
-    seen: set[str] = set()
-    for index, condition in enumerate(new["status"].get("conditions", ())):
-        kind, field = condition.get("type", ""), f"status.conditions[{index}].type"
-        if kind in seen:
-            errors.add(duplicate(field, kind))
-        if not kind:
-            errors.add(required(field, "must not be empty"))
-        seen.add(kind)
+class _Rules:
+    """The rules of both kinds in one version of the group, by the features of the server."""
+
+    def __init__(self, names: Names, version: str, features: frozenset[str]) -> None:
+        named_later = version in ("v1beta1", "v1beta2")
+        self.shares = "assuredConcurrencyShares" if named_later else "nominalConcurrencyShares"
+        self.zero_shares = ZERO_SHARES in features
+        self.declarative = FLOW_CONTROL_TEXTS in features
+        self.exempt_shares = EXEMPT_SHARES in features
+        self.mandatory_levels = mandatory_levels(features)
+        self._forbidden_annotation = _preserve_zero(names) if ZERO_ANNOTATION in features else ""
+
+    def flow_schema(self, errors: FieldErrors, new: Object, _: Object | None = None) -> None:
+        name, spec = new["metadata"].get("name", ""), new["spec"]
+        _precedence(errors, spec["matchingPrecedence"], name)
+        _method(errors, spec.get("distinguisherMethod"))
+        _level(errors, spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
+        for index, one in enumerate(spec.get("rules", ())):
+            _rules(errors, one, f"spec.rules[{index}]")
+        if name in MANDATORY_FLOW_SCHEMAS and spec != MANDATORY_FLOW_SCHEMAS[name]:
+            errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+        self.status(errors, new)
+
+    def priority_level(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
+        name, spec = new["metadata"].get("name", ""), new["spec"]
+        if self._forbidden_annotation in (new["metadata"].get("annotations") or ()):
+            text = f"annotation '{self._forbidden_annotation}' is forbidden"
+            errors.add(forbidden("metadata.annotations", text))
+        if (name == "exempt") is not (spec["type"] == "Exempt"):
+            text = "type must be 'Exempt' if and only if name is 'exempt'"
+            if self.declarative:
+                text = "must be 'Exempt' if and only if `name` is 'exempt'"
+            errors.add(invalid("spec.type", spec["type"], text))
+        self._limits(errors, spec, old)
+        self._mandatory(errors, name, spec)
+        self.status(errors, new)
+
+    def _mandatory(self, errors: FieldErrors, name: str, spec: Object) -> None:
+        fixed = self.mandatory_levels.get(name)
+        if fixed is None or spec == fixed:
+            return
+        text = f"spec of '{name}' must equal the fixed value"
+        if self.exempt_shares and name == "exempt":
+            if {**spec, "exempt": fixed["exempt"]} == fixed:
+                return
+            text = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
+        errors.add(invalid("spec", spec, text))
+
+    def status(self, errors: FieldErrors, new: Object, _: Object | None = None) -> None:
+        seen: set[str] = set()
+        for index, condition in enumerate(new["status"].get("conditions", ())):
+            kind, field = condition.get("type", ""), f"status.conditions[{index}].type"
+            if kind in seen:
+                errors.add(duplicate(field, kind))
+            if not kind:
+                errors.add(required(field, "" if self.declarative else "must not be empty"))
+            seen.add(kind)
+
+    def _limits(self, errors: FieldErrors, spec: Object, old: Object | None) -> None:
+        kind, limited, field = spec["type"], spec.get("limited"), "spec.limited"
+        if kind not in PRIORITY_LEVEL_TYPES:
+            self._unsupported(errors, "spec.type", kind, PRIORITY_LEVEL_TYPES)
+        elif kind == "Exempt":
+            if limited is not None:
+                errors.add(forbidden(field, "must be nil if the type is not Limited"))
+            if "exempt" in spec:
+                _exempt_rules(errors, spec["exempt"], "spec.exempt")
+        else:
+            if "exempt" in spec:
+                errors.add(forbidden("spec.exempt", "must be nil if the type is Limited"))
+            if limited is None:
+                errors.add(required(field, "must not be empty when type is Limited"))
+            else:
+                self._limited(errors, limited, old, field)
+
+    def _limited(self, errors: FieldErrors, limited: Object, old: Object | None, field: str) -> None:
+        shares, was = limited["assuredConcurrencyShares"], (old or {}).get("spec", {}).get("limited") or {}
+        zero_is_valid = self.zero_shares or was.get("assuredConcurrencyShares") == 0
+        if shares < 0 and zero_is_valid:
+            errors.add(invalid(f"{field}.{self.shares}", shares, NOT_NEGATIVE))
+        elif shares <= 0 and not zero_is_valid:
+            errors.add(invalid(f"{field}.{self.shares}", shares, POSITIVE))
+        self._response(errors, limited["limitResponse"], f"{field}.limitResponse")
+        _percent_rules(errors, limited.get("lendablePercent"), f"{field}.lendablePercent")
+        borrowed = limited.get("borrowingLimitPercent")
+        if borrowed is not None and borrowed < 0:
+            text = f"if specified, {NOT_NEGATIVE}"
+            errors.add(invalid(f"{field}.borrowingLimitPercent", borrowed, text))
+
+    def _response(self, errors: FieldErrors, response: Object, field: str) -> None:
+        kind, queuing = response["type"], response.get("queuing")
+        if kind not in PRIORITY_LEVEL_RESPONSES:
+            self._unsupported(errors, f"{field}.type", kind, PRIORITY_LEVEL_RESPONSES)
+        elif kind == "Reject":
+            if queuing is not None:
+                text = "must be nil if limited.limitResponse.type is not Limited"
+                errors.add(forbidden(f"{field}.queuing", text))
+        elif queuing is None:
+            text = "must not be empty if limited.limitResponse.type is Limited"
+            errors.add(required(f"{field}.queuing", text))
+        else:
+            _queuing(errors, queuing, f"{field}.queuing")
+
+    def _unsupported(self, errors: FieldErrors, field: str, value: str, supported: tuple[str, ...]) -> None:
+        missing = self.declarative and not value
+        errors.add(required(field) if missing else not_supported(field, value, supported))
 
 
 def flow_control_kind(
@@ -76,14 +179,8 @@ def flow_control_kind(
     fields: Struct,
     status: Struct,
     columns: tuple[Column, ...],
-    rules: Callable[[FieldErrors, Object], None],
 ) -> Definition:
-    """Define a kind that `rules` validate at every write."""
-
-    def update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
-        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
-        rules(errors, new)
-
+    """Define the stored form of a kind, v1beta2."""
     return Definition(
         group=names.group("flowcontrol.apiserver"),
         version="v1beta2",
@@ -92,7 +189,9 @@ def flow_control_kind(
         namespaced=False,
         check_name=name_is_subdomain,
         fields=fields,
-        subresources=(status_subresource(status_rules),),
+        until="1.28",
+        deprecated="1.26",
+        deprecation_warning=_deprecation(names, kind, "v1beta2", "1.26", "1.29", "v1beta3"),
         storage=Storage(
             announced_since={"1.25": "v1beta1", "1.26": "v1beta2", "1.27": "v1beta3", "1.30": "v1"}
         ),
@@ -100,10 +199,28 @@ def flow_control_kind(
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, status),
             prepare_for_update=keep_status_and_bump_generation,
-            validate_create=rules,
-            validate_update=update_rules,
         ),
     )
+
+
+def _deprecation(names: Names, kind: str, version: str, since: str, removed: str, use: str) -> str:
+    group = names.group("flowcontrol.apiserver")
+    return (
+        f"{group}/{version} {kind} is deprecated in v{since}+, unavailable in v{removed}+; "
+        f"use {group}/{use} {kind}"
+    )
+
+
+def _with_rules(definition: Definition, rules: _Rules) -> Definition:
+    """Return the definition with its validation at every write."""
+    validate = rules.flow_schema if definition.kind == "FlowSchema" else rules.priority_level
+
+    def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        validate(errors, new, old)
+
+    strategy = replace(definition.strategy, validate_create=validate, validate_update=update_rules)
+    return replace(definition, subresources=(status_subresource(rules.status),), strategy=strategy)
 
 
 DEFAULT_PRECEDENCE: Final = 1000
@@ -237,21 +354,7 @@ FLOW_SCHEMA_COLUMNS: Final = (
 
 
 def define_flow_schema(names: Names) -> Definition:
-    return flow_control_kind(
-        names, "FlowSchema", FLOW_SCHEMA, FLOW_SCHEMA_STATUS, FLOW_SCHEMA_COLUMNS, flow_schema_rules
-    )
-
-
-def flow_schema_rules(errors: FieldErrors, new: Object) -> None:
-    name, spec = new["metadata"].get("name", ""), new["spec"]
-    _precedence(errors, spec["matchingPrecedence"], name)
-    _method(errors, spec.get("distinguisherMethod"))
-    _level(errors, spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
-    for index, one in enumerate(spec.get("rules", ())):
-        _rules(errors, one, f"spec.rules[{index}]")
-    if name in MANDATORY_FLOW_SCHEMAS and spec != MANDATORY_FLOW_SCHEMAS[name]:
-        errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
-    status_rules(errors, new)
+    return flow_control_kind(names, "FlowSchema", FLOW_SCHEMA, FLOW_SCHEMA_STATUS, FLOW_SCHEMA_COLUMNS)
 
 
 def _precedence(errors: FieldErrors, number: int, name: str) -> None:
@@ -412,15 +515,22 @@ PRIORITY_LEVEL_TYPES: Final = ("Exempt", "Limited")
 PRIORITY_LEVEL_RESPONSES: Final = ("Queue", "Reject")
 MAX_QUEUES: Final = 10_000_000
 MAX_HASH_BITS: Final = 60  # of the hash from which shuffle sharding deals a hand of queues
+DEFAULT_SHARES: Final = 30
 POSITIVE: Final = "must be positive"
-# The mandatory objects, whose specs no client may change.
-MANDATORY_PRIORITY_LEVELS: Final = {
-    "exempt": {"type": "Exempt"},
-    "catch-all": {
-        "type": "Limited",
-        "limited": {"assuredConcurrencyShares": 5, "limitResponse": {"type": "Reject"}},
-    },
-}
+NOT_NEGATIVE: Final = "must be a non-negative integer"
+
+
+@cache
+def mandatory_levels(features: frozenset[str]) -> dict[str, Object]:
+    """The specs of the mandatory priority levels, which no client may change. Callers must not change them."""
+    exempt: Object = {"type": "Exempt"}
+    limited: Object = {"assuredConcurrencyShares": 5, "limitResponse": {"type": "Reject"}}
+    if LENDING in features:
+        limited["lendablePercent"] = 0
+    if EXEMPT_SHARES in features:
+        exempt["exempt"] = {"nominalConcurrencyShares": 0, "lendablePercent": 0}
+    return {"exempt": exempt, "catch-all": {"type": "Limited", "limited": limited}}
+
 
 QUEUING_CONFIGURATION = Struct(
     "flowcontrol.v1beta2.QueuingConfiguration",
@@ -436,15 +546,15 @@ LIMIT_RESPONSE = Struct(
 )
 LIMITED_CONFIGURATION = Struct(
     "flowcontrol.v1beta2.LimitedPriorityLevelConfiguration",
-    Field("assuredConcurrencyShares", INT32, 1, always=True, default=30),
+    Field("assuredConcurrencyShares", INT32, 1, always=True, default=DEFAULT_SHARES),
     Field("limitResponse", LIMIT_RESPONSE, 2),
+    Field("lendablePercent", INT32, 3, pointer=True, default=0, since="1.26"),
     Field("borrowingLimitPercent", INT32, 4, pointer=True, since="1.26"),
-    Field("lendablePercent", INT32, 3, pointer=True, since="1.26"),
 )
 EXEMPT_PRIORITY_LEVEL_CONFIGURATION = Struct(
     "flowcontrol.v1beta2.ExemptPriorityLevelConfiguration",
-    Field("nominalConcurrencyShares", INT32, 1, pointer=True),
-    Field("lendablePercent", INT32, 2, pointer=True),
+    Field("nominalConcurrencyShares", INT32, 1, pointer=True, default=0),
+    Field("lendablePercent", INT32, 2, pointer=True, default=0),
 )
 PRIORITY_LEVEL_SPEC = Struct(
     "flowcontrol.v1beta2.PriorityLevelConfigurationSpec",
@@ -467,15 +577,13 @@ def _queuing_column(name: str, part: str, description: str) -> Column:
     return Column(name, "string", description, at(*path, missing=NONE))
 
 
+SHARES_TEXT: Final = "Its share of the server's concurrency limit."
+SHARES_CELL: Final = at("spec", "limited", "assuredConcurrencyShares", missing=NONE)
 PRIORITY_LEVEL_COLUMNS: Final = (
     NAME,
     Column("Type", "string", "Whether concurrency is limited: Exempt or Limited.", at("spec", "type")),
-    Column(
-        "AssuredConcurrencyShares",
-        "string",
-        "Its share of the server's concurrency limit.",
-        at("spec", "limited", "assuredConcurrencyShares", missing=NONE),
-    ),
+    Column("AssuredConcurrencyShares", "string", SHARES_TEXT, SHARES_CELL, until="1.25"),
+    Column("NominalConcurrencyShares", "string", SHARES_TEXT, SHARES_CELL, since="1.26"),
     _queuing_column("Queues", "queues", "Number of queues."),
     _queuing_column("HandSize", "handSize", "Number of queues that a flow may use."),
     _queuing_column("QueueLengthLimit", "queueLengthLimit", "Maximum number of requests in a queue."),
@@ -490,55 +598,19 @@ def define_priority_level(names: Names) -> Definition:
         PRIORITY_LEVEL,
         PRIORITY_LEVEL_STATUS,
         PRIORITY_LEVEL_COLUMNS,
-        priority_level_rules,
     )
 
 
-def priority_level_rules(errors: FieldErrors, new: Object) -> None:
-    name, spec = new["metadata"].get("name", ""), new["spec"]
-    if (name == "exempt") is not (spec["type"] == "Exempt"):
-        text = "type must be 'Exempt' if and only if name is 'exempt'"
-        errors.add(invalid("spec.type", spec["type"], text))
-    _limits(errors, spec)
-    if name in MANDATORY_PRIORITY_LEVELS and spec != MANDATORY_PRIORITY_LEVELS[name]:
-        errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
-    status_rules(errors, new)
+def _exempt_rules(errors: FieldErrors, exempt: Object, field: str) -> None:
+    shares = exempt.get("nominalConcurrencyShares")
+    if shares is not None and shares < 0:
+        errors.add(invalid(f"{field}.nominalConcurrencyShares", shares, NOT_NEGATIVE))
+    _percent_rules(errors, exempt.get("lendablePercent"), f"{field}.lendablePercent")
 
 
-def _limits(errors: FieldErrors, spec: Object) -> None:
-    kind, limited, field = spec["type"], spec.get("limited"), "spec.limited"
-    if kind not in PRIORITY_LEVEL_TYPES:
-        errors.add(not_supported("spec.type", kind, PRIORITY_LEVEL_TYPES))
-        return
-    if kind == "Exempt":
-        text = "must be nil if the type is not Limited"
-        if limited is not None:
-            errors.add(forbidden(field, text))
-        return
-    if limited is None:
-        errors.add(required(field, "must not be empty when type is Limited"))
-        return
-    shares = limited["assuredConcurrencyShares"]
-    if shares <= 0:
-        errors.add(invalid(f"{field}.assuredConcurrencyShares", shares, POSITIVE))
-    _response(errors, limited["limitResponse"], f"{field}.limitResponse")
-
-
-def _response(errors: FieldErrors, response: Object, field: str) -> None:
-    kind, queuing = response["type"], response.get("queuing")
-    if kind not in PRIORITY_LEVEL_RESPONSES:
-        errors.add(not_supported(f"{field}.type", kind, PRIORITY_LEVEL_RESPONSES))
-        return
-    if kind == "Reject":
-        text = "must be nil if limited.limitResponse.type is not Limited"
-        if queuing is not None:
-            errors.add(forbidden(f"{field}.queuing", text))
-        return
-    if queuing is None:
-        text = "must not be empty if limited.limitResponse.type is Limited"
-        errors.add(required(f"{field}.queuing", text))
-        return
-    _queuing(errors, queuing, f"{field}.queuing")
+def _percent_rules(errors: FieldErrors, percent: int | None, field: str) -> None:
+    if percent is not None and not 0 <= percent <= 100:
+        errors.add(invalid(field, percent, "must be between 0 and 100, inclusive"))
 
 
 def _queuing(errors: FieldErrors, queuing: Object, field: str) -> None:
@@ -571,30 +643,116 @@ def _hand_size_error(hand: int, queues: int) -> str:
 _SAME_FIELDS = Conversion(to_storage=dict, from_storage=dict)
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
     stored = (define_flow_schema(names), define_priority_level(names))
-    return (*stored, *(_v1beta1(definition) for definition in stored))
+    found = [_with_rules(one, _Rules(names, "v1beta2", features)) for one in stored]
+    for one in stored:
+        old = _view(one, "v1beta1", until="1.25", warning=("1.23", "1.26", "v1beta2"), names=names)
+        new = _view(one, "v1", since="1.29", names=names)
+        last = _view(
+            one,
+            "v1beta3",
+            since="1.26",
+            until="1.31",
+            deprecated="1.29",
+            warning=("1.29", "1.32", "v1"),
+            names=names,
+        )
+        found += [_with_rules(view, _Rules(names, view.version, features)) for view in (old, new, last)]
+    return tuple(found)
 
 
-def _v1beta1(stored: Definition) -> Definition:
-    stored_version, kind = f"{stored.group}/{stored.version}", stored.kind
+def _view(
+    stored: Definition,
+    version: str,
+    *,
+    names: Names,
+    since: str = "",
+    until: str = "",
+    deprecated: str = "",
+    warning: tuple[str, str, str] | None = None,
+) -> Definition:
+    """Return a kind in another version; `warning` has when it was deprecated and removed, and what to use instead."""
+    has_levels = stored.kind == "PriorityLevelConfiguration"
+    conversion, set_defaults = _SAME_FIELDS, None
+    if has_levels and version != "v1beta1":
+        key = _preserve_zero(names) if version == "v1beta3" else ""
+        conversion = Conversion(
+            partial(_stored_level, annotation=key), partial(_level_of_storage, annotation=key)
+        )
+        set_defaults = partial(_default_shares, annotation=key) if key else None
     return replace(
         stored,
-        version="v1beta1",
-        fields=_v1beta1_struct(stored.fields),
-        storage=Storage(stored_as=stored.type_name, conversion=_SAME_FIELDS),
-        deprecation_warning=f"{stored.group}/v1beta1 {kind} is deprecated in v1.23+, unavailable in v1.26+; "
-        f"use {stored_version} {kind}",
+        version=version,
+        fields=_struct_of(stored.fields, version),
+        set_defaults=set_defaults,
+        since=since,
+        until=until,
+        storage=Storage(stored_as=stored.type_name, conversion=conversion),
+        deprecated=deprecated,
+        deprecation_warning=_deprecation(names, stored.kind, version, *warning) if warning else "",
     )
 
 
-def _v1beta1_struct(struct: Struct) -> Struct:
-    """Return the same struct under its name in v1beta1."""
-    fields = (replace(field, type=_v1beta1_type(field.type)) for field in struct.fields)
-    return Struct(struct.of.replace("v1beta2", "v1beta1"), *fields, atomic=struct.atomic, union=struct.union)
+def _preserve_zero(names: Names) -> str:
+    """The annotation by which v1beta3 distinguishes no shares from shares that were not given."""
+    return f"{names.group('flowcontrol')}/v1beta3-preserve-zero-concurrency-shares"
 
 
-def _v1beta1_type(type_: Type) -> Type:
+def _default_shares(level: Object, annotation: str) -> None:
+    limited = level["spec"].get("limited")
+    annotations = level["metadata"].get("annotations") or ()
+    if limited is not None and limited["nominalConcurrencyShares"] == 0 and annotation not in annotations:
+        limited["nominalConcurrencyShares"] = DEFAULT_SHARES
+
+
+def _stored_level(level: Object, annotation: str) -> Object:
+    annotations = level.get("metadata", {}).get("annotations") or {}
+    if annotation in annotations:
+        kept = {key: value for key, value in annotations.items() if key != annotation}
+        level = {**level, "metadata": {**level["metadata"], "annotations": kept}}
+        if not kept:
+            del level["metadata"]["annotations"]
+    return _renamed_shares(level, "nominalConcurrencyShares", "assuredConcurrencyShares")
+
+
+def _level_of_storage(level: Object, annotation: str) -> Object:
+    shares = ((level.get("spec") or {}).get("limited") or {}).get("assuredConcurrencyShares")
+    if annotation and shares == 0:
+        metadata = level["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), annotation: ""}
+        level = {**level, "metadata": {**metadata, "annotations": annotations}}
+    return _renamed_shares(level, "assuredConcurrencyShares", "nominalConcurrencyShares")
+
+
+def _renamed_shares(level: Object, name: str, other: str) -> Object:
+    spec = level.get("spec") or {}
+    limited = spec.get("limited")
+    if limited is None or name not in limited:
+        return dict(level)
+    renamed = {other if key == name else key: value for key, value in limited.items()}
+    return {**level, "spec": {**spec, "limited": renamed}}
+
+
+def _struct_of(struct: Struct, version: str) -> Struct:
+    """Return the same struct as it is in another version."""
+    fields = (_field_of(struct, field, version) for field in struct.fields)
+    return Struct(struct.of.replace("v1beta2", version), *fields, atomic=struct.atomic, union=struct.union)
+
+
+def _field_of(struct: Struct, field: Field, version: str) -> Field:
+    if version != "v1beta1":
+        if field.name == "assuredConcurrencyShares":
+            # v1beta3 has no pointer: its default depends on an annotation.
+            pointer = version == "v1"
+            name, default = "nominalConcurrencyShares", DEFAULT_SHARES if pointer else None
+            return replace(field, name=name, pointer=pointer, default=default)
+        if field.name == "conditions":
+            return replace(field, type=_type_of(field.type, version), patch="merge", merge_key="type")
+    return replace(field, type=_type_of(field.type, version))
+
+
+def _type_of(type_: Type, version: str) -> Type:
     if isinstance(type_, ListOf):
-        return ListOf(_v1beta1_type(type_.item))
-    return _v1beta1_struct(type_) if isinstance(type_, Struct) and ".v1beta2." in type_.of else type_
+        return ListOf(_type_of(type_.item, version))
+    return _struct_of(type_, version) if isinstance(type_, Struct) and ".v1beta2." in type_.of else type_

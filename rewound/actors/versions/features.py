@@ -85,6 +85,20 @@ SINGULAR_NAMES: Final = _change(
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")
+ZERO_SHARES: Final = _gate(
+    "ZeroLimitedNominalConcurrencyShares"
+)  # a limited priority level may have no shares
+LENDING: Final = _change("lending", "priority levels lend concurrency to others", since="1.26")
+EXEMPT_SHARES: Final = _change("exempt-shares", "the exempt priority level has shares", since="1.28")
+ZERO_ANNOTATION: Final = _change(
+    "zero-annotation", "only v1beta3 has the annotation of priority levels without shares", since="1.29"
+)
+ONLY_LEASES_LOCK: Final = _change(
+    "only-leases-lock", "no flow schema is for leader election by endpoints and config maps", since="1.34"
+)
+FLOW_CONTROL_TEXTS: Final = _change(
+    "flow-control-texts", "flow control reports missing types as declarative validation does", since="1.34"
+)
 NO_NULL_CREATION_TIME: Final = _change(
     "no-null-creation-time", "what has no creation time omits it instead of having null", since="1.34"
 )

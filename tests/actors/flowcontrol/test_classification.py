@@ -21,7 +21,10 @@ NODE = User("system:node:a", groups=("system:nodes", AUTHENTICATED))
 
 
 def stored(type_name: str) -> list[dict[str, Any]]:
-    objects = (initial_object(CLUSTER, type_name, name) for name in initial_specs(CLUSTER)[type_name])
+    objects = (
+        initial_object(CLUSTER, frozenset(), type_name, name)
+        for name in initial_specs(CLUSTER, frozenset())[type_name]
+    )
     return [{**one, "metadata": {**one["metadata"], "uid": one["metadata"]["name"]}} for one in objects]
 
 
@@ -84,7 +87,7 @@ def test_initial_schemas_match(request_: Attributes, schema: str, level: str) ->
 
 
 def schema(name: str, precedence: int, **spec: Any) -> dict[str, Any]:
-    rules = initial_specs(CLUSTER)[flow_schema_type(CLUSTER)]["global-default"]["rules"]
+    rules = initial_specs(CLUSTER, frozenset())[flow_schema_type(CLUSTER)]["global-default"]["rules"]
     given = {"priorityLevelConfiguration": {"name": "workload-low"}, "matchingPrecedence": precedence}
     return {"metadata": {"name": name, "uid": name}, "spec": {**given, "rules": rules, **spec}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.kinds.flowcontrol import MANDATORY_PRIORITY_LEVELS
+from rewound.actors.kinds.flowcontrol import mandatory_levels
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -98,7 +98,7 @@ def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> N
     assert kinds.create_causes(PLURAL, level(type="Exempt")) == [
         ("spec.type", f'Invalid value: "Exempt": {text}')
     ]
-    limited = {**MANDATORY_PRIORITY_LEVELS["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
+    limited = {**mandatory_levels(frozenset())["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
     assert [
         field for field, _ in kinds.create_causes(PLURAL, {"metadata": {"name": "exempt"}, "spec": limited})
     ] == ["spec.limited", "spec"]
@@ -107,7 +107,7 @@ def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> N
 @cases("name", ["exempt", "catch-all"])
 def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
     assert (
-        kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY_PRIORITY_LEVELS[name]})
+        kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": mandatory_levels(frozenset())[name]})
         == []
     )
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}
