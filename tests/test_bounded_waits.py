@@ -76,8 +76,9 @@ def unbounded(tree: ast.AST) -> list[ast.Call | ast.While]:
 
 
 def unbounded_calls(tree: ast.AST) -> list[ast.Call]:
-    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    nodes = list(ast.walk(tree))
+    awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     blocking = [call for call in calls if id(call) not in awaited and is_unbounded(call)]
     in_threads = [call for call in calls if runs_wait_in_thread(call)]
     return sorted(blocking + in_threads, key=lambda call: call.lineno)
@@ -86,7 +87,10 @@ def unbounded_calls(tree: ast.AST) -> list[ast.Call]:
 def is_unbounded(call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute) or any(one.arg in ("timeout", None) for one in call.keywords):
         return False
-    name, owner = call.func.attr, ast.unparse(call.func.value).lower()
+    name = call.func.attr
+    if name not in BLOCKING | PROGRAMS:
+        return False
+    owner = ast.unparse(call.func.value).lower()
     if owner == "subprocess":
         return name in PROGRAMS
     if owner == "compression":  # a class of the product

@@ -46,13 +46,12 @@ CANDIDATE = re.compile(
             r"http/[0-9]",
             rf"\b({'|'.join(map(str, sorted(STATUS_CODES)))})\b",
         )
-    ),
-    re.IGNORECASE,
+    )
 )
 
 
 def spelled(source: str) -> Iterator[str]:
-    if CANDIDATE.search(source) is None:
+    if CANDIDATE.search(source.lower()) is None:
         return
     nodes = list(ast.walk(ast.parse(source)))
     docstrings = {
