@@ -42,7 +42,7 @@ OTHERS = {
     "pip": "no-build-isolation no-deps wheel-dir",
     "pytest": "full-trace only-e2e",
 }
-_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-]*[*{<])")
+_FLAG = re.compile(r"--(?<![\w-]--)([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-]*[*{<])")
 # Functions that declare a flag.
 _DECLARES = {"add", "add_argument", "add_list", "add_switch", "addoption"}
 _MAY_DECLARE = re.compile(r"\b(add_argument|add_list|add_switch|addoption)\(")
