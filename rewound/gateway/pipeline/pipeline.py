@@ -441,7 +441,7 @@ def _attributes_of(context: RequestContext) -> Attributes:
         name = context.parameters.selected_name()
     verb, group, version, resource = route.verb, route.group, route.version, route.resource
     subresource, namespace, path = route.subresource, route.namespace, route.path
-    if context.parameters and verb in _HAVE_SELECTORS:
+    if context.parameters is not EMPTY and verb in _HAVE_SELECTORS:
         fields = context.parameters.first("fieldSelector") or ""
         labels = context.parameters.first("labelSelector") or ""
         return Attributes(
