@@ -26,7 +26,17 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
 )
 from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
-from rewound.actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Before, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    BYTES,
+    INT32,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Before,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
@@ -78,14 +88,22 @@ def _webhook(kind: str, object_selector: int, *more: Field) -> Struct:
         f"admissionregistration.v1.{kind}Webhook",
         Field("name", STRING, 1, required=True, always=True),
         Field("clientConfig", CLIENT_CONFIG, 2, required=True),
-        Field("rules", ListOf(RULE), 3),
+        Field("rules", ListOf(RULE), 3, list_type="atomic", before=UNTYPED_BEFORE_1_30),
         Field("failurePolicy", STRING, 4, pointer=True, default="Fail"),
         Field("matchPolicy", STRING, 9, pointer=True, default="Equivalent"),
         Field("namespaceSelector", LABEL_SELECTOR, 5, pointer=True, default=dict),
         Field("objectSelector", LABEL_SELECTOR, object_selector, pointer=True, default=dict),
         Field("sideEffects", STRING, 6, required=True, pointer=True, always=True),
         Field("timeoutSeconds", INT32, 7, pointer=True, default=10),
-        Field("admissionReviewVersions", STRINGS, 8, required=True, always=True),
+        Field(
+            "admissionReviewVersions",
+            STRINGS,
+            8,
+            required=True,
+            always=True,
+            list_type="atomic",
+            before=UNTYPED_BEFORE_1_30,
+        ),
         *more,
     )
 
@@ -104,7 +122,16 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
     fields = Struct(
         f"admissionregistration.v1.{configuration}",
         METADATA,
-        Field("webhooks", ListOf(webhook), 2, patch="merge", merge_key="name"),
+        Field(
+            "webhooks",
+            ListOf(webhook),
+            2,
+            patch="merge",
+            merge_key="name",
+            list_type="map",
+            list_keys=("name",),
+            before=UNTYPED_BEFORE_1_30,
+        ),
     )
     return Definition(
         group=group,

@@ -7,6 +7,7 @@ subresource of a service account.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy
@@ -18,6 +19,7 @@ from rewound.actors.kinds.schema.fields import (
     STRINGS,
     TIME,
     UNTYPED_BEFORE_1_30,
+    Before,
     Field,
     MapOf,
     Struct,
@@ -50,7 +52,7 @@ def token_review(version: str) -> Struct:
     user = USER_INFO if version == "v1" else _user_info(version)
     spec = Struct(
         f"{prefix}.TokenReviewSpec",
-        Field("token", STRING, 1),
+        Field("token", STRING, 1, required=True, before=(Before("1.36", required=False),)),
         Field("audiences", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     )
     status = Struct(
@@ -92,23 +94,22 @@ TOKEN_REQUEST = Struct(
                 "audiences",
                 STRINGS,
                 1,
-                required=True,
                 always=True,
                 list_type="atomic",
-                before=UNTYPED_BEFORE_1_30,
+                before=(*UNTYPED_BEFORE_1_30, Before("1.36", required=True)),
             ),
             Field("expirationSeconds", INT64, 4, pointer=True, default=DEFAULT_EXPIRATION),
             Field("boundObjectRef", BOUND_OBJECT, 3, pointer=True, always=True),
         ),
         2,
-        required=True,
+        before=(Before("1.36", required=True),),
     ),
     Field(
         "status",
         Struct(
             "authentication.v1.TokenRequestStatus",
-            Field("token", STRING, 1, required=True, always=True),
-            Field("expirationTimestamp", TIME, 2, required=True, always=True),
+            Field("token", STRING, 1, always=True, before=(Before("1.36", required=True),)),
+            Field("expirationTimestamp", TIME, 2, always=True, before=(Before("1.36", required=True),)),
         ),
         3,
     ),
@@ -120,7 +121,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
     other = Storage(ephemeral=True, stored_as=stored.type_name)
     return (
         stored,
-        _token_review(names, "v1beta1", other, on_by_default=False),
+        replace(_token_review(names, "v1beta1", other, on_by_default=False), until="1.25"),
         _self_subject_review(names, "v1", since="1.28"),
         _self_subject_review(names, "v1beta1", since="1.27", until="1.32", on_by_default=False),
         _self_subject_review(names, "v1alpha1", since="1.26", until="1.31", on_by_default=False),

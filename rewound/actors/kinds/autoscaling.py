@@ -47,6 +47,7 @@ from rewound.actors.kinds.schema.fields import (
     QUANTITY,
     STRING,
     TIME,
+    Before,
     Field,
     ListOf,
     Struct,
@@ -450,7 +451,7 @@ AUTOSCALER_STATUS = Struct(
 AUTOSCALER = Struct(
     "autoscaling.v2.HorizontalPodAutoscaler",
     METADATA,
-    Field("spec", _spec("v2", "atomic"), 2),
+    Field("spec", _spec("v2", "atomic"), 2, required=True, before=(Before("1.36", required=False),)),
     Field("status", AUTOSCALER_STATUS, 3),
 )
 BETA_STATUS = Struct(
@@ -646,7 +647,7 @@ V1_STATUS = Struct(
 AUTOSCALER_V1 = Struct(
     "autoscaling.v1.HorizontalPodAutoscaler",
     METADATA,
-    Field("spec", V1_SPEC, 2),
+    Field("spec", V1_SPEC, 2, required=True, before=(Before("1.36", required=False),)),
     Field("status", V1_STATUS, 3),
 )
 

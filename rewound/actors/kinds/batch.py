@@ -74,6 +74,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRINGS,
     TIME,
+    Before,
     Field,
     ListOf,
     Struct,
@@ -116,7 +117,7 @@ EXIT_CODES = Struct(
 POD_CONDITION = Struct(
     "batch.v1.PodFailurePolicyOnPodConditionsPattern",
     Field("type", STRING, 1, required=True, always=True),
-    Field("status", STRING, 2, required=True, always=True),
+    Field("status", STRING, 2, always=True, before=(Before("1.35", required=True),)),
 )
 FAILURE_POLICY_RULE = Struct(
     "batch.v1.PodFailurePolicyRule",
@@ -596,7 +597,10 @@ CRON_JOB_STATUS = Struct(
     Field("lastSuccessfulTime", TIME, 5, pointer=True),
 )
 CRON_JOB = Struct(
-    "batch.v1.CronJob", METADATA, Field("spec", CRON_JOB_SPEC, 2), Field("status", CRON_JOB_STATUS, 3)
+    "batch.v1.CronJob",
+    METADATA,
+    Field("spec", CRON_JOB_SPEC, 2, required=True, before=(Before("1.36", required=False),)),
+    Field("status", CRON_JOB_STATUS, 3),
 )
 
 

@@ -165,6 +165,10 @@ class Catalog:
         """Return a struct that no definition has, such as DeleteOptions, as the version declares it."""
         return self._structs.project(struct)
 
+    def exists(self, since: str, until: str = "") -> bool:
+        """Whether the version of Kubernetes has what is declared with these limits."""
+        return self._structs.exists(since, until)
+
     # What is served.
 
     @cached_property

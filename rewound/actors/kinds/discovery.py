@@ -10,7 +10,17 @@ from rewound.actors.kinds.core.references import OBJECT_REFERENCE
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy, Table, bump_generation
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
-from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Before,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     Address,
     FieldErrors,
@@ -78,7 +88,14 @@ ENDPOINT_SLICE = Struct(
     "discovery.v1.EndpointSlice",
     METADATA,
     Field("addressType", STRING, 4, required=True, always=True, enum=ADDRESS_TYPES),
-    Field("endpoints", ListOf(ENDPOINT), 2, required=True, always=True, list_type="atomic"),
+    Field(
+        "endpoints",
+        ListOf(ENDPOINT),
+        2,
+        always=True,
+        list_type="atomic",
+        before=(Before("1.36", required=True),),
+    ),
     Field("ports", ListOf(PORT), 3, always=True, list_type="atomic"),
 )
 

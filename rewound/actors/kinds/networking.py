@@ -51,6 +51,7 @@ from rewound.actors.kinds.schema.fields import (
     STRING,
     STRINGS,
     UNTYPED_BEFORE_1_30,
+    Before,
     Field,
     ListOf,
     Struct,
@@ -84,7 +85,11 @@ from rewound.actors.names import Names
 from rewound.actors.versions.features import POLICY_STATUS
 
 BACKEND_SERVICE_PORT = Struct(
-    "networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2)
+    "networking.v1.ServiceBackendPort",
+    Field("name", STRING, 1),
+    Field("number", INT32, 2),
+    atomic=True,
+    atomic_since="1.31",
 )
 BACKEND_SERVICE = Struct(
     "networking.v1.IngressServiceBackend",
@@ -247,7 +252,37 @@ INGRESS_SPEC = Struct(
     Field("tls", ListOf(INGRESS_TLS), 2, list_type="atomic"),
     Field("rules", ListOf(INGRESS_RULE), 3, list_type="atomic"),
 )
-INGRESS_STATUS = Struct("networking.v1.IngressStatus", Field("loadBalancer", LOAD_BALANCER_STATUS, 1))
+INGRESS_PORT_STATUS = Struct(
+    "networking.v1.IngressPortStatus",
+    Field("port", INT32, 1, required=True, always=True),
+    Field("protocol", STRING, 2, required=True, always=True),
+    Field("error", STRING, 3, pointer=True),
+)
+INGRESS_LOAD_BALANCER_INGRESS = Struct(
+    "networking.v1.IngressLoadBalancerIngress",
+    Field("ip", STRING, 1),
+    Field("hostname", STRING, 2),
+    Field("ports", ListOf(INGRESS_PORT_STATUS), 4, list_type="atomic"),
+)
+INGRESS_LOAD_BALANCER_STATUS = Struct(
+    "networking.v1.IngressLoadBalancerStatus",
+    Field(
+        "ingress",
+        ListOf(INGRESS_LOAD_BALANCER_INGRESS),
+        1,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    ),
+)
+INGRESS_STATUS = Struct(
+    "networking.v1.IngressStatus",
+    Field(
+        "loadBalancer",
+        INGRESS_LOAD_BALANCER_STATUS,
+        1,
+        before=(Before("1.26", type=LOAD_BALANCER_STATUS),),
+    ),
+)
 INGRESS = Struct(
     "networking.v1.Ingress", METADATA, Field("spec", INGRESS_SPEC, 2), Field("status", INGRESS_STATUS, 3)
 )
@@ -498,7 +533,7 @@ EGRESS_RULE = Struct(
 )
 NETWORK_POLICY_SPEC = Struct(
     "networking.v1.NetworkPolicySpec",
-    Field("podSelector", LABEL_SELECTOR, 1, required=True),
+    Field("podSelector", LABEL_SELECTOR, 1, before=(Before("1.34", required=True),)),
     Field(
         "ingress",
         ListOf(NETWORK_POLICY_INGRESS_RULE),

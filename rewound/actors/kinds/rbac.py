@@ -21,7 +21,15 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Before,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
@@ -63,7 +71,7 @@ SUBJECT = Struct(
 )
 ROLE_REF = Struct(
     "rbac.v1.RoleRef",
-    Field("apiGroup", STRING, 1, required=True, always=True),
+    Field("apiGroup", STRING, 1, always=True, before=(Before("1.36", required=True),)),
     Field("kind", STRING, 2, required=True, always=True),
     Field("name", STRING, 3, required=True, always=True),
     atomic=True,

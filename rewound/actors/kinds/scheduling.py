@@ -7,7 +7,7 @@ from typing import Final
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
+from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, Before, Field, Struct
 from rewound.actors.kinds.validation import (
     FieldErrors,
     forbidden,
@@ -26,7 +26,7 @@ POLICIES: Final = ("PreemptLowerPriority", "Never")
 PRIORITY_CLASS = Struct(
     "scheduling.v1.PriorityClass",
     METADATA,
-    Field("value", INT32, 2, required=True, always=True),
+    Field("value", INT32, 2, always=True, before=(Before("1.36", required=True),)),
     Field("globalDefault", BOOL, 3),
     Field("description", STRING, 4),
     Field("preemptionPolicy", STRING, 5, pointer=True, default="PreemptLowerPriority"),

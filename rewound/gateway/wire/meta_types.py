@@ -16,7 +16,8 @@ from rewound.actors.kinds.schema.fields import (
     INT32,
     INT64,
     STRING,
-    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Before,
     CustomStruct,
     Field,
     ListOf,
@@ -44,12 +45,26 @@ def _always(name: str, type_: Type, number: int) -> Field:
     return Field(name, type_, number, required=True, always=True)
 
 
+def _list(name: str, item: Type, number: int, *, always: bool = False) -> Field:
+    return Field(
+        name,
+        ListOf(item),
+        number,
+        required=always,
+        always=always,
+        list_type="atomic",
+        before=UNTYPED_BEFORE_1_30,
+    )
+
+
+_SHARD_INFO = Struct("meta.v1.ShardInfo", _always("selector", STRING, 1))
 LIST_META = Struct(
     "meta.v1.ListMeta",
     Field("selfLink", STRING, 1),
     Field("resourceVersion", STRING, 2),
     Field("continue", STRING, 3),
     Field("remainingItemCount", INT64, 4, pointer=True),
+    Field("shardInfo", _SHARD_INFO, 5, pointer=True, since="1.36"),
 )
 _STATUS_CAUSE = Struct(
     "meta.v1.StatusCause", Field("reason", STRING, 1), Field("message", STRING, 2), Field("field", STRING, 3)
@@ -60,7 +75,7 @@ _STATUS_DETAILS = Struct(
     Field("group", STRING, 2),
     Field("kind", STRING, 3),
     Field("uid", STRING, 6),
-    Field("causes", ListOf(_STATUS_CAUSE), 4),
+    _list("causes", _STATUS_CAUSE, 4),
     Field("retryAfterSeconds", INT32, 5),
 )
 STATUS = Struct(
@@ -69,7 +84,16 @@ STATUS = Struct(
     Field("status", STRING, 2),
     Field("message", STRING, 3),
     Field("reason", STRING, 4),
-    Field("details", _STATUS_DETAILS, 5, pointer=True),
+    Field(
+        "details",
+        _STATUS_DETAILS,
+        5,
+        pointer=True,
+        before=(
+            Before("1.35", list_type="atomic"),
+            *UNTYPED_BEFORE_1_30,
+        ),  # in 1.30 it got the marker of a list
+    ),
     Field("code", INT32, 6),
 )
 PARTIAL_OBJECT_METADATA = Struct("meta.v1.PartialObjectMetadata", METADATA)
@@ -99,27 +123,27 @@ _API_RESOURCE = Struct(
     Field("version", STRING, 9),
     _always("kind", STRING, 3),
     _always("verbs", ListOf(STRING, boxed=True), 4),
-    Field("shortNames", STRINGS, 5),
-    Field("categories", STRINGS, 7),
+    _list("shortNames", STRING, 5),
+    _list("categories", STRING, 7),
     Field("storageVersionHash", STRING, 10),
 )
 API_VERSIONS = Struct(
     "meta.v1.APIVersions",
-    _always("versions", STRINGS, 1),
-    _always("serverAddressByClientCIDRs", ListOf(_SERVER_ADDRESS), 2),
+    _list("versions", STRING, 1, always=True),
+    _list("serverAddressByClientCIDRs", _SERVER_ADDRESS, 2, always=True),
 )
 API_GROUP = Struct(
     "meta.v1.APIGroup",
     _always("name", STRING, 1),
-    _always("versions", ListOf(_GROUP_VERSION), 2),
+    _list("versions", _GROUP_VERSION, 2, always=True),
     Field("preferredVersion", _GROUP_VERSION, 3),
-    Field("serverAddressByClientCIDRs", ListOf(_SERVER_ADDRESS), 4),
+    _list("serverAddressByClientCIDRs", _SERVER_ADDRESS, 4),
 )
-API_GROUP_LIST = Struct("meta.v1.APIGroupList", _always("groups", ListOf(API_GROUP), 1))
+API_GROUP_LIST = Struct("meta.v1.APIGroupList", _list("groups", API_GROUP, 1, always=True))
 API_RESOURCE_LIST = Struct(
     "meta.v1.APIResourceList",
     _always("groupVersion", STRING, 1),
-    _always("resources", ListOf(_API_RESOURCE), 2),
+    _list("resources", _API_RESOURCE, 2, always=True),
 )
 VERSION_INFO = Struct(
     "version.Info",
@@ -136,6 +160,10 @@ VERSION_INFO = Struct(
             "compiler",
             "platform",
         )
+    ),
+    *(
+        Field(part, STRING, 0, since="1.33")
+        for part in ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
     ),
 )
 
@@ -155,6 +183,8 @@ def _list_of(struct: Struct) -> Struct:
 
 def _list_fields(struct: Struct) -> tuple[Field, Field]:
     items = _always("items", ListOf(struct), 2)
-    if struct.name == "CSIStorageCapacity":  # v1.25 declares merge keys only for the lists of this kind
-        items = replace(items, list_type="map", list_keys=("name",))
+    if (
+        struct.name == "CSIStorageCapacity"
+    ):  # Kubernetes once declared merge keys only for the lists of this kind
+        items = replace(items, before=(Before("1.30", list_type="map", list_keys=("name",)),))
     return Field("metadata", LIST_META, 1), items

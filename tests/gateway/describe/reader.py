@@ -15,6 +15,7 @@ import orjson
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.enablement import Enablement
 from rewound.actors.names import NAMES
+from rewound.actors.versions.features import choose_release
 from rewound.gateway.describe.compressed import Part
 from rewound.gateway.describe.openapi.documents import Documents
 from rewound.gateway.describe.openapi.naming import Naming
@@ -40,26 +41,28 @@ CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect
 
 
 @cache
-def documents_of(dialect: str) -> tuple[Documents, list[Section]]:
+def documents_of(dialect: str, kubernetes: str = "1.25") -> tuple[Documents, list[Section]]:
     catalog, names = CATALOGS[dialect], NAMES[dialect]
-    return Documents(catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names)))
+    if kubernetes != "1.25":
+        catalog = built_in(names, choose_release(kubernetes), Enablement(every=True))
+    return Documents(catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names, catalog.exists)))
 
 
-def encoded_version_2(dialect: str, *, json: bool) -> bytes:
-    documents, found = documents_of(dialect)
+def encoded_version_2(dialect: str, kubernetes: str = "1.25", *, json: bool) -> bytes:
+    documents, found = documents_of(dialect, kubernetes)
     parts = [Part.of(documents.members_of_version_2(json, one), b"," if json else b"") for one in found]
     return b"".join(documents.version_2(json, parts))
 
 
 @cache
-def version_2(dialect: str) -> Schema:
-    document: Schema = orjson.loads(encoded_version_2(dialect, json=True))
+def version_2(dialect: str, kubernetes: str = "1.25") -> Schema:
+    document: Schema = orjson.loads(encoded_version_2(dialect, kubernetes, json=True))
     return document
 
 
 @cache
-def version_3(dialect: str) -> dict[str, Schema]:
-    documents, found = documents_of(dialect)
+def version_3(dialect: str, kubernetes: str = "1.25") -> dict[str, Schema]:
+    documents, found = documents_of(dialect, kubernetes)
     return {one.name: orjson.loads(b"".join(documents.version_3(one))) for one in found}
 
 

@@ -76,7 +76,7 @@ def shapes(dialect: str) -> list[dict[str, Any]]:
 
 async def joined(documents: CustomDocuments, catalog: Catalog, dialect: str) -> dict[str, bytes]:
     found = {}
-    for section in sections(catalog, VERBS, Naming(NAMES[dialect])):
+    for section in sections(catalog, VERBS, Naming(NAMES[dialect], catalog.exists)):
         if documents.can_describe(section):
             fragments = await documents.fragments(section)
             found[section.name] = b"".join(documents.version_3(fragments))
@@ -88,7 +88,9 @@ async def test_joined_documents_are_those_that_the_writer_makes(dialect: str) ->
     names, built_in = NAMES[dialect], CATALOGS[dialect]
     catalog = built_in.adding(definitions(dialect, *shapes(dialect)))
     whole = Documents(catalog, names, "v1.25")
-    expected = {one.name: one for one in sections(catalog, VERBS, Naming(names)) if GROUP in one.name}
+    expected = {
+        one.name: one for one in sections(catalog, VERBS, Naming(names, catalog.exists)) if GROUP in one.name
+    }
     found = await joined(CustomDocuments(built_in, names, VERBS, "v1.25"), catalog, dialect)
     assert found.keys() == {f"apis/{GROUP}/v1", f"apis/{GROUP}/v1beta1"}
     for name, body in found.items():

@@ -13,7 +13,7 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.schema.fields import STRING, Field, Struct
 from rewound.actors.names import KUBERNETES, NAMES
 from rewound.actors.versions.features import choose_release
-from rewound.actors.versions.version import VERSIONS
+from rewound.actors.versions.version import NEWEST, VERSIONS
 from rewound.gateway.describe.openapi.kinds import Kinds
 from rewound.gateway.describe.openapi.naming import Naming
 from rewound.gateway.describe.openapi.schemas import VERSION_2, Schemas
@@ -24,9 +24,10 @@ from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 LONGEST = 180  # characters of a description
 
 
+@cache
 def definitions() -> dict[str, Schema]:
     found: dict[str, Schema] = version_2("cluster")["definitions"]
-    return found
+    return {**version_2("kubernetes", NEWEST)["definitions"], **found}
 
 
 def test_every_type_and_field_has_a_description() -> None:
@@ -34,6 +35,17 @@ def test_every_type_and_field_has_a_description() -> None:
         assert definition.get("description"), definition_name
         for name, field in definition.get("properties", {}).items():
             assert field.get("description"), f"{definition_name}.{name}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_declaration_of_a_version_has_a_description(version: str) -> None:
+    seen: set[Struct] = set()
+    known = Texts()
+    for definition in built_in(KUBERNETES, choose_release(version)).declared:
+        for struct in structs_in(definition.fields, seen):
+            assert known.of_type(struct), struct
+            for field in struct.fields:
+                assert known.of_field(struct, field), f"{struct.of}.{field.name}"
 
 
 def test_every_text_describes_an_existing_type_or_field() -> None:
@@ -107,7 +119,13 @@ def test_declared_values_and_defaults_are_added(texts: Texts) -> None:
     names = NAMES["cluster"]
     catalog = CATALOGS["cluster"]
     schemas = Schemas(
-        names, VERSION_2, Kinds(catalog, names), Naming(names), texts, lambda _, definition: definition, {}
+        names,
+        VERSION_2,
+        Kinds(catalog, names),
+        Naming(names, catalog.exists),
+        texts,
+        lambda _, definition: definition,
+        {},
     )
     schemas.refer(struct)
     ((_, written),) = schemas.definitions()

@@ -204,6 +204,7 @@ FILE_KEY_SELECTOR = Struct(
     Field("path", STRING, 2, required=True, always=True),
     Field("key", STRING, 3, required=True, always=True),
     Field("optional", BOOL, 4, pointer=True),
+    atomic=True,
 )
 ENV_VAR_SOURCE = Struct(
     "core.v1.EnvVarSource",

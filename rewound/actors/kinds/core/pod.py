@@ -67,6 +67,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
+    OPTIONAL_BEFORE_1_30,
     QUANTITIES,
     STRING,
     STRINGS,
@@ -108,7 +109,7 @@ POD_CONDITION = Struct(
 )
 POD_IP = Struct(
     "core.v1.PodIP",
-    Field("ip", STRING, 1),
+    Field("ip", STRING, 1, required=True, always=True, before=OPTIONAL_BEFORE_1_30),
 )
 CONTAINER_STATE_WAITING = Struct(
     "core.v1.ContainerStateWaiting",
@@ -224,7 +225,7 @@ NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS = Struct(
 )
 HOST_IP = Struct(
     "core.v1.HostIP",
-    Field("ip", STRING, 1, required=True, always=True),
+    Field("ip", STRING, 1, required=True, always=True, before=OPTIONAL_BEFORE_1_30),
 )
 CONTAINER_EXTENDED_RESOURCE_REQUEST = Struct(
     "core.v1.ContainerExtendedResourceRequest",

@@ -47,6 +47,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
+    OPTIONAL_BEFORE_1_30,
     QUANTITIES,
     STRING,
     STRING_MAP,
@@ -361,7 +362,7 @@ BAD_ADDRESS: Final = "must be valid IP address"
 
 HOST_ALIAS = Struct(
     "core.v1.HostAlias",
-    Field("ip", STRING, 1),
+    Field("ip", STRING, 1, required=True, always=True, before=OPTIONAL_BEFORE_1_30),
     Field("hostnames", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
 )
 POD_DNS_CONFIG_OPTION = Struct(
@@ -468,6 +469,7 @@ WORKLOAD_REFERENCE = Struct(
 POD_SCHEDULING_GROUP = Struct(
     "core.v1.PodSchedulingGroup",
     Field("podGroupName", STRING, 1, pointer=True),
+    union="",
 )
 POD_SCHEDULING_GATE = Struct(
     "core.v1.PodSchedulingGate",

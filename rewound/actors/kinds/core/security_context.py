@@ -207,6 +207,7 @@ APP_ARMOR_PROFILE = Struct(
     "core.v1.AppArmorProfile",
     Field("type", STRING, 1, required=True, always=True),
     Field("localhostProfile", STRING, 2, pointer=True),
+    union="type",
 )
 SECURITY_CONTEXT = Struct(
     "core.v1.SecurityContext",

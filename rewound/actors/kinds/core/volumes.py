@@ -58,7 +58,15 @@ from rewound.actors.kinds.declaration.meta import (
     label_rules,
     label_selector_rules,
 )
-from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, Struct
+from rewound.actors.kinds.schema.fields import (
+    QUANTITIES,
+    STRING,
+    STRINGS,
+    UNTYPED_BEFORE_1_30,
+    Before,
+    Field,
+    Struct,
+)
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
@@ -83,16 +91,32 @@ TYPED_LOCAL_OBJECT_REFERENCE = Struct(
     Field("name", STRING, 3, required=True, always=True),
     atomic=True,
 )
+TYPED_OBJECT_REFERENCE = Struct(
+    "core.v1.TypedObjectReference",
+    Field("apiGroup", STRING, 1, pointer=True, always=True),
+    Field("kind", STRING, 2, required=True, always=True),
+    Field("name", STRING, 3, required=True, always=True),
+    Field("namespace", STRING, 4, pointer=True),
+)
+VOLUME_RESOURCE_REQUIREMENTS = Struct(
+    "core.v1.VolumeResourceRequirements", Field("limits", QUANTITIES, 1), Field("requests", QUANTITIES, 2)
+)
 PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
     "core.v1.PersistentVolumeClaimSpec",
     Field("accessModes", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("selector", LABEL_SELECTOR, 4, pointer=True),
-    Field("resources", RESOURCE_REQUIREMENTS, 2),
+    Field("resources", VOLUME_RESOURCE_REQUIREMENTS, 2, before=(Before("1.29", type=RESOURCE_REQUIREMENTS),)),
     Field("volumeName", STRING, 3),
     Field("storageClassName", STRING, 5, pointer=True),
     Field("volumeMode", STRING, 6, pointer=True, default="Filesystem"),
     Field("dataSource", TYPED_LOCAL_OBJECT_REFERENCE, 7, pointer=True),
-    Field("dataSourceRef", TYPED_LOCAL_OBJECT_REFERENCE, 8, pointer=True),
+    Field(
+        "dataSourceRef",
+        TYPED_OBJECT_REFERENCE,
+        8,
+        pointer=True,
+        before=(Before("1.26", type=TYPED_LOCAL_OBJECT_REFERENCE),),
+    ),
     Field("volumeAttributesClassName", STRING, 9, pointer=True, since="1.29", gate="VolumeAttributesClass"),
 )
 

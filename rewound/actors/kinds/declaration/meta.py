@@ -95,9 +95,24 @@ def _object_meta(created: Field) -> Struct:
         Field("deletionGracePeriodSeconds", INT64, 10, pointer=True),
         Field("labels", STRING_MAP, 11),
         Field("annotations", STRING_MAP, 12),
-        Field("ownerReferences", ListOf(OWNER_REFERENCE), 13, patch="merge", merge_key="uid"),
-        Field("finalizers", STRINGS, 14, patch="merge"),
-        Field("managedFields", ListOf(MANAGED_FIELDS_ENTRY), 17),
+        Field(
+            "ownerReferences",
+            ListOf(OWNER_REFERENCE),
+            13,
+            patch="merge",
+            merge_key="uid",
+            list_type="map",
+            list_keys=("uid",),
+            before=UNTYPED_BEFORE_1_30,
+        ),
+        Field("finalizers", STRINGS, 14, patch="merge", list_type="set", before=UNTYPED_BEFORE_1_30),
+        Field(
+            "managedFields",
+            ListOf(MANAGED_FIELDS_ENTRY),
+            17,
+            list_type="atomic",
+            before=UNTYPED_BEFORE_1_30,
+        ),
     )
 
 

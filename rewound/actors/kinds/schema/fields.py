@@ -80,6 +80,7 @@ class Before:
 
 # Of the lists whose type was not declared before 1.30.
 UNTYPED_BEFORE_1_30: Final = (Before("1.30", list_type="", list_keys=()),)
+OPTIONAL_BEFORE_1_30: Final = (Before("1.30", required=False, always=False),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,14 +134,22 @@ class Struct:
     """Named fields in the order in which clients see them. `of` is its API type: group, version, name.
 
     Apply treats an `atomic` struct as one value: it has one owner and is replaced as a whole. At most one field of a
-    `union` is set, and the field of this name says which.
+    `union` is set, and the field of this name says which; None: it is no union, empty: no field says which.
     """
 
-    __slots__ = ("absent", "atomic", "by_name", "fields", "name", "of", "union")
+    __slots__ = ("absent", "atomic", "atomic_since", "by_name", "fields", "name", "of", "union")
 
-    def __init__(self, of: str, *fields: Field, atomic: bool = False, union: str = "") -> None:
+    def __init__(
+        self,
+        of: str,
+        *fields: Field,
+        atomic: bool = False,
+        atomic_since: str = "",
+        union: str | None = None,
+    ) -> None:
         self.of = of
         self.atomic = atomic
+        self.atomic_since = atomic_since  # the first version of Kubernetes in which it is atomic; empty: all
         self.union = union
         self.name = of.rpartition(".")[2]
         self.set_fields(fields)

@@ -54,7 +54,7 @@ class Structs:
         if struct in seen or isinstance(struct, CustomStruct):
             return False
         seen.add(struct)
-        return any(
+        return not self.exists(struct.atomic_since) or any(
             not self._has(field) or self._earlier(field) or self._differs_inside(field.type, seen)
             for field in struct.fields
         )
@@ -65,10 +65,15 @@ class Structs:
 
     def _make(self, struct: Struct) -> Struct:
         # A recursive struct contains the projection that is being made.
-        made = Struct(struct.of, atomic=struct.atomic, union=struct.union)
+        atomic = struct.atomic and self.exists(struct.atomic_since)
+        made = Struct(struct.of, atomic=atomic, union=struct.union)
         self._made |= {struct: made, made: made}
         made.set_fields(tuple(self._field(field) for field in struct.fields if self._has(field)))
         return made
+
+    def exists(self, since: str, until: str = "") -> bool:
+        """Whether the version has what is declared with these limits."""
+        return exists_in(self._version, since, until)
 
     def _has(self, field: Field) -> bool:
         return exists_in(self._version, field.since, field.until)

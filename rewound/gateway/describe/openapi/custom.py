@@ -28,7 +28,7 @@ from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.compressed import collect_body
 from rewound.gateway.describe.openapi.kinds import Kinds
-from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.naming import Exists, Naming
 from rewound.gateway.describe.openapi.operations import Operations, Path
 from rewound.gateway.describe.openapi.schemas import VERSION_3, Document, References, Schemas
 from rewound.gateway.describe.openapi.sections import Section
@@ -76,10 +76,10 @@ class CustomDocuments:
 
     def __init__(self, built_in: Catalog, names: Names, verbs: frozenset[str], version: str) -> None:
         self._info, self._prefix = document_info(version), names.extension_prefix
-        self._naming = Naming(names)
+        self._naming = Naming(names, built_in.exists)
         self._writer = _Writer(names, Kinds(built_in, names))
         self._shared = self._writer.schemas(self._naming)  # types that all custom kinds use
-        self._templates = Templates(names, verbs, self._writer)
+        self._templates = Templates(names, verbs, self._writer, built_in.exists)
         self._fragments = FragmentCache()
         # The texts of fields that every kind has do not depend on the kind.
         self._meta, self._meta_references = self._writer.meta(CustomStruct("", "", ""), self._naming)
@@ -345,9 +345,9 @@ class Templates:
     own paths are this text with its names filled in. Their list types differ only in names too.
     """
 
-    def __init__(self, names: Dialect, verbs: frozenset[str], writer: Writer) -> None:
+    def __init__(self, names: Dialect, verbs: frozenset[str], writer: Writer, exists: Exists) -> None:
         """`verbs` are those that the server serves."""
-        self._naming, self._marked = Naming(names), _MarkedNaming(names)
+        self._naming, self._marked = Naming(names, exists), _MarkedNaming(names, exists)
         self._verbs = verbs
         self._writer = writer
         self._templates: dict[Shape, tuple[Template, Template]] = {}

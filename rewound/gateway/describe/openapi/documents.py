@@ -36,7 +36,7 @@ class Documents:
     def __init__(self, catalog: Catalog, names: Names, version: str) -> None:
         self._names = names
         self._info = document_info(version)
-        self._naming = Naming(names)
+        self._naming = Naming(names, catalog.exists)
         self._texts = Texts()
         self._kinds = Kinds(catalog, names)
         self._encoded_3: DefinitionCache[Any] = {}
@@ -44,7 +44,14 @@ class Documents:
 
     def version_3(self, section: Section) -> Iterator[bytes]:
         schemas = Schemas(
-            self._names, VERSION_3, self._kinds, self._naming, self._texts, _fragment, self._encoded_3
+            self._names,
+            VERSION_3,
+            self._kinds,
+            self._naming,
+            self._texts,
+            _fragment,
+            self._encoded_3,
+            section.group_version,
         )
         return as_json(Version3Writer(self._names, schemas, self._info).entries(section))
 

@@ -236,7 +236,7 @@ class OpenApi:
             found = sections(
                 catalog,
                 self._verbs,
-                Naming(self._names),
+                Naming(self._names, catalog.exists),
                 describes_issuer=self._describes_issuer,
                 describes_history=self._describes_history,
                 known=self._cached_sections[1] if self._cached_sections is not None else {},

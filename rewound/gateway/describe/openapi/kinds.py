@@ -21,34 +21,39 @@ _META_KINDS = (
     meta_types.API_GROUP_LIST,
     meta_types.API_RESOURCE_LIST,
 )
-# The group versions with DeleteOptions and WatchEvent: those for which Kubernetes has types, served or not. A dot at
-# the end of a group stands for the domain of the dialect.
+# The group versions with DeleteOptions and WatchEvent: those for which Kubernetes has types, served or not; with the
+# first and the last version of Kubernetes that has them. A dot at the end of a group stands for the domain of the
+# dialect.
 _GROUP_VERSIONS = """
     : v1
     admission.: v1 v1beta1
-    admissionregistration.: v1 v1beta1
+    admissionregistration.: v1 v1beta1 v1alpha1/1.26
     apiextensions.: v1 v1beta1
     apiregistration.: v1 v1beta1
     apps: v1 v1beta1 v1beta2
-    authentication.: v1 v1beta1
+    authentication.: v1 v1beta1 v1alpha1/1.26
     authorization.: v1 v1beta1
     autoscaling: v1 v2 v2beta1 v2beta2
     batch: v1 v1beta1
-    certificates.: v1 v1beta1
-    coordination.: v1 v1beta1
+    certificates.: v1 v1beta1 v1alpha1/1.27
+    coordination.: v1 v1beta1 v1alpha1/1.31/1.31 v1alpha2/1.32
     discovery.: v1 v1beta1
     events.: v1 v1beta1
     extensions: v1beta1
-    flowcontrol.apiserver.: v1alpha1 v1beta1 v1beta2
+    flowcontrol.apiserver.: v1alpha1/1.25/1.28 v1beta1 v1beta2 v1beta3/1.26 v1/1.29
     imagepolicy.: v1alpha1
     internal.apiserver.: v1alpha1
-    networking.: v1 v1alpha1 v1beta1
+    networking.: v1 v1alpha1/1.25/1.33 v1beta1
     node.: v1 v1alpha1 v1beta1
     policy: v1 v1beta1
     rbac.authorization.: v1 v1alpha1 v1beta1
-    scheduling.: v1 v1alpha1 v1beta1
+    resource.: v1/1.34 v1alpha1/1.26/1.26 v1alpha2/1.27/1.30 v1alpha3/1.31 v1beta1/1.32 v1beta2/1.33
+    scheduling.: v1 v1alpha1 v1alpha2/1.36 v1beta1
     storage.: v1 v1alpha1 v1beta1
+    storagemigration.: v1alpha1/1.30/1.34 v1beta1/1.35
 """
+# Where Kubernetes registered Status too.
+_STATUS_VERSIONS = "resource.: v1alpha1/1.26/1.26 v1alpha2/1.27/1.30"
 
 
 class Kinds:
@@ -65,8 +70,11 @@ class Kinds:
         for struct in _META_KINDS:
             self._add(struct, "", "v1", struct.name)
         for struct in (meta_types.DELETE_OPTIONS, meta_types.WATCH_EVENT):
-            for group, version in _group_versions(names):
+            for group, version in _group_versions(_GROUP_VERSIONS, names, catalog):
                 self._add(struct, group, version, struct.name)
+        for group, version in _group_versions(_STATUS_VERSIONS, names, catalog):
+            self._add(meta_types.STATUS, group, version, meta_types.STATUS.name)
+        self.exists = catalog.exists
 
     def _add(self, struct: Struct, group: str, version: str, kind: str) -> None:
         self._structs[struct.of] = struct
@@ -88,16 +96,22 @@ class Kinds:
         """apiVersion and kind, which every kind has and none declares."""
         if isinstance(struct, CustomStruct):
             return _TYPE_FIELDS
-        if struct.of not in self._served or struct is meta_types.WATCH_EVENT or "kind" in struct.by_name:
+        if (
+            struct.of not in self._served
+            or struct.of == meta_types.WATCH_EVENT.of
+            or "kind" in struct.by_name
+        ):
             return ()
         return _TYPE_FIELDS
 
 
-def _group_versions(names: Names) -> Iterator[tuple[str, str]]:
-    for line in _GROUP_VERSIONS.strip("\n").splitlines():
+def _group_versions(table: str, names: Names, catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for line in table.strip("\n").splitlines():
         group, _, versions = line.strip().partition(":")
         named = names.group(group[:-1]) if group.endswith(".") else group
-        yield from ((named, version) for version in versions.split())
+        for version, *limits in (one.split("/") for one in versions.split()):
+            if not limits or catalog.exists(*limits):
+                yield named, version
 
 
 def _built_in(catalog: Catalog) -> Iterator[Definition]:

@@ -8,6 +8,7 @@ Clients know types by these names, so the packages are those of Kubernetes' Go c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rewound.actors.kinds.schema.fields import (
@@ -45,8 +46,12 @@ SCALARS: Final = {
 }
 
 
+Exists = Callable[[str], bool]  # whether the version of Kubernetes has what came with another one
+
+
 class Naming:
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, exists: Exists) -> None:
+        self.exists = exists
         self.media = tuple(served_media(names))
         self.streamed_media = streamed_media(names)
         self._domain = ".".join(reversed(names.group_domain.split(".")))

@@ -159,7 +159,7 @@ class Operations:
         if "watch" not in self._verbs or self._is_custom:
             return
         kind, plural, root = self._definition.kind, self._definition.plural, f"{self._root}/watch"
-        common = (*parameters.LIST, parameters.PRETTY)
+        common = (*self._existing(parameters.LIST), parameters.PRETTY)
         one, many = f"watch{self._infix}{self._scope}{kind}", f"watch{self._infix}{self._scope}{kind}List"
         collection = f"{root}{self._namespace_segment}/{plural}"
         yield Path(collection, (*self._namespace_parameter, *common), (self._watch(many, "watchlist"),))
@@ -177,7 +177,7 @@ class Operations:
             id=id_,
             text=f"List or watch objects of kind {definition.kind}.",
             action="list",
-            parameters=parameters.LIST,
+            parameters=self._existing(parameters.LIST),
             produces=_OBJECTS if self._is_custom else self._naming.streamed_media,
             responses=((200, "the objects", self._list_struct),),
         )
@@ -201,9 +201,9 @@ class Operations:
             id=f"delete{self._infix}Collection{self._scope}{kind}",
             text=f"Delete all objects of kind {kind} that are selected.",
             action="deletecollection",
-            parameters=parameters.DELETE_CUSTOM_COLLECTION
-            if self._is_custom
-            else parameters.DELETE_COLLECTION,
+            parameters=self._existing(
+                parameters.DELETE_CUSTOM_COLLECTION if self._is_custom else parameters.DELETE_COLLECTION
+            ),
             body=meta_types.DELETE_OPTIONS,
             body_required=False,
             responses=((200, _SUCCESS, meta_types.STATUS),),
@@ -291,5 +291,9 @@ class Operations:
             "create": parameters.WRITE,
             "update": parameters.WRITE,
             "patch": parameters.PATCH,
-            "delete": parameters.DELETE,
+            "delete": self._existing(parameters.DELETE),
         }[verb]
+
+    def _existing(self, declared: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+        """The parameters that the version of Kubernetes has."""
+        return tuple(one for one in declared if not one.since or self._naming.exists(one.since))

@@ -15,6 +15,7 @@ class Parameter:
     text: str
     type: Literal["string", "integer", "boolean"] = "string"
     place: Literal["query", "path"] = "query"
+    since: str = ""  # the first version of Kubernetes that has it
 
 
 def in_order(parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
@@ -57,12 +58,27 @@ _SELECTION: Final = (
         "resourceVersionMatch",
         "How resourceVersion is applied: Exact, or NotOlderThan. It requires resourceVersion.",
     ),
+    Parameter(
+        "sendInitialEvents",
+        "Begin a watch with an event for every object that exists. It requires resourceVersionMatch.",
+        "boolean",
+        since="1.27",
+    ),
+    Parameter(
+        "shardSelector", "Limits the list of returned objects to a range of hashes of a field.", since="1.36"
+    ),
     _TIMEOUT,
 )
 _DELETION: Final = (
     DRY_RUN,
     Parameter(
         "gracePeriodSeconds", "Seconds until the object is deleted; 0 deletes it immediately.", "integer"
+    ),
+    Parameter(
+        "ignoreStoreReadErrorWithClusterBreakingPotential",
+        "Delete the object even if it cannot be read, without finalizers and preconditions.",
+        "boolean",
+        since="1.32",
     ),
     Parameter("orphanDependents", "Deprecated, use propagationPolicy: true is Orphan.", "boolean"),
     Parameter(

@@ -23,6 +23,7 @@ from rewound.actors.kinds.schema.fields import (
     INT64,
     INT_OR_STRING,
     MICRO_TIME,
+    NOTHING,
     QUANTITY,
     STRING,
     TIME,
@@ -38,7 +39,7 @@ from rewound.actors.kinds.schema.fields import (
 )
 from rewound.actors.kinds.structural.openapi import published
 from rewound.actors.names import Names
-from rewound.gateway.describe.openapi.kinds import Kinds
+from rewound.gateway.describe.openapi.kinds import GroupVersionKind, Kinds
 from rewound.gateway.describe.openapi.naming import SCALARS, Naming
 from rewound.gateway.describe.openapi.texts import Texts
 
@@ -83,15 +84,55 @@ _INLINE_SCALARS: Final[Mapping[Scalar, Document]] = {
     DOUBLE: {"type": "number", "format": "double"},
 }
 _SCALAR_ZEROS: Final[Mapping[Type, Any]] = {STRING: "", BOOL: False, INT32: 0, INT64: 0, DOUBLE: 0}
-# Defaults that do not follow from the declarations: three that are named in Kubernetes' types, and those of fields
-# that are structs in Go but absent if not set.
-_DECLARED_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
-    ("apps.v1.ControllerRevision", "data"): {},
-    ("core.v1.ContainerPort", "protocol"): "TCP",
-    ("core.v1.GRPCAction", "service"): "",
-    ("core.v1.ServicePort", "protocol"): "TCP",
-    ("meta.v1.ObjectMeta", "creationTimestamp"): {},
+# Defaults that do not follow from the declarations, by the first version of Kubernetes whose types name them; and
+# those of fields that are structs in Go but absent if not set.
+_DECLARED_DEFAULTS: Final[Mapping[str, Mapping[tuple[str, str], Any]]] = {
+    "1.25": {
+        ("apps.v1.ControllerRevision", "data"): {},
+        ("core.v1.ContainerPort", "protocol"): "TCP",
+        ("core.v1.GRPCAction", "service"): "",
+        ("core.v1.ServicePort", "protocol"): "TCP",
+        ("meta.v1.ObjectMeta", "creationTimestamp"): {},
+    },
+    "1.30": {
+        ("core.v1.ConfigMapEnvSource", "name"): "",
+        ("core.v1.ConfigMapKeySelector", "name"): "",
+        ("core.v1.ConfigMapProjection", "name"): "",
+        ("core.v1.ConfigMapVolumeSource", "name"): "",
+        ("core.v1.LocalObjectReference", "name"): "",
+        ("core.v1.SecretEnvSource", "name"): "",
+        ("core.v1.SecretKeySelector", "name"): "",
+        ("core.v1.SecretProjection", "name"): "",
+    },
+    "1.31": {
+        ("core.v1.AzureDiskVolumeSource", "cachingMode"): "ReadWrite",
+        ("core.v1.AzureDiskVolumeSource", "fsType"): "ext4",
+        ("core.v1.AzureDiskVolumeSource", "kind"): "Shared",
+        ("core.v1.AzureDiskVolumeSource", "readOnly"): False,
+        ("core.v1.ISCSIPersistentVolumeSource", "iscsiInterface"): "default",
+        ("core.v1.ISCSIVolumeSource", "iscsiInterface"): "default",
+        ("core.v1.RBDPersistentVolumeSource", "keyring"): "/etc/ceph/keyring",
+        ("core.v1.RBDPersistentVolumeSource", "pool"): "rbd",
+        ("core.v1.RBDPersistentVolumeSource", "user"): "admin",
+        ("core.v1.RBDVolumeSource", "keyring"): "/etc/ceph/keyring",
+        ("core.v1.RBDVolumeSource", "pool"): "rbd",
+        ("core.v1.RBDVolumeSource", "user"): "admin",
+        ("core.v1.ScaleIOPersistentVolumeSource", "fsType"): "xfs",
+        ("core.v1.ScaleIOPersistentVolumeSource", "storageMode"): "ThinProvisioned",
+        ("core.v1.ScaleIOVolumeSource", "fsType"): "xfs",
+        ("core.v1.ScaleIOVolumeSource", "storageMode"): "ThinProvisioned",
+    },
+    "1.33": {
+        ("core.v1.ReplicationControllerSpec", "minReadySeconds"): 0,
+        ("core.v1.ReplicationControllerSpec", "replicas"): 1,
+    },
+    "1.34": {("autoscaling.v1.ScaleSpec", "replicas"): 0, ("core.v1.FileKeySelector", "optional"): False},
 }
+# Since then a type that is written as another JSON type, such as Time, has no default.
+_NO_ZERO_SCALARS_SINCE: Final = "1.29"
+# Since then a document about a group version has DeleteOptions and WatchEvent of this and of v1 alone.
+_OWN_OPTIONS_SINCE: Final = "1.36"
+_IN_ALL_VERSIONS: Final = ("meta.v1.DeleteOptions", "meta.v1.WatchEvent")
 _DEFINED_SCALARS: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
     MICRO_TIME: {"type": "string", "format": "date-time"},
@@ -122,7 +163,9 @@ class Schemas(Generic[T]):
         texts: Texts,
         encode: Callable[[str, Document], T],
         cache: DefinitionCache[T],
+        group_version: tuple[str, str] | None = None,
     ) -> None:
+        """`group_version` is that of a document about one."""
         self._prefix = names.extension_prefix
         self._version = version
         self._kinds = kinds
@@ -130,6 +173,14 @@ class Schemas(Generic[T]):
         self._texts = texts
         self._encode = encode
         self._cache = cache
+        self._group_version = group_version if kinds.exists(_OWN_OPTIONS_SINCE) else None
+        self._scalar_zeros = not kinds.exists(_NO_ZERO_SCALARS_SINCE)
+        self._defaults = {
+            field: default
+            for since, declared in _DECLARED_DEFAULTS.items()
+            if kinds.exists(since)
+            for field, default in declared.items()
+        }
         self._found: References = {}
         self._named: dict[Struct, tuple[str, Struct]] = {}
 
@@ -152,12 +203,17 @@ class Schemas(Generic[T]):
 
     def encoded(self, name: str, type_: Struct | Scalar) -> tuple[T, References]:
         """The definition of a type, and what it refers to."""
+        if self._group_version is not None and isinstance(type_, Struct) and type_.of in _IN_ALL_VERSIONS:
+            return self._encoded(name, type_)  # differs between documents
         if type_ not in self._cache:
-            before, self._found = self._found, {}
-            encoded = self._encode(name, self._defined(type_))
-            self._cache[type_] = encoded, self._found
-            self._found = before
+            self._cache[type_] = self._encoded(name, type_)
         return self._cache[type_]
+
+    def _encoded(self, name: str, type_: Struct | Scalar) -> tuple[T, References]:
+        before, self._found = self._found, {}
+        encoded = self._encode(name, self._defined(type_))
+        references, self._found = self._found, before
+        return encoded, references
 
     @property
     def referred(self) -> References:
@@ -193,11 +249,18 @@ class Schemas(Generic[T]):
             written["required"] = required
         if struct.atomic:
             written[self._prefix + "map-type"] = "atomic"
-        if served := self._kinds.served_as(struct):
+        if served := self._served_as(struct):
             written[self._prefix + "group-version-kind"] = served
-        if struct.union:
+        if struct.union is not None:
             written[self._prefix + "unions"] = [_union(struct)]
         return written
+
+    def _served_as(self, struct: Struct) -> list[GroupVersionKind]:
+        served = self._kinds.served_as(struct)
+        if self._group_version is None or struct.of not in _IN_ALL_VERSIONS:
+            return served
+        here = (("", "v1"), self._group_version)
+        return [one for one in served if (one["group"], one["version"]) in here]
 
     def _custom(self, struct: CustomStruct, schema: Mapping[str, Any]) -> Document:
         """The schema of a custom kind, with the fields that every object has."""
@@ -213,11 +276,11 @@ class Schemas(Generic[T]):
 
     def _field(self, struct: Struct, field: Field) -> Document:
         defaults = self._version.has_defaults and not isinstance(struct, CustomStruct)
-        if field.bare and not self._version.allows_siblings:
-            return self._type(field.type, defaults)
-        siblings = {**self._description(struct, field), **self._extensions(field)}
+        siblings = self._extensions(field)
+        if not field.bare or self._version.allows_siblings:
+            siblings = {**self._description(struct, field), **siblings}
         if defaults:
-            siblings |= _default(struct, field)
+            siblings |= self._default(struct, field)
         return self._with(siblings, self._type(field.type, defaults))
 
     def _with(self, siblings: Document, schema: Document) -> Document:
@@ -249,7 +312,7 @@ class Schemas(Generic[T]):
 
     def _element(self, type_: Type, defaults: bool) -> Document:
         """The schema of an element of a list or map, which always has a value."""
-        return self._with(_zero(type_) if defaults else {}, self._type(type_, defaults))
+        return self._with(self._zero(type_) if defaults else {}, self._type(type_, defaults))
 
     def _type(self, type_: Type, defaults: bool) -> Document:
         if isinstance(type_, Struct):
@@ -262,25 +325,29 @@ class Schemas(Generic[T]):
             return self._refer(self._naming.scalar(type_), type_)
         return dict(_INLINE_SCALARS[type_])
 
+    def _default(self, struct: Struct, field: Field) -> Document:
+        """The default as in Kubernetes: what a decoded object has without the field, before the server sets any."""
+        declared = self._defaults.get((struct.of, field.name), NOTHING)
+        if declared is not NOTHING:
+            return {"default": declared} if declared != {} or self._scalar_zeros else {}
+        return self._zero(field.type) if field.always_present else {}
 
-def _default(struct: Struct, field: Field) -> Document:
-    """The default as in Kubernetes: what a decoded object has without the field, before the server sets defaults."""
-    if (declared := _DECLARED_DEFAULTS.get((struct.of, field.name))) is not None:
-        return {"default": declared}
-    return _zero(field.type) if field.always_present else {}
-
-
-def _zero(type_: Type) -> Document:
-    """The default of a field that is always there: Go's zero value, and {} for everything that is a struct in Go."""
-    if isinstance(type_, (ListOf, MapOf)) or type_ == BYTES:
-        return {}
-    return {"default": _SCALAR_ZEROS.get(type_, {})}
+    def _zero(self, type_: Type) -> Document:
+        """The default of a field that is always there: Go's zero value, and {} for everything that is a struct in
+        Go.
+        """
+        if isinstance(type_, (ListOf, MapOf)) or type_ == BYTES:
+            return {}
+        if not self._scalar_zeros and (type_ in SCALARS or isinstance(type_, JsonValue)):
+            return {}
+        return {"default": _SCALAR_ZEROS.get(type_, {})}
 
 
 def _union(struct: Struct) -> Document:
     members = (field.name for field in struct.fields if field.name != struct.union)
     discriminators = {name: name[:1].upper() + name[1:] for name in members}
-    return {"discriminator": struct.union, "fields-to-discriminateBy": discriminators}
+    discriminator = {"discriminator": struct.union} if struct.union else {}
+    return {**discriminator, "fields-to-discriminateBy": discriminators}
 
 
 def _default_text(default: Any) -> str:

@@ -36,6 +36,11 @@ class Section:
     naming: Naming
     more_paths: tuple[Path, ...] = ()  # paths that do not belong to one definition
 
+    @property
+    def group_version(self) -> tuple[str, str]:
+        _, group, version = ("", *self.name.split("/"))[-3:] if "/" in self.name else ("", "", "")
+        return ("", version) if group == "api" else (group, version)
+
     def paths(self) -> Iterator[Path]:
         if self.discovery_path is not None:
             yield self.discovery_path()
