@@ -146,6 +146,7 @@ conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)
 	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
 	$(BIN)/python -m tests.conformance.cel ../shared/reference/cel
+	$(BIN)/python -m tests.conformance.versions ../shared/reference/versions
 
 clean:
 	rm -rf $(VENV) .clients build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -222,7 +222,7 @@ def _fields(schema: Struct, prefix: str) -> tuple[Field, ...]:
         Field("minItems", INT64, 17, pointer=True),
         Field("uniqueItems", BOOL, 18),
         Field("multipleOf", DOUBLE, 19, pointer=True),
-        Field("enum", ListOf(JSON), 20),
+        Field("enum", ListOf(JSON), 20, list_type="atomic", before=UNTYPED_BEFORE_1_30),
         Field("maxProperties", INT64, 21, pointer=True),
         Field("minProperties", INT64, 22, pointer=True),
         Field("required", STRINGS, 23, list_type="atomic", before=UNTYPED_BEFORE_1_30),

@@ -34,7 +34,6 @@ from rewound.actors.kinds.schema.fields import (
     STRINGS,
     TIME,
     UNTYPED_BEFORE_1_30,
-    Before,
     Field,
     ListOf,
     Struct,
@@ -47,7 +46,7 @@ CONDITION = Struct(
     "core.v1.NamespaceCondition",
     Field("type", STRING, 1, required=True, always=True),
     Field("status", STRING, 2, required=True, always=True),
-    Field("lastTransitionTime", TIME, 4, before=(Before("1.32", bare=True),)),
+    Field("lastTransitionTime", TIME, 4),
     Field("reason", STRING, 5),
     Field("message", STRING, 6),
 )
