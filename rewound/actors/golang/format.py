@@ -30,9 +30,24 @@ _FEW: Final = 16  # members of a value that a message shows
 
 
 class Formatted(str):
-    """A text that messages print without quotes."""
+    """A text that messages print without quotes; `of` is the value, for versions that print it as JSON."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
+    of: Any
+
+    def __new__(cls, text: str, of: Any = ...) -> Formatted:
+        made = super().__new__(cls, text)
+        made.of = of
+        return made
+
+
+def as_json(value: Any) -> str | None:
+    """Return a value as messages of later versions print it; None if as `format_value` does."""
+    if isinstance(value, Formatted):
+        value = value.of
+    if value is None or isinstance(value, list | dict):
+        return joined(_json(value), "")
+    return None
 
 
 def format_value(value: Any) -> str:
@@ -65,9 +80,9 @@ def _is_selector(value: Mapping[str, Any]) -> bool:
 
 def format_labels(value: Mapping[str, str] | None) -> Formatted:
     if value is None:
-        return Formatted("map[string]string(nil)")
+        return Formatted("map[string]string(nil)", None)
     pairs = (f"{quoted_start(key)}:{quoted_start(value[key])}" for key in sorted(islice(value, LONGEST)))
-    return Formatted(f"map[string]string{{{joined(pairs)}}}")
+    return Formatted(f"map[string]string{{{joined(pairs)}}}", dict(value))
 
 
 def format_selector(value: Mapping[str, Any]) -> Formatted:
@@ -77,7 +92,7 @@ def format_selector(value: Mapping[str, Any]) -> Formatted:
     listed = f"{type_}(nil)"
     if requirements is not None:
         listed = f"{type_}{{{joined(_requirement(one) for one in requirements)}}}"
-    return Formatted(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}")
+    return Formatted(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}", dict(value))
 
 
 def _requirement(value: Mapping[str, Any]) -> str:
@@ -131,7 +146,7 @@ _MOST_MEMBERS: Final = 256
 def show(value: Any) -> Formatted:
     """Format a value for an error message: scalars as they are, objects and lists in Go's notation."""
     if value is None:
-        return Formatted('"null"')
+        return Formatted('"null"', None)
     if not isinstance(value, (dict, list)):
         return Formatted(_scalar(value))
     taken, room = [], LONGEST
@@ -141,7 +156,7 @@ def show(value: Any) -> Formatted:
             break
         taken.append(part)
         room -= len(part)
-    return Formatted("".join(taken))
+    return Formatted("".join(taken), value)
 
 
 def printed(value: Any, longest: int) -> str:

@@ -137,6 +137,7 @@ def _in_release(definition: Definition, release: Release) -> Definition:
         strategy=_strategy(definition.strategy, drop),
         deprecation_warning=definition.deprecation_warning if warns else "",
         null_creation_time=NO_NULL_CREATION_TIME not in release.features,
+        features=release.features,
     )
 
 

@@ -11,6 +11,9 @@ The collector bounds the count: a body of three megabytes can break a million ru
 for creates. It also cuts paths and messages: both can contain a key or a name of megabytes, and there may be a
 thousand of them. Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide
 counter in the constructor of `FieldError`, because constructing a value would then depend on who else is validating.
+
+The collector also knows the features of the server, for rules that depend on the version. A text that later versions
+word differently is a `Worded`, and the collector chooses the wording.
 """
 
 from __future__ import annotations
@@ -22,9 +25,14 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from rewound.actors.errors import MAX_COUNTED, BadRequest, Cause
-from rewound.actors.golang.format import format_value
+from rewound.actors.golang.format import as_json, format_value
 from rewound.actors.golang.quoting import cut, quoted_list, quoted_start
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import (
+    BYTES_COUNTED_IN_TEXTS,
+    DOTS_IN_TEXTS,
+    JSON_IN_TEXTS,
+)
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024
@@ -33,6 +41,27 @@ IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 
 _Args = ParamSpec("_Args")
+
+
+class Worded(str):
+    """The wording of 1.25; `word` returns that of a server with some features."""
+
+    __slots__ = ("word",)
+    word: Callable[[frozenset[str]], str]
+
+    def __new__(cls, text: str, word: Callable[[frozenset[str]], str]) -> Worded:
+        made = super().__new__(cls, text)
+        made.word = word
+        return made
+
+
+def reworded(text: str, feature: str, later: str) -> Worded:
+    """Return a text that a server with `feature` words differently."""
+    return Worded(text, lambda features: later if feature in features else text)
+
+
+def _wording(text: str, features: frozenset[str]) -> str:
+    return text.word(features) if isinstance(text, Worded) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +83,17 @@ class TooManyErrors(Exception):
 class FieldErrors:
     """The errors of one validation, in the order in which the rules add them."""
 
-    __slots__ = ("found", "valid_metadata")
+    __slots__ = ("features", "found", "valid_metadata")
 
-    def __init__(self) -> None:
+    def __init__(self, features: frozenset[str] = frozenset()) -> None:
+        self.features = features
         self.found: list[FieldError] = []
         # Metadata whose labels, annotations and owners were found valid: an update validates it up to four times.
         self.valid_metadata: Object | None = None
 
     def add(self, error: FieldError) -> None:
+        if isinstance(error.message, Worded):
+            error = FieldError(error.reason, error.field, error.message.word(self.features))
         if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:
             error = FieldError(
                 error.reason, cut(error.field, LONGEST_PATH), cut(error.message, LONGEST_MESSAGE)
@@ -98,7 +130,17 @@ def collect(
     validate: Callable[Concatenate[FieldErrors, _Args], None], *args: _Args.args, **kwargs: _Args.kwargs
 ) -> list[FieldError]:
     """Return the errors that `validate` finds; if there are too many, the first MOST and one more."""
-    errors = FieldErrors()
+    return collect_with(frozenset(), validate, *args, **kwargs)
+
+
+def collect_with(
+    features: frozenset[str],
+    validate: Callable[Concatenate[FieldErrors, _Args], None],
+    *args: _Args.args,
+    **kwargs: _Args.kwargs,
+) -> list[FieldError]:
+    """Return the errors that `validate` finds on a server with these features."""
+    errors = FieldErrors(features)
     try:
         validate(errors, *args, **kwargs)
     except TooManyErrors:
@@ -107,9 +149,7 @@ def collect(
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError(
-        "FieldValueInvalid", field, _with_detail(f"Invalid value: {format_value(value)}", detail)
-    )
+    return FieldError("FieldValueInvalid", field, _with_detail(_with_value("Invalid value", value), detail))
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -122,7 +162,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
     return FieldError(
-        "FieldValueDuplicate", field, _with_detail(f"Duplicate value: {format_value(value)}", detail)
+        "FieldValueDuplicate", field, _with_detail(_with_value("Duplicate value", value), detail)
     )
 
 
@@ -131,16 +171,20 @@ def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldErro
     return FieldError("FieldValueNotSupported", field, text)
 
 
-def not_found(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", field, f"Not found: {format_value(value)}")
+def not_found(field: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueNotFound", field, _with_detail(_with_value("Not found", value), detail))
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
+    text = f"Too long: must have at most {limit} bytes"
+    later = f"Too long: may not be more than {limit} bytes"
+    return FieldError("FieldValueTooLong", field, reworded(text, BYTES_COUNTED_IN_TEXTS, later))
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
     text = f"Too many: {count}: must have at most {limit} items"
+    if limit == 1:
+        text = reworded(text, JSON_IN_TEXTS, text.removesuffix("s"))
     return FieldError("FieldValueTooMany", field, text)
 
 
@@ -154,8 +198,19 @@ def unchanged(errors: FieldErrors, field: str, new: Any, old: Any) -> None:
         errors.add(invalid(field, new, IMMUTABLE))
 
 
+def _with_value(text: str, value: Any) -> str:
+    formatted, later = format_value(value), as_json(value)
+    plain = f"{text}: {formatted}"
+    return plain if later is None else reworded(plain, JSON_IN_TEXTS, f"{text}: {later}")
+
+
 def _with_detail(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text
+    if not detail:
+        return text
+    joined = f"{text}: {detail}"
+    if isinstance(text, Worded) or isinstance(detail, Worded):
+        return Worded(joined, lambda features: f"{_wording(text, features)}: {_wording(detail, features)}")
+    return joined
 
 
 CheckName = Callable[[str, bool], list[str]]
@@ -192,6 +247,8 @@ _QUALIFIED_ONCE: Final = "[A-Za-z0-9][-A-Za-z0-9_.]*+(?<![-_.])"
 is_label = re.compile(_LABEL_ONCE).fullmatch
 _is_short_label = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 is_subdomain = re.compile(rf"{_LABEL_ONCE}(?:\.{_LABEL_ONCE})*+").fullmatch
+_SEARCH_LABEL_ONCE: Final = "_?[a-z0-9][-_a-z0-9]*+(?<![-_])"
+_is_search_domain = re.compile(rf"{_SEARCH_LABEL_ONCE}(?:\.{_SEARCH_LABEL_ONCE})*+").fullmatch
 _is_qualified = re.compile(_QUALIFIED_ONCE).fullmatch
 _is_label_value = re.compile(f"(?:{_QUALIFIED_ONCE})?").fullmatch
 is_config_key = re.compile(_CONFIG_KEY).fullmatch
@@ -211,11 +268,22 @@ _LABEL_TEXT: Final = explained(
     "my-name",
     "123-abc",
 )
+_DOTS_TEXT: Final = reworded(_LABEL_TEXT, DOTS_IN_TEXTS, "must not contain dots")
 _SUBDOMAIN_TEXT: Final = explained(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character",
     _SUBDOMAIN,
     "example.com",
+)
+_SEARCH_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH_ALPHABET: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_SEARCH_DOMAIN_TEXT: Final = reworded(
+    explained(_SEARCH_ALPHABET, _SUBDOMAIN, "example.com"),
+    JSON_IN_TEXTS,
+    explained(_SEARCH_ALPHABET, rf"{_SEARCH_LABEL}(\.{_SEARCH_LABEL})*", "example.com"),
 )
 _QUALIFIED_TEXT: Final = explained(_ALPHABET, _QUALIFIED, "MyName", "my.name", "123-abc")
 _LABEL_VALUE_TEXT: Final = explained(
@@ -250,7 +318,9 @@ def dns_label(value: str) -> list[str]:
     if _is_short_label(value):
         return []
     wrong = [at_most(63)] if size(value) > 63 else []
-    return wrong if is_label(value) else [*wrong, _LABEL_TEXT]
+    if is_label(value):
+        return wrong
+    return [*wrong, _DOTS_TEXT if is_subdomain(value) else _LABEL_TEXT]
 
 
 def dns_subdomain(value: str) -> list[str]:
@@ -258,6 +328,12 @@ def dns_subdomain(value: str) -> list[str]:
         return []
     wrong = [at_most(253)] if size(value) > 253 else []
     return wrong if is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
+
+
+def search_domain(value: str) -> list[str]:
+    """Check a subdomain that may have underscores, as search domains may."""
+    wrong = [at_most(253)] if size(value) > 253 else []
+    return wrong if _is_search_domain(value) else [*wrong, _SEARCH_DOMAIN_TEXT]
 
 
 def qualified_name(value: str) -> list[str]:
@@ -300,6 +376,16 @@ def config_key(value: str) -> list[str]:
 def variable_name(value: str) -> list[str]:
     """Check the name of an environment variable; dots and dashes are allowed."""
     return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_no_parent_references(value)]
+
+
+def relaxed_variable_name(value: str) -> list[str]:
+    """Check the name of an environment variable as later versions do: any printable ASCII but the equals sign."""
+    wrong = [] if value else ["environment variable name must be non-empty"]
+    if not value.isascii() or not value.isprintable() or "=" in value:
+        wrong.append(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        )
+    return wrong
 
 
 def _no_parent_references(value: str) -> list[str]:

@@ -64,6 +64,31 @@ EXPANDED_DNS: Final = _gate("ExpandedDNSConfig")
 SPREAD_INCLUSION: Final = _gate("NodeInclusionPolicyInPodTopologySpread")
 SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
 MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
+SCHEDULING_GATES: Final = _gate("PodSchedulingReadiness")
+SIDECARS: Final = _gate("SidecarContainers")
+RESIZE: Final = _gate("InPlacePodVerticalScaling")
+RESIZE_INIT: Final = _gate("InPlacePodVerticalScalingInitContainers")
+RESIZE_POD_LEVEL: Final = _gate("InPlacePodLevelResourcesVerticalScaling")
+POD_LEVEL_RESOURCES: Final = _gate("PodLevelResources")
+RESTART_RULES: Final = _gate("ContainerRestartRules")
+RESTART_ALL: Final = _gate("RestartAllContainersOnContainerExits")
+SLEEP_ACTION: Final = _gate("PodLifecycleSleepAction")
+SLEEP_ZERO: Final = _gate("PodLifecycleSleepActionAllowZero")
+STOP_SIGNALS: Final = _gate("ContainerStopSignals")
+ENV_FILES: Final = _gate("EnvFiles")
+RELAXED_VARIABLES: Final = _gate("RelaxedEnvironmentVariableValidation")
+RELAXED_SEARCHES: Final = _gate("RelaxedDNSSearchValidation")
+USER_NAMESPACES_SUPPORT: Final = _gate("UserNamespacesSupport")
+USER_NAMESPACES_HOST_NETWORK: Final = _gate("UserNamespacesHostNetworkSupport")
+AFFINITY_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodAffinity")
+SPREAD_SELECTOR_MERGE: Final = _gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
+TOLERATION_COMPARISONS: Final = _gate("TaintTolerationComparisonOperators")
+SE_LINUX_MOUNT_ALL: Final = _gate("SELinuxMount")
+IMAGE_VOLUMES: Final = _gate("ImageVolume")
+APP_ARMOR_FIELDS: Final = _gate("AppArmorFields")
+HOST_IPS: Final = _gate("PodHostIPs")
+NOMINATION_ENDS: Final = _gate("ClearingNominatedNodeNameAfterBinding")
+TOPOLOGY_LABELS: Final = _gate("PodTopologyLabelsAdmission")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
@@ -112,13 +137,92 @@ NODES_WRITE_NEW_EVENTS: Final = _change(
     "nodes-write-new-events", "nodes write events of the group events too", since="1.35"
 )
 
+LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
+SELECTOR_VALUES: Final = _change(
+    "selector-values", "refuses label values in selectors that no label can have", since="1.26"
+)
+SPREAD_SELECTORS_CHECKED: Final = _change(
+    "spread-selectors-checked", "validates the selectors of topology spread constraints", since="1.27"
+)
+NODE_SELECTOR_VALUES: Final = _change(
+    "node-selector-values", "refuses values in required node affinity that no label can have", since="1.32"
+)
+SCHEDULING_WHILE_GATED: Final = _change(
+    "scheduling-while-gated", "lets node selectors and node affinity of gated pods narrow", since="1.27"
+)
+SECCOMP_FIELDS_ALONE: Final = _change(
+    "seccomp-fields-alone", "does not copy seccomp annotations into fields", since="1.27"
+)
+QOS_KEPT: Final = _change(
+    "qos-kept", "refuses updates of pods that change their QoS class", since="1.27", until="1.31"
+)
+QOS_KEPT_IN_STATUS: Final = _change("qos-kept-in-status", "keeps the QoS class in the status", since="1.32")
+RESIZE_BY_UPDATE: Final = _change(
+    "resize-by-update", "resizes pods by updates instead of a subresource", since="1.27", until="1.31"
+)
+SIDECARS_EXIST: Final = _change(
+    "sidecars-exist", "says that init containers may have probes if they always restart", since="1.28"
+)
+ANY_VOLUME_IN_NAMESPACES: Final = _change(
+    "any-volume-in-namespaces", "allows all types of volumes in user namespaces", since="1.28"
+)
+RESTART_POLICIES_DROPPED: Final = _change(
+    "restart-policies-dropped", "drops restart policies of containers while their gate is off", since="1.34"
+)
+ZERO_SLEEP_IN_TEXTS: Final = _change(
+    "zero-sleep-in-texts", "says which gate allows to sleep for no time", since="1.32"
+)
+HOST_PORTS_OF_PODS: Final = _change(
+    "host-ports-of-pods", "sets host ports in pods, no longer in templates", since="1.28"
+)
+STRICT_HOST_SYSCTLS: Final = _change(
+    "strict-host-sysctls", "refuses sysctls of a namespace that the pod shares with its host", since="1.29"
+)
+ADDRESSES_CHECKED_ALIKE: Final = _change(
+    "addresses-checked-alike", "has one text for all invalid addresses", since="1.30"
+)
+ADDRESSES_AND_NETWORKS: Final = _change(
+    "addresses-and-networks", "may keep invalid addresses that an object already has", since="1.33"
+)
+UNMASKED_NEEDS_NAMESPACE: Final = _change(
+    "unmasked-needs-namespace", "allows unmasked proc mounts only in user namespaces", since="1.30"
+)
+CLAIMS_INLINE: Final = _change(
+    "claims-inline", "has the source of a pod's resource claim in the claim itself", since="1.31"
+)
+CLAIMS_OF_STATIC_PODS: Final = _change(
+    "claims-of-static-pods", "refuses resource claims of static pods", since="1.32"
+)
+POD_GENERATIONS: Final = _change("pod-generations", "counts the generations of pods", since="1.33")
+RESIZE_TEXTS: Final = _change(
+    "resize-texts", "says which gate lets the resources of a whole pod be resized", since="1.35"
+)
+POD_LEVEL_HUGE_PAGES: Final = _change(
+    "pod-level-huge-pages", "allows huge pages in the resources of a whole pod", since="1.33"
+)
+HOST_USERS_IN_TEXTS: Final = _change(
+    "host-users-in-texts", "names the field hostUsers, and refuses volume devices with it", since="1.34"
+)
+RESTART_FOR_SIDECARS: Final = _change(
+    "restart-for-sidecars", "refuses resizes that restart init containers other than sidecars", since="1.36"
+)
+TOLERATION_VALUE_IN_TEXTS: Final = _change(
+    "toleration-value-in-texts", "prints the value of a toleration that must have none", since="1.32"
+)
+DOTS_IN_TEXTS: Final = _change(
+    "dots-in-texts", "says of a label with dots that it must not contain dots", since="1.27"
+)
+BYTES_COUNTED_IN_TEXTS: Final = _change(
+    "bytes-counted-in-texts", "says of a long value that it may not be more than so many bytes", since="1.32"
+)
+JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON", since="1.34")
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
-    ClusterTrustBundleProjection ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
-    DRAExtendedResource DRANodeAllocatableResources DynamicResourceAllocation EnvFiles GenericWorkload
-    HostnameOverride ImageVolumeWithDigest InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
-    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodLevelResources
+    ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
+    DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
+    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeAttributesClass VolumeLimitScaling
 """

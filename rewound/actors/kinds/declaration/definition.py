@@ -302,6 +302,7 @@ class Definition:
     table: Table = Table()
     strategy: Strategy = field(default_factory=Strategy)
     rules: Rules = DOCUMENTED  # what a command results in may depend on them
+    features: frozenset[str] = frozenset()  # of the server, for rules that depend on the version
 
     def __repr__(self) -> str:
         return f"<Definition of {self.kind} in {self.api_version}>"

@@ -51,6 +51,7 @@ from rewound.actors.kinds.validation import (
     unchanged,
 )
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import SELECTOR_VALUES
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"
@@ -435,6 +436,9 @@ def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> N
             errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
     else:
         errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
+    if SELECTOR_VALUES in errors.features:
+        for index, value in enumerate(values or ()):
+            errors.add_each(f"{field}.values[{index}]", value, label_value(value))
     errors.add_each(f"{field}.key", key, qualified_name(key))
 
 
