@@ -276,7 +276,7 @@ def define_daemon_set(names: Names, features: frozenset[str] = frozenset()) -> D
         namespaced=True,
         check_name=name_is_subdomain,
         fields=DAEMON_SET,
-        set_defaults=set_daemon_set_defaults,
+        set_defaults=partial(set_daemon_set_defaults, features),
         subresources=(
             Subresource(
                 name="status", prepare=prepare_status_daemon_set, validate=daemon_set_status_update_rules
@@ -289,14 +289,14 @@ def define_daemon_set(names: Names, features: frozenset[str] = frozenset()) -> D
             prepare_for_update=partial(prepare_update_daemon_set, features),
             validate_create=partial(daemon_set_rules, names=names),
             validate_update=partial(daemon_set_update_rules, names=names),
-            warnings=partial(daemon_set_warnings, names),
+            warnings=partial(daemon_set_warnings, names, features),
         ),
     )
 
 
-def set_daemon_set_defaults(new: Object) -> None:
+def set_daemon_set_defaults(features: frozenset[str], new: Object) -> None:
     _set_daemon_set_strategy_defaults(new["spec"]["updateStrategy"])
-    set_template_defaults(new["spec"]["template"])
+    set_template_defaults(new["spec"]["template"], features)
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     generation = int64_of(annotated)
     if generation is None:
@@ -406,10 +406,10 @@ def daemon_set_status_update_rules(errors: FieldErrors, new: Object, old: Object
     collision_rules(errors, new, old)
 
 
-def daemon_set_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+def daemon_set_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     if old is not None and _template_generation(new) == _template_generation(old):
         return []
-    return template_warnings(new["spec"]["template"], "spec.template", names)
+    return template_warnings(new["spec"]["template"], "spec.template", names, features)
 
 
 DEPLOYMENT_STRATEGIES: Final = ("Recreate", "RollingUpdate")
@@ -505,7 +505,7 @@ def define_deployment(names: Names, features: frozenset[str] = frozenset()) -> D
         namespaced=True,
         check_name=name_is_subdomain,
         fields=DEPLOYMENT,
-        set_defaults=set_deployment_defaults,
+        set_defaults=partial(set_deployment_defaults, features),
         subresources=(
             scale(selector_of, Resource("apps", "deployments/scale")),
             Subresource(
@@ -522,17 +522,17 @@ def define_deployment(names: Names, features: frozenset[str] = frozenset()) -> D
             prepare_for_update=partial(prepare_update_deployment, features),
             validate_create=partial(deployment_rules, names=names),
             validate_update=partial(deployment_update_rules, names=names),
-            warnings=partial(spec_warnings, names),
+            warnings=partial(spec_warnings, names, features),
         ),
     )
 
 
-def set_deployment_defaults(new: Object) -> None:
+def set_deployment_defaults(features: frozenset[str], new: Object) -> None:
     spec = new["spec"]
     if spec["strategy"]["type"] == "RollingUpdate":
         sent = spec["strategy"].get("rollingUpdate", {})
         spec["strategy"]["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **sent}
-    set_template_defaults(spec["template"])
+    set_template_defaults(spec["template"], features)
     _normalize_rollback(new["metadata"])
 
 
@@ -690,7 +690,7 @@ def define_replica_set(names: Names, features: frozenset[str] = frozenset()) -> 
         namespaced=True,
         check_name=name_is_subdomain,
         fields=REPLICA_SET,
-        set_defaults=lambda new: set_template_defaults(new["spec"]["template"]),
+        set_defaults=lambda new: set_template_defaults(new["spec"]["template"], features),
         subresources=(
             scale(selector_of, Resource("apps", "replicasets/scale")),
             Subresource(name="status", prepare=keep_spec, validate=replica_set_status_update_rules),
@@ -701,7 +701,7 @@ def define_replica_set(names: Names, features: frozenset[str] = frozenset()) -> 
             prepare_for_update=partial(prepare_update_replica_set, features),
             validate_create=partial(replica_set_rules, names=names),
             validate_update=partial(replica_set_update_rules, names=names),
-            warnings=partial(spec_warnings, names),
+            warnings=partial(spec_warnings, names, features),
         ),
     )
 
@@ -852,7 +852,7 @@ def define_stateful_set(
                 stateful_set_create_rules, names=names, named=rules.service_name == "required"
             ),
             validate_update=partial(stateful_set_update_rules, names=names),
-            warnings=partial(spec_warnings, names),
+            warnings=partial(spec_warnings, names, features),
         ),
     )
 
@@ -868,7 +868,7 @@ def set_stateful_set_defaults(features: frozenset[str], new: Object) -> None:
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
         set_claim_defaults(claim)
-    set_template_defaults(spec["template"])
+    set_template_defaults(spec["template"], features)
 
 
 def _set_stateful_set_strategy_defaults(features: frozenset[str], strategy: Object) -> None:

@@ -370,7 +370,7 @@ def define_job(names: Names, features: frozenset[str] = frozenset()) -> Definiti
         namespaced=True,
         check_name=name_is_subdomain,
         fields=JOB,
-        set_defaults=set_job_defaults,
+        set_defaults=partial(set_job_defaults, features),
         subresources=(Subresource(name="status", prepare=keep_spec, validate=job_status_update_rules),),
         deletion=Deletion(orphans_by_default=True, default_policy_warning=ORPHAN_WARNING),
         selection=Selection(
@@ -385,12 +385,12 @@ def define_job(names: Names, features: frozenset[str] = frozenset()) -> Definiti
             validate_create=jobs.rules,
             validate_update=jobs.update_rules,
             canonicalize=label_as_template,
-            warnings=partial(spec_warnings, names),
+            warnings=partial(spec_warnings, names, features),
         ),
     )
 
 
-def set_job_defaults(new: Object) -> None:
+def set_job_defaults(features: frozenset[str], new: Object) -> None:
     spec = new["spec"]
     defaults: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
     if "completions" not in spec and "parallelism" not in spec:
@@ -399,7 +399,7 @@ def set_job_defaults(new: Object) -> None:
     label_as_template(new)
     if "podFailurePolicy" in spec:
         set_failure_policy_defaults(spec["podFailurePolicy"])
-    set_template_defaults(spec["template"])
+    set_template_defaults(spec["template"], features)
 
 
 class Jobs:
@@ -648,7 +648,7 @@ def define_cron_job(names: Names, features: frozenset[str] = frozenset()) -> Def
         namespaced=True,
         check_name=name_is_subdomain,
         fields=CRON_JOB,
-        set_defaults=lambda new: set_template_defaults(_pod_template(new)),
+        set_defaults=lambda new: set_template_defaults(_pod_template(new), features),
         subresources=(Subresource(name="status", prepare=keep_spec),),
         table=Table(CRON_JOB_COLUMNS),
         strategy=Strategy(
@@ -656,7 +656,7 @@ def define_cron_job(names: Names, features: frozenset[str] = frozenset()) -> Def
             prepare_for_update=partial(prepare_update_cron_job, features),
             validate_create=partial(cron_job_create_rules, names=names),
             validate_update=partial(cron_job_update_rules, names=names),
-            warnings=partial(cron_job_warnings, names),
+            warnings=partial(cron_job_warnings, names, features),
         ),
     )
 
@@ -747,11 +747,11 @@ def _job_rules(errors: FieldErrors, names: Names, job: Object, old_template: Obj
         errors.add(FieldError("FieldValueNotSupported", f"{field}.manualSelector", text))
 
 
-def cron_job_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+def cron_job_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     if old is not None and new["spec"] is old["spec"]:
         return []  # only the status was written
     changed = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
-    found = template_warnings(_pod_template(new), POD_TEMPLATE, names) if changed else []
+    found = template_warnings(_pod_template(new), POD_TEMPLATE, names, features) if changed else []
     if "TZ" in new["spec"]["schedule"]:
         page = f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
         found.append(

@@ -151,7 +151,7 @@ class RandomContainers:
 def test_plain_containers_pass_the_full_rules(seed: int) -> None:
     container = RandomContainers(seed).container()
     if is_plain(container, VOLUMES):
-        rules = ContainerRules(VOLUMES, "cluster.io/", indivisible_huge_pages=False)
+        rules = ContainerRules({}, VOLUMES, "cluster.io/", indivisible_huge_pages=False)
         assert collect(rules._common_rules, container, "c") == []
         assert (
             collect(container_probe_rules, container, "c")

@@ -1,7 +1,8 @@
 """Containers of a pod: main, init and ephemeral containers, with their ports, probes, hooks, variables and mounts.
 
 All three share most of their fields and rules. Init containers run one after the other and have no probes; ephemeral
-containers have no ports, resources, probes or lifecycle hooks.
+containers have no ports, resources, probes or lifecycle hooks. An init container that always restarts is a sidecar:
+it runs beside the main containers, and may have probes.
 
 `is_plain` is a fast check that accepts plain containers: those with common fields only, all of them valid. It repeats
 the rules of containers only for speed: it reads only the common fields and builds no paths or error texts. True means
@@ -20,6 +21,7 @@ the patterns of rarely used rules on first use: compiling them all would take lo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -27,6 +29,8 @@ from typing import Any, Final, NamedTuple
 from rewound.actors.kinds.core.resources import (
     RESOURCE_REQUIREMENTS,
     STANDARD_CONTAINER_RESOURCES,
+    claim_rules,
+    is_sidecar,
     nanos,
     requirement_rules,
     round_up,
@@ -34,6 +38,7 @@ from rewound.actors.kinds.core.resources import (
 from rewound.actors.kinds.core.security_context import SECURITY_CONTEXT, context_rules
 from rewound.actors.kinds.core.volume_sources import (
     IN_VARIABLES,
+    IN_VARIABLES_WITH_HOST_IPS,
     OBJECT_FIELD_SELECTOR,
     RESOURCE_FIELD_SELECTOR,
     amount_reference_rules,
@@ -73,11 +78,27 @@ from rewound.actors.kinds.validation import (
     not_supported,
     port_name,
     port_number,
+    relaxed_variable_name,
     required,
+    reworded,
+    too_many,
     variable_name,
     without_backsteps,
 )
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import (
+    ENV_FILES,
+    HOST_IPS,
+    HOST_PORTS_OF_PODS,
+    RELAXED_VARIABLES,
+    RESIZE,
+    RESTART_ALL,
+    RESTART_FOR_SIDECARS,
+    RESTART_RULES,
+    SIDECARS_EXIST,
+    SLEEP_ZERO,
+    ZERO_SLEEP_IN_TEXTS,
+)
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
@@ -155,10 +176,18 @@ def set_host_port_defaults(containers: list[Object]) -> None:
                 container["ports"][index] = CONTAINER_PORT.arranged(filled)
 
 
-def host_network_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
+def host_network_rules(errors: FieldErrors, containers: list[Object], field: str, *, of_pod: bool) -> None:
+    """With hostNetwork, ports are host ports; those of a template may be left out in later versions."""
+    later = HOST_PORTS_OF_PODS in errors.features
     for at, container in enumerate(containers):
         for index, port in enumerate(container.get("ports", ())):
-            if port.get("hostPort", 0) != port["containerPort"]:
+            host = port.get("hostPort", 0)
+            if host == port["containerPort"] or (later and not of_pod and not host):
+                continue
+            if later:
+                text = "must match `containerPort` when `hostNetwork` is true"
+                errors.add(invalid(f"{field}[{at}].ports[{index}].hostPort", host, text))
+            else:
                 errors.add(
                     invalid(
                         f"{field}[{at}].ports[{index}].containerPort",
@@ -224,12 +253,16 @@ ENV_VAR = Struct(
 ONE_VARIABLE_SOURCE: Final = "may not have more than one field specified at a time"
 
 
+def _variable_name(errors: FieldErrors, name: str) -> list[str]:
+    return relaxed_variable_name(name) if RELAXED_VARIABLES in errors.features else variable_name(name)
+
+
 def variable_rules(errors: FieldErrors, variables: list[Object], field: str) -> None:
     for index, variable in enumerate(variables):
         name = variable["name"]
         if not name:
             errors.add(required(f"{field}[{index}].name"))
-        elif wrong := variable_name(name):
+        elif wrong := _variable_name(errors, name):
             errors.add_each(f"{field}[{index}].name", name, wrong)
         if "valueFrom" in variable:
             _variable_source_rules(errors, variable, f"{field}[{index}].valueFrom")
@@ -238,15 +271,19 @@ def variable_rules(errors: FieldErrors, variables: list[Object], field: str) -> 
 def _variable_source_rules(errors: FieldErrors, variable: Object, field: str) -> None:
     source = variable["valueFrom"]
     if "fieldRef" in source:
-        field_reference_rules(errors, source["fieldRef"], IN_VARIABLES, f"{field}.fieldRef")
+        known = IN_VARIABLES_WITH_HOST_IPS if HOST_IPS in errors.features else IN_VARIABLES
+        field_reference_rules(errors, source["fieldRef"], known, f"{field}.fieldRef")
     if "resourceFieldRef" in source:
         amount_reference_rules(errors, source["resourceFieldRef"], f"{field}.resourceFieldRef")
     for part in ("configMapKeyRef", "secretKeyRef"):
         if part in source:
             _variable_key_rules(errors, source[part], f"{field}.{part}")
+    if "fileKeyRef" in source:
+        _file_key_rules(errors, source["fileKeyRef"], f"{field}.fileKeyRef")
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        errors.add(invalid(field, "", text))
+        later = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        errors.add(invalid(field, "", reworded(text, ENV_FILES, later)))
     elif variable.get("value"):
         errors.add(invalid(field, "", "may not be specified when `value` is not empty"))
     elif len(source) > 1:
@@ -262,12 +299,42 @@ def _variable_key_rules(errors: FieldErrors, source: Object, field: str) -> None
         errors.add(required(f"{field}.key"))
 
 
+def _file_key_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    for part, check in (
+        ("key", relaxed_variable_name),
+        ("volumeName", dns_label),
+        ("path", without_backsteps),
+    ):
+        value = source[part]
+        if value:
+            errors.add_each(f"{field}.{part}", value, check(value))
+        else:
+            errors.add(required(f"{field}.{part}"))
+
+
+def file_volume_rules(errors: FieldErrors, spec: Object, containers: Iterable[tuple[Object, str]]) -> None:
+    """Files with variables are in volumes of the type emptyDir."""
+    volumes: dict[str, Object] | None = None
+    for container, field in containers:
+        for index, variable in enumerate(container.get("env", ())):
+            source = variable.get("valueFrom", {}).get("fileKeyRef")
+            if source is None:
+                continue
+            if volumes is None:
+                volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+            name, here = source["volumeName"], f"{field}.env[{index}].valueFrom.fileKeyRef.volumeName"
+            if name not in volumes:
+                errors.add(not_found(here, name))
+            elif "emptyDir" not in volumes[name]:
+                errors.add(invalid(here, name, "referenced volume must be of type emptyDir"))
+
+
 def env_from_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
     """Rules of envFrom: config maps and secrets whose keys all become variables."""
     for index, source in enumerate(sources):
         prefix, here = source.get("prefix", ""), f"{field}[{index}]"
         if prefix:
-            errors.add_each(f"{here}.prefix", prefix, variable_name(prefix))
+            errors.add_each(f"{here}.prefix", prefix, _variable_name(errors, prefix))
         given = [part for part in ("configMapRef", "secretRef") if part in source]
         for part in given:
             _variable_name_rules(errors, source[part].get("name", ""), f"{here}.{part}.name")
@@ -348,11 +415,16 @@ LIFECYCLE = Struct(
 )
 
 
-def container_probe_rules(errors: FieldErrors, container: Object, field: str) -> None:
-    """Validate containers that may have probes."""
+def container_probe_rules(errors: FieldErrors, container: Object, spec: Object, field: str) -> None:
+    """Validate containers that may have probes; `spec` is that of their pod."""
     if "lifecycle" in container:
-        for part, handler in container["lifecycle"].items():
-            _handler_rules(errors, handler, f"{field}.lifecycle.{part}")
+        lifecycle = container["lifecycle"]
+        for part in ("postStart", "preStop"):
+            if part in lifecycle:
+                here = f"{field}.lifecycle.{part}"
+                _handler_rules(errors, lifecycle[part], here, spec.get("terminationGracePeriodSeconds"))
+        if "stopSignal" in lifecycle:
+            _signal_rules(errors, lifecycle["stopSignal"], spec.get("os"), f"{field}.lifecycle.stopSignal")
     for part in ("livenessProbe", "readinessProbe", "startupProbe"):
         if part in container:
             _probe_rules(errors, container[part], f"{field}.{part}")
@@ -381,7 +453,16 @@ def _probe_rules(errors: FieldErrors, probe: Object, field: str) -> None:
         errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
 
 
-def _handler_rules(errors: FieldErrors, handler: Object, field: str) -> None:
+def _signal_rules(errors: FieldErrors, signal: str, system: Object | None, field: str) -> None:
+    if system is None:
+        errors.add(forbidden(field, "may not be set for containers with empty `spec.os.name`"))
+        return
+    supported = {"windows": WINDOWS_SIGNALS, "linux": LINUX_SIGNALS}.get(system["name"])
+    if supported is not None and signal not in supported:
+        errors.add(not_supported(field, signal, sorted(supported)))
+
+
+def _handler_rules(errors: FieldErrors, handler: Object, field: str, grace: int | None = None) -> None:
     found = False
     for part, rules in _HANDLERS:
         if part not in handler:
@@ -391,8 +472,26 @@ def _handler_rules(errors: FieldErrors, handler: Object, field: str) -> None:
         else:
             rules(errors, handler[part], f"{field}.{part}")
         found = True
-    if not found:
+    if "sleep" in handler and found:
+        errors.add(forbidden(f"{field}.sleep", "may not specify more than 1 handler type"))
+    elif "sleep" in handler:
+        _sleep_rules(errors, handler["sleep"]["seconds"], grace, f"{field}.sleep")
+    elif not found:
         errors.add(required(field, "must specify a handler type"))
+
+
+def _sleep_rules(errors: FieldErrors, seconds: int, grace: int | None, field: str) -> None:
+    if grace is None:
+        return
+    least = 0 if SLEEP_ZERO in errors.features else 1
+    if least <= seconds <= grace:
+        return
+    text = f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace})"
+    if SLEEP_ZERO in errors.features:
+        text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+    elif ZERO_SLEEP_IN_TEXTS in errors.features:
+        text += ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+    errors.add(invalid(field, seconds, text))
 
 
 def _exec_rules(errors: FieldErrors, action: Object, field: str) -> None:
@@ -426,14 +525,29 @@ _HANDLERS: Final = (
 )
 
 
+WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
+LINUX_SIGNALS: Final = (
+    *(
+        f"SIG{name}"
+        for name in (
+            *("ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL"),
+            *("PIPE", "POLL", "PROF", "PWR", "QUIT", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP"),
+            *("TSTP", "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ"),
+        )
+    ),
+    *("SIGRTMIN", *(f"SIGRTMIN+{number}" for number in range(1, 16))),
+    *("SIGRTMAX", *(f"SIGRTMAX-{number}" for number in range(1, 15))),
+)
+
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
+RECURSIVE_READ_ONLY: Final = ("Disabled", "Enabled", "IfPossible")
 NOT_UNIQUE: Final = "must be unique"
 
 VOLUME_MOUNT = Struct(
     "core.v1.VolumeMount",
     Field("name", STRING, 1, required=True, always=True),
     Field("readOnly", BOOL, 2),
-    Field("recursiveReadOnly", STRING, 7, pointer=True, since="1.30"),
+    Field("recursiveReadOnly", STRING, 7, pointer=True, since="1.30", gate="RecursiveReadOnlyMounts"),
     Field("mountPath", STRING, 3, required=True, always=True),
     Field("subPath", STRING, 4),
     Field("mountPropagation", STRING, 5, pointer=True),
@@ -504,6 +618,20 @@ def _sub_path_rules(errors: FieldErrors, mount: Object, container: Object, field
     propagation = mount.get("mountPropagation")
     if propagation is not None:
         _propagation_rules(errors, propagation, container, f"{field}.mountPropagation")
+    if "recursiveReadOnly" in mount:
+        _recursive_rules(errors, mount, f"{field}.recursiveReadOnly")
+
+
+def _recursive_rules(errors: FieldErrors, mount: Object, field: str) -> None:
+    choice = mount["recursiveReadOnly"]
+    if choice not in RECURSIVE_READ_ONLY:
+        errors.add(not_supported(field, choice, RECURSIVE_READ_ONLY))
+    elif choice != "Disabled":
+        if not mount.get("readOnly"):
+            errors.add(forbidden(field, "may only be specified when readOnly is true"))
+        if mount.get("mountPropagation", "None") != "None":
+            text = "may only be specified when mountPropagation is None or not specified"
+            errors.add(forbidden(field, text))
 
 
 def _propagation_rules(errors: FieldErrors, propagation: str, container: Object, field: str) -> None:
@@ -560,6 +688,7 @@ def _device_path_rules(errors: FieldErrors, path: str, taken: set[str], field: s
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+POLICY_FOR_RULES: Final = "must specify restartPolicy when restart rules are used"
 NOT_FOR_INIT_CONTAINERS: Final = "may not be set for init containers"
 NOT_FOR_EPHEMERAL_CONTAINERS: Final = "cannot be set for an Ephemeral Container"
 SURROUNDED_BY_WHITESPACE: Final = "must not have leading or trailing whitespace"
@@ -672,7 +801,14 @@ _FORBIDDEN_IN_EPHEMERAL_CONTAINERS: Final = (
     "readinessProbe",
     "startupProbe",
     "lifecycle",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
 )
+CONTAINER_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
+RESIZE_POLICIES: Final = ("NotRequired", "RestartContainer")
+MAX_RESTART_RULES: Final = 20
+MAX_EXIT_CODES: Final = 255
 
 
 def set_container_defaults(containers: list[Object]) -> None:
@@ -684,8 +820,9 @@ def set_container_defaults(containers: list[Object]) -> None:
                 if later in container:
                     container[later] = container.pop(later)
         if container["resources"]:
-            for amounts in container["resources"].values():
-                round_up(amounts)
+            for part in ("limits", "requests"):
+                if part in container["resources"]:
+                    round_up(container["resources"][part])
 
 
 def set_request_defaults(containers: list[Object]) -> None:
@@ -704,9 +841,11 @@ def set_request_defaults(containers: list[Object]) -> None:
 class ContainerRules:
     """Validates the containers of one pod."""
 
+    spec: Object  # of the pod
     volumes: Volumes
     api_domain: str  # see core/resources
     indivisible_huge_pages: bool
+    claims: frozenset[str] = frozenset()  # names of the pod's resource claims
 
     def validate_main(self, errors: FieldErrors, containers: list[Object], field: str) -> None:
         if not containers:
@@ -723,7 +862,8 @@ class ContainerRules:
                 errors.add(duplicate(f"{field}[{index}].name", container["name"]))
             names.add(container["name"])
             if not plain:
-                container_probe_rules(errors, container, f"{field}[{index}]")
+                container_probe_rules(errors, container, self.spec, f"{field}[{index}]")
+                _restart_rules(errors, container, f"{field}[{index}]")
         # A plain container has no host port.
         if not all_plain:
             host_port_rules(errors, containers, field)
@@ -735,14 +875,20 @@ class ContainerRules:
         for index, container in enumerate(containers):
             here, name = f"{field}[{index}]", container["name"]
             self._common_rules(errors, container, here)
+            _init_restart_rules(errors, container, here)
             if name in names:
                 errors.add(duplicate(f"{here}.name", name))
             elif name:
                 names.add(name)
             host_port_rules(errors, [container], field)
-            for part in _PROBES:
-                if part in container:
-                    errors.add(forbidden(f"{here}.{part}", NOT_FOR_INIT_CONTAINERS))
+            if is_sidecar(container):
+                container_probe_rules(errors, container, self.spec, here)
+            else:
+                for part in _PROBES:
+                    if part in container:
+                        errors.add(forbidden(f"{here}.{part}", _init_text(errors)))
+            if "resizePolicy" in container:
+                _init_resize_rules(errors, container, f"{here}.resizePolicy")
 
     def validate_ephemeral(
         self, errors: FieldErrors, containers: list[Object], others: list[Object], field: str
@@ -789,8 +935,101 @@ class ContainerRules:
                 self.api_domain,
                 indivisible_huge_pages=self.indivisible_huge_pages,
             )
+            if "claims" in container["resources"]:
+                claims = container["resources"]["claims"]
+                claim_rules(errors, claims, self.claims, f"{field}.resources.claims")
+        if "resizePolicy" in container:
+            _resize_rules(errors, container["resizePolicy"], self.spec, f"{field}.resizePolicy")
         if "securityContext" in container:
-            context_rules(errors, container["securityContext"], f"{field}.securityContext")
+            in_host = self.spec.get("hostUsers") is not False
+            context_rules(
+                errors, container["securityContext"], f"{field}.securityContext", users_of_host=in_host
+            )
+
+
+def _init_text(errors: FieldErrors) -> str:
+    if SIDECARS_EXIST in errors.features:
+        return f"{NOT_FOR_INIT_CONTAINERS} without restartPolicy=Always"
+    return NOT_FOR_INIT_CONTAINERS
+
+
+def _restart_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    """Validate how a main container restarts."""
+    if RESTART_RULES in errors.features:
+        restart_policy_rules(errors, container, field)
+    elif "restartPolicy" in container:
+        errors.add(forbidden(f"{field}.restartPolicy", "may not be set for non-init containers"))
+
+
+def _init_restart_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules")
+    if policy is None:
+        if rules:
+            errors.add(required(f"{field}.restartPolicy", POLICY_FOR_RULES))
+    elif RESTART_RULES not in errors.features:
+        if policy != "Always":
+            errors.add(not_supported(f"{field}.restartPolicy", policy, ("Always",)))
+    elif policy != "Always" or RESTART_ALL in errors.features:
+        restart_policy_rules(errors, container, field)
+    elif rules:
+        text = "restartPolicyRules are not allowed for init containers with restart policy Always"
+        errors.add(forbidden(f"{field}.restartPolicyRules", text))
+
+
+def restart_policy_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", [])
+    if policy is None:
+        if not rules:
+            return
+        errors.add(required(f"{field}.restartPolicy", POLICY_FOR_RULES))
+    elif policy not in CONTAINER_RESTART_POLICIES:
+        errors.add(not_supported(f"{field}.restartPolicy", policy, CONTAINER_RESTART_POLICIES))
+    if len(rules) > MAX_RESTART_RULES:
+        errors.add(too_many(f"{field}.restartPolicyRules", len(rules), MAX_RESTART_RULES))
+    actions = ("Restart", "RestartAllContainers") if RESTART_ALL in errors.features else ("Restart",)
+    for index, rule in enumerate(rules):
+        here = f"{field}.restartPolicyRules[{index}]"
+        if rule.get("action", "") not in actions:
+            errors.add(not_supported(f"{here}.action", rule.get("action", ""), actions))
+        _exit_code_rules(errors, rule.get("exitCodes"), f"{here}.exitCodes")
+
+
+def _exit_code_rules(errors: FieldErrors, codes: Object | None, field: str) -> None:
+    if codes is None:
+        errors.add(required(field, "must be specified"))
+        return
+    operator, values = codes.get("operator", ""), codes.get("values", ())
+    if operator not in ("In", "NotIn"):
+        errors.add(not_supported(f"{field}.operator", operator, ("In", "NotIn")))
+    if len(values) > MAX_EXIT_CODES:
+        errors.add(too_many(f"{field}.values", len(values), MAX_EXIT_CODES))
+
+
+def _resize_rules(errors: FieldErrors, policies: list[Object], spec: Object, field: str) -> None:
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        name, restart = policy["resourceName"], policy["restartPolicy"]
+        if name in seen:
+            errors.add(duplicate(f"{field}[{index}]", name))
+        seen.add(name)
+        if name not in ("cpu", "memory"):
+            _unsupported_or_missing(errors, name, ("cpu", "memory"), field)
+        if restart not in RESIZE_POLICIES:
+            _unsupported_or_missing(errors, restart, RESIZE_POLICIES, field)
+        if spec.get("restartPolicy") == "Never" and restart != "NotRequired":
+            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            later = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            errors.add(invalid(field, restart, reworded(text, RESTART_FOR_SIDECARS, later)))
+
+
+def _init_resize_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    if RESIZE not in errors.features:
+        errors.add(invalid(field, container["resizePolicy"], "must not be set for init containers"))
+    if RESTART_FOR_SIDECARS in errors.features and not is_sidecar(container):
+        text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+        for index, policy in enumerate(container["resizePolicy"]):
+            if policy["restartPolicy"] == "RestartContainer":
+                errors.add(invalid(f"{field}[{index}].restartPolicy", "RestartContainer", text))
 
 
 def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
@@ -895,6 +1134,8 @@ def _is_plain_source(source: Object) -> bool:
 
 
 def _are_plain_resources(resources: Object) -> bool:
+    if "claims" in resources:
+        return False
     limits = resources.get("limits")
     if limits:
         for name, amount in limits.items():

@@ -14,11 +14,13 @@ from rewound.actors.kinds.validation import (
     dns_subdomain,
     forbidden,
     invalid,
+    label_value,
     qualified_name,
     required,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import NODE_SELECTOR_VALUES
 
 NODE_SELECTOR_REQUIREMENT = Struct(
     "core.v1.NodeSelectorRequirement",
@@ -67,17 +69,24 @@ NODE_SELECTOR = Struct(
 
 
 def node_selector_rules(errors: FieldErrors, selector: Object, field: str) -> None:
+    """Validate a selector that decides; later versions also check the values of its labels."""
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         errors.add(required(f"{field}.nodeSelectorTerms", "must have at least one node selector term"))
         return
     for index, term in enumerate(terms):
-        node_selector_term_rules(errors, term, f"{field}.nodeSelectorTerms[{index}]")
+        here = f"{field}.nodeSelectorTerms[{index}]"
+        node_selector_term_rules(errors, term, here, checks_values=NODE_SELECTOR_VALUES in errors.features)
 
 
-def node_selector_term_rules(errors: FieldErrors, term: Object, field: str) -> None:
+def node_selector_term_rules(
+    errors: FieldErrors, term: Object, field: str, *, checks_values: bool = False
+) -> None:
     for index, requirement in enumerate(term.get("matchExpressions", ())):
-        _label_requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]")
+        here = f"{field}.matchExpressions[{index}]"
+        _label_requirement_rules(errors, requirement, here)
+        for place, value in enumerate(requirement.get("values", ()) if checks_values else ()):
+            errors.add_each(f"{here}.values[{place}]", value, label_value(value))
     for index, requirement in enumerate(term.get("matchFields", ())):
         _field_requirement_rules(errors, requirement, f"{field}.matchFields[{index}]")
 

@@ -24,14 +24,17 @@ from itertools import islice
 from typing import Any, Final
 
 from rewound.actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
+from rewound.actors.golang.format import Formatted, format_labels, format_value
 from rewound.actors.golang.json import unescaped
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.connect_options import connecting
-from rewound.actors.kinds.core.containers import image_whitespace_rules, set_request_defaults
+from rewound.actors.kinds.core.containers import CONTAINER, image_whitespace_rules, set_request_defaults
 from rewound.actors.kinds.core.pod_spec import (
     LONGEST_DEADLINE,
     NOTHING_ALLOWED,
     POD_SPEC,
+    PREFERRED,
+    REQUIRED,
     Allowed,
     PodKeys,
     SpecRules,
@@ -41,15 +44,24 @@ from rewound.actors.kinds.core.pod_spec import (
 )
 from rewound.actors.kinds.core.pod_template import (
     PodWarnings,
+    apparmor_agreement_rules,
     is_cost,
     pod_annotation_rules,
     pod_annotation_update_rules,
     seccomp_agreement_rules,
+    tolerate_used_features,
+    with_apparmor_profiles,
     with_profiles,
     without_disabled_fields,
 )
 from rewound.actors.kinds.core.references import OBJECT_REFERENCE
-from rewound.actors.kinds.core.resources import RESOURCE_REQUIREMENTS, nanos
+from rewound.actors.kinds.core.resources import (
+    RESOURCE_REQUIREMENTS,
+    is_sidecar,
+    nanos,
+    set_pod_resource_defaults,
+)
+from rewound.actors.kinds.core.security_context import HIGHEST_ID, NOT_ON_WINDOWS
 from rewound.actors.kinds.core.volume_sources import tokens_of
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
 from rewound.actors.kinds.declaration.definition import (
@@ -80,6 +92,7 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
+    dns_label,
     dns_subdomain,
     duplicate,
     forbidden,
@@ -90,17 +103,44 @@ from rewound.actors.kinds.validation import (
     parse_ip,
     qualified_name,
     required,
+    size,
+    too_long,
+    unchanged,
     undecided,
 )
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import EXPANDED_DNS
+from rewound.actors.versions.features import (
+    ADDRESSES_AND_NETWORKS,
+    AFFINITY_LABEL_KEYS,
+    APP_ARMOR_FIELDS,
+    CLAIMS_OF_STATIC_PODS,
+    EXPANDED_DNS,
+    LIMIT_IN_TEXTS,
+    NOMINATION_ENDS,
+    POD_GENERATIONS,
+    POD_LEVEL_HUGE_PAGES,
+    POD_LEVEL_RESOURCES,
+    QOS_KEPT,
+    QOS_KEPT_IN_STATUS,
+    RESIZE,
+    RESIZE_BY_UPDATE,
+    RESIZE_INIT,
+    RESIZE_POD_LEVEL,
+    RESIZE_TEXTS,
+    RESTART_ALL,
+    RESTART_RULES,
+    SCHEDULING_WHILE_GATED,
+    SECCOMP_FIELDS_ALONE,
+    SPREAD_LABEL_KEYS,
+    SPREAD_SELECTOR_MERGE,
+)
 
 POD_CONDITION = Struct(
     "core.v1.PodCondition",
     Field("type", STRING, 1, required=True, always=True),
-    Field("observedGeneration", INT64, 7, since="1.33"),
+    Field("observedGeneration", INT64, 7, since="1.33", gate="PodObservedGenerationTracking"),
     Field("status", STRING, 2, required=True, always=True),
     Field("lastProbeTime", TIME, 3),
     Field("lastTransitionTime", TIME, 4),
@@ -184,7 +224,7 @@ CONTAINER_STATUS = Struct(
     Field("imageID", STRING, 7, required=True, always=True),
     Field("containerID", STRING, 8),
     Field("started", BOOL, 9, pointer=True),
-    Field("allocatedResources", QUANTITIES, 0, since="1.27"),
+    Field("allocatedResources", QUANTITIES, 0, since="1.27", gate="InPlacePodVerticalScaling"),
     Field(
         "allocatedResourcesStatus",
         ListOf(RESOURCE_STATUS),
@@ -210,6 +250,7 @@ CONTAINER_STATUS = Struct(
         list_type="map",
         list_keys=("mountPath",),
         since="1.30",
+        gate="RecursiveReadOnlyMounts",
     ),
 )
 POD_RESOURCE_CLAIM_STATUS = Struct(
@@ -247,7 +288,7 @@ POD_EXTENDED_RESOURCE_CLAIM_STATUS = Struct(
 )
 POD_STATUS = Struct(
     "core.v1.PodStatus",
-    Field("observedGeneration", INT64, 17, since="1.33"),
+    Field("observedGeneration", INT64, 17, since="1.33", gate="PodObservedGenerationTracking"),
     Field("phase", STRING, 1, enum=("Failed", "Pending", "Running", "Succeeded", "Unknown")),
     Field(
         "conditions",
@@ -263,7 +304,16 @@ POD_STATUS = Struct(
     Field("reason", STRING, 4),
     Field("nominatedNodeName", STRING, 11),
     Field("hostIP", STRING, 5),
-    Field("hostIPs", ListOf(HOST_IP), 16, patch="merge", merge_key="ip", list_type="atomic", since="1.28"),
+    Field(
+        "hostIPs",
+        ListOf(HOST_IP),
+        16,
+        patch="merge",
+        merge_key="ip",
+        list_type="atomic",
+        since="1.28",
+        gate="PodHostIPs",
+    ),
     Field("podIP", STRING, 6),
     Field(
         "podIPs",
@@ -351,37 +401,247 @@ def set_status_defaults(pod: Object) -> None:
         pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": addresses})
 
 
+def _gated_status(status: Object, now: str) -> Object:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+    return POD_STATUS.arranged({**status, "conditions": [condition]})
+
+
+def with_old_generations(status: Object, old: Object) -> Object:
+    """Return the status with observed generations of the old one where a client, perhaps an old one, sent none."""
+    if "observedGeneration" in old and not status.get("observedGeneration"):
+        status = POD_STATUS.arranged({**status, "observedGeneration": old["observedGeneration"]})
+    before: dict[str, list[int]] = {}
+    for one in old.get("conditions", ()):
+        before.setdefault(one["type"], []).append(one.get("observedGeneration", 0))
+    if not any(any(found) for found in before.values()) or "conditions" not in status:
+        return status
+    conditions = []
+    for one in status["conditions"]:
+        earlier = before.get(one["type"])
+        generation = earlier.pop(0) if earlier else 0
+        if generation and not one.get("observedGeneration"):
+            one = POD_CONDITION.arranged({**one, "observedGeneration": generation})
+        conditions.append(one)
+    return {**status, "conditions": conditions}
+
+
 def pod_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status, before = new["status"], old["status"]
     _condition_rules(errors, status.get("conditions", ()))
+    spec = new["spec"]
     if new["spec"].get("nodeName") != old["spec"].get("nodeName"):
         errors.add(forbidden("status.nodeName", "may not be changed directly"))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
         errors.add_each("status.nominatedNodeName", nominated, dns_subdomain(nominated))
-    restart = old["spec"].get("restartPolicy", "")
-    for part, policy in (
-        ("containerStatuses", restart),
-        ("initContainerStatuses", restart),
-        ("ephemeralContainerStatuses", "Never"),
-    ):
-        _termination_rules(errors, status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
-    _address_rules(errors, status.get("podIPs", []))
+        if NOMINATION_ENDS in errors.features and old["spec"].get("nodeName"):
+            text = "may not be set on pods that are already bound to a node"
+            errors.add(forbidden("status.nominatedNodeName", text))
+    if status.get("observedGeneration", 0) < 0:
+        generation = status["observedGeneration"]
+        errors.add(invalid("status.observedGeneration", generation, NOT_A_GENERATION))
+    if QOS_KEPT_IN_STATUS in errors.features:
+        unchanged(errors, "status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
+    for part in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        _termination_rules(errors, status.get(part, ()), before.get(part, ()), old["spec"], part)
+    if "resourceClaimStatuses" in status:
+        _claim_status_rules(errors, status["resourceClaimStatuses"], spec.get("resourceClaims", []))
+    if "extendedResourceClaimStatus" in status:
+        _extended_claim_rules(errors, status["extendedResourceClaimStatus"], spec)
+    _address_rules(errors, status, before, "podIPs")
+    if status.get("hostIPs"):
+        if status.get("hostIP", "") != status["hostIPs"][0]["ip"]:
+            errors.add(
+                invalid("status.hostIPs[0].ip", status["hostIPs"][0]["ip"], "must be equal to `hostIP`")
+            )
+        _address_rules(errors, status, before, "hostIPs")
+    for part in _STATUSES:
+        for index, one in enumerate(status.get(part, ())):
+            if "user" in one:
+                _user_rules(errors, one["user"], spec.get("os"), f"status.{part}[{index}].user.linux")
+    for part, containers in _STATUSES.items():
+        if any(one.get("allocatedResourcesStatus") for one in status.get(part, ())):
+            named = {one["name"]: one for one in spec.get(containers) or ()} if containers else None
+            for index, one in enumerate(status[part]):
+                _health_rules(errors, one, named, f"status.{part}[{index}].allocatedResourcesStatus")
+
+
+NOT_A_GENERATION: Final = "must be a non-negative integer"
+# The statuses of containers, and the containers that may have resources.
+_STATUSES: Final = {
+    "containerStatuses": "containers",
+    "initContainerStatuses": "initContainers",
+    "ephemeralContainerStatuses": "",
+}
 
 
 def _condition_rules(errors: FieldErrors, conditions: list[Object]) -> None:
+    field = "status.conditions" if POD_GENERATIONS in errors.features else "metadata.conditions"
     for index, condition in enumerate(conditions):
         kind = condition["type"]
+        if condition.get("observedGeneration", 0) < 0:
+            generation = condition["observedGeneration"]
+            errors.add(invalid(f"{field}[{index}].observedGeneration", generation, NOT_A_GENERATION))
         if kind not in _OWN_CONDITIONS:
-            errors.add_each(f"metadata.conditions[{index}].Type", kind, qualified_name(kind))
+            errors.add_each(f"{field}[{index}].Type", kind, qualified_name(kind))
+
+
+def _claim_status_rules(errors: FieldErrors, statuses: list[Object], claims: list[Object]) -> None:
+    names, seen = {claim["name"] for claim in claims}, set[str]()
+    for index, status in enumerate(statuses):
+        name, here = status["name"], f"status.resourceClaimStatuses[{index}]"
+        if name not in names:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            errors.add(invalid(f"{here}.name", name, text))
+        if name in seen:
+            errors.add(duplicate(f"{here}.name", name))
+        seen.add(name)
+        claim = status.get("resourceClaimName")
+        if claim is not None:
+            errors.add_each(f"{here}.resourceClaimName", claim, dns_subdomain(claim))
+
+
+def _extended_claim_rules(errors: FieldErrors, status: Object, spec: Object) -> None:
+    field, mappings = "status.extendedResourceClaimStatus", status["requestMappings"] or []
+    containers = {
+        one["name"]: one["resources"].get("requests", {})
+        for part in ("initContainers", "containers")
+        for one in spec.get(part) or ()
+    }
+    if not mappings:
+        errors.add(required(f"{field}.requestMappings", "at least one request mapping is required"))
+    seen: set[tuple[str, ...]] = set()
+    for index, one in enumerate(mappings):
+        here, key = f"{field}.requestMappings[{index}]", tuple(one[part] for part in _MAPPING)
+        if one["containerName"] not in containers:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            errors.add(invalid(f"{here}.containerName", one["containerName"], text))
+        elif one["resourceName"] not in containers[one["containerName"]]:
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests "
+                "or spec.containers.resources.requests"
+            )
+            errors.add(invalid(f"{here}.resourceName", one["resourceName"], text))
+        errors.add_each(f"{field}.requestName", one["requestName"], dns_label(one["requestName"]))
+        if key in seen:
+            errors.add_all(duplicate(f"{here}.{part}", one[part]) for part in _MAPPING)
+        seen.add(key)
+    claim = status["resourceClaimName"]
+    if claim:
+        errors.add_each(f"{field}.resourceClaimName", claim, dns_subdomain(claim))
+    else:
+        errors.add(required(f"{field}.resourceClaimName"))
+
+
+_MAPPING: Final = ("containerName", "resourceName", "requestName")
+
+
+def _user_rules(errors: FieldErrors, user: Object, system: Object | None, field: str) -> None:
+    linux = user.get("linux")
+    if linux is None:
+        return
+    name = "linux" if system is None else system["name"]
+    if name == "windows":
+        errors.add(forbidden(field, NOT_ON_WINDOWS))
+    elif name == "linux":
+        for path, number in (
+            ("uid", linux["uid"]),
+            ("gid", linux["gid"]),
+            *(
+                (f"supplementalGroups[{at}]", one)
+                for at, one in enumerate(linux.get("supplementalGroups", ()))
+            ),
+        ):
+            if not 0 <= number <= HIGHEST_ID:
+                errors.add(invalid(f"{field}.{path}", number, between(0, HIGHEST_ID)))
+
+
+def _health_rules(
+    errors: FieldErrors, status: Object, containers: dict[str, Object] | None, field: str
+) -> None:
+    if not status.get("allocatedResourcesStatus"):
+        return
+    if containers is None:
+        errors.add(forbidden(field, "must not be specified in container status"))
+        return
+    container = containers.get(status["name"])
+    for index, resource in enumerate(status["allocatedResourcesStatus"]):
+        here, name = f"{field}[{index}]", resource["name"]
+        if container is not None:
+            _health_name_rules(errors, name, container["resources"], f"{here}.name")
+        seen: set[str] = set()
+        for place, one in enumerate(resource.get("resources", ())):
+            path, health = f"{here}.resources[{place}]", one.get("health", "")
+            if health not in HEALTHS:
+                errors.add(not_supported(f"{path}.health", health, HEALTHS))
+            message = one.get("message")
+            if message is not None and not message:
+                errors.add(required(f"{path}.message", "must be non-empty if specified"))
+            elif message is not None and size(message) > LONGEST_HEALTH_MESSAGE:
+                errors.add(too_long(f"{path}.message", LONGEST_HEALTH_MESSAGE))
+            if one["resourceID"] in seen:
+                errors.add(duplicate(f"{path}.resourceID", one["resourceID"]))
+            seen.add(one["resourceID"])
+
+
+HEALTHS: Final = ("Healthy", "Unhealthy", "Unknown")
+LONGEST_HEALTH_MESSAGE: Final = 1024
+
+
+def _health_name_rules(errors: FieldErrors, name: str, resources: Object, field: str) -> None:
+    if name.startswith("claim:"):
+        text = (
+            "must match one of the container's resource claims in a format "
+            "'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+        )
+        known = {
+            f"claim:{one['name']}/{one['request']}" if one.get("request") else f"claim:{one['name']}"
+            for one in resources.get("claims", ())
+        }
+    else:
+        text, known = "must match one of the container's resource requests", {*resources.get("requests", ())}
+    if name not in known:
+        errors.add(invalid(field, name, text))
+
+
+def should_restart(container: Object | None, spec: Object, exit_code: int) -> bool:
+    """Whether a container restarts after it exits: by its own rules, its own policy, or that of the pod."""
+    if container is None:
+        return False
+    policy = container.get("restartPolicy")
+    if policy is not None:
+        for rule in container.get("restartPolicyRules", ()):
+            codes = rule.get("exitCodes", {})
+            if (exit_code in codes.get("values", ())) == (codes.get("operator") == "In"):
+                return True
+    return restarts(policy or spec.get("restartPolicy", "Always"), exit_code)
+
+
+def restarts(policy: str, exit_code: int) -> bool:
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
 def _termination_rules(
-    errors: FieldErrors, new: list[Object], old: list[Object], policy: str, field: str
+    errors: FieldErrors, new: list[Object], old: list[Object], spec: Object, part: str
 ) -> None:
     """A terminated container that must not restart stays terminated."""
+    ephemeral, field = part == "ephemeralContainerStatuses", f"status.{part}"
+    policy = "Never" if ephemeral else spec.get("restartPolicy", "")
+    containers = {one["name"]: one for one in spec.get(_STATUSES[part]) or ()} if not ephemeral else {}
+    if RESTART_RULES in errors.features and not ephemeral:
+        _restart_transition_rules(errors, new, old, spec, containers, field)
+        return
     if policy == "Always":
         return
+    if part == "initContainerStatuses":
+        old = [{**one, "state": {}} if is_sidecar(containers.get(one["name"], {})) else one for one in old]
     running = Counter(after["name"] for after in new if "terminated" not in after["state"])
     text = "may not be transitioned to non-terminated state"
     for index, before in enumerate(old):
@@ -392,19 +652,50 @@ def _termination_rules(
             errors.add(forbidden(f"{field}[{index}].state", text))
 
 
-def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
-    field, texts = "status.podIPs", [one.get("ip", "") for one in addresses]
+def _restart_transition_rules(
+    errors: FieldErrors,
+    new: list[Object],
+    old: list[Object],
+    spec: Object,
+    containers: dict[str, Object],
+    field: str,
+) -> None:
+    rules = (
+        rule
+        for part in ("initContainers", "containers")
+        for one in spec.get(part) or ()
+        for rule in one.get("restartPolicyRules", ())
+    )
+    if RESTART_ALL in errors.features and any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        return
+    running = {after["name"] for after in new if "terminated" not in after["state"]}
+    for index, before in enumerate(old):
+        ended = before["state"].get("terminated")
+        if ended is None or before["name"] not in running:
+            continue
+        if not should_restart(containers.get(before["name"]), spec, ended["exitCode"]):
+            text = "may not be transitioned to non-terminated state"
+            errors.add(forbidden(f"{field}[{index}].state", text))
+
+
+def _address_rules(errors: FieldErrors, status: Object, before: Object, part: str) -> None:
+    addresses = status.get(part, [])
+    field, texts = f"status.{part}", [one.get("ip", "") for one in addresses]
+    later = ADDRESSES_AND_NETWORKS in errors.features
+    kept = {one.get("ip", "") for one in before.get(part, ())} if later else set()
     for index, text in enumerate(texts):
-        errors.add_each(f"{field}[{index}]", text, ip_address(text))
+        if text not in kept:
+            errors.add_each(f"{field}[{index}]", text, ip_address(text))
     if len(texts) < 2:
         return
     families = {None if address is None else address.version for address in map(parse_ip, texts)}
     if None in families:
         errors.add(undecided(field, "failed to check for dual stack with error:ip <nil> is invalid"))
     if families != {4, 6} or len(texts) > 2:
-        errors.add(invalid(field, addresses, "may specify no more than one IP for each IP family"))
+        shown = Formatted(format_value(addresses), [{"IP": text} for text in texts])
+        errors.add(invalid(field, shown, "may specify no more than one IP for each IP family"))
     seen: set[str] = set()
-    for index, text in enumerate(texts):
+    for index, text in enumerate(() if later else texts):
         if text in seen:
             errors.add(duplicate(f"{field}[{index}]", addresses[index]))
         seen.add(text)
@@ -439,8 +730,15 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             connecting("portforward", "PodPortForwardOptions"),
             connecting("proxy", "PodProxyOptions"),
             Subresource(
+                name="resize",
+                since="1.32",
+                gate=RESIZE,
+                prepare=pods.prepare_resize,
+                validate=pods.resize_rules,
+            ),
+            Subresource(
                 name="status",
-                prepare=prepare_status,
+                prepare=pods.prepare_status,
                 validate=pods.status_rules,
                 reset_fields=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
             ),
@@ -483,11 +781,11 @@ class Pods:
     def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         self._keys = PodKeys.of(names)
         self._rules = SpecRules(self._keys)
-        self._warnings = PodWarnings(names)
+        self._warnings = PodWarnings(names, features)
         self._features = features
 
     def set_defaults(self, new: Object) -> None:
-        set_own_defaults(new["spec"])
+        set_own_defaults(new["spec"], self._features)
         if new["status"]:
             set_status_defaults(new)
         annotations = new["metadata"].get("annotations", {})
@@ -495,14 +793,50 @@ class Pods:
             del annotations[key]
 
     def prepare_create(self, new: Object) -> None:
-        spec = new["spec"]
+        spec, features, metadata = new["spec"], self._features, new["metadata"]
+        annotations = metadata.get("annotations", {})
+        if POD_GENERATIONS in features:
+            metadata["generation"] = 1
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
-        spec = without_disabled_fields(spec, None, self._features)
-        new["spec"] = with_profiles(spec, new["metadata"].get("annotations", {}), self._keys)
+        spec = without_disabled_fields(spec, None, features)
+        if SECCOMP_FIELDS_ALONE not in features:
+            spec = with_profiles(spec, annotations, self._keys)
+        elif annotations and APP_ARMOR_FIELDS in features:
+            spec = with_apparmor_profiles(spec, annotations, self._keys)
+        if spec.get("schedulingGates"):
+            new["status"] = _gated_status(new["status"], metadata["creationTimestamp"])
+        new["spec"] = with_merged_label_keys(spec, metadata.get("labels", {}), features)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         new["status"] = old["status"]
         new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
+        self._count_generation(new, old)
+
+    def _count_generation(self, new: Object, old: Object) -> None:
+        if POD_GENERATIONS in self._features and new["spec"] != old["spec"]:
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def prepare_resize(self, new: Object, old: Object) -> None:
+        """Keep the old pod except for the resources and resize policies of its containers."""
+        spec = _with_resized_containers(old["spec"], new["spec"])
+        if spec is not None:
+            if RESIZE_POD_LEVEL in self._features:
+                spec.pop("resources", None)
+                if "resources" in new["spec"]:
+                    spec["resources"] = new["spec"]["resources"]
+            new["spec"] = POD_SPEC.arranged(spec)
+            new["status"] = old["status"]
+            new["metadata"] = dict(old["metadata"])
+        new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
+        self._count_generation(new, old)
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        prepare_status(new, old)
+        had_class = QOS_KEPT_IN_STATUS in self._features and "qosClass" in old["status"]
+        if had_class and not new["status"].get("qosClass"):
+            new["status"] = POD_STATUS.arranged({**new["status"], "qosClass": old["status"]["qosClass"]})
+        if POD_GENERATIONS in self._features:
+            new["status"] = with_old_generations(new["status"], old["status"])
 
     def prepare_ephemeral_containers(self, new: Object, old: Object) -> None:
         """Keep the old pod except for its ephemeral containers, which the client sent."""
@@ -513,17 +847,30 @@ class Pods:
         new.clear()
         new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
         new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
+        self._count_generation(new, old)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})
         self._pod_rules(errors, new, self._allowed_on_create())
         if "ephemeralContainers" in spec:
             errors.add(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            text = "cannot be set until all schedulingGates have been cleared"
+            errors.add(forbidden("spec.nodeName", text))
         seccomp_agreement_rules(errors, annotations, spec, "spec", self._keys)
+        if APP_ARMOR_FIELDS in self._features:
+            apparmor_agreement_rules(errors, annotations, spec, "spec", self._keys)
 
     def update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         self._update_rules(errors, new, old)
-        spec_update_rules(errors, new["spec"], old["spec"])
+        spec_update_rules(errors, new, old)
+
+    def resize_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        tolerate_used_features(errors, new["spec"], old["spec"])
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        self._pod_rules(errors, new, self._allowed_on_update(new, old))
+        pod_resize_rules(errors, new, old, self._keys.mirror)
 
     def ephemeral_container_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         part = "ephemeralContainers"
@@ -541,6 +888,7 @@ class Pods:
 
     def _update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         allowed = self._allowed_on_update(new, old)
+        tolerate_used_features(errors, new["spec"], old["spec"])
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         self._pod_rules(errors, new, allowed)
@@ -549,7 +897,10 @@ class Pods:
     def _pod_rules(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self._annotation_rules(errors, pod, allowed)
-        self._rules.validate(errors, spec, "spec", metadata.get("name", ""), allowed)
+        is_static = self._keys.mirror in metadata.get("annotations", ())
+        if "resourceClaims" in spec and is_static and CLAIMS_OF_STATIC_PODS in errors.features:
+            errors.add(forbidden("", "static pods do not support resource claims"))
+        self._rules.validate(errors, spec, "spec", metadata.get("name", ""), allowed, of_pod=True)
         if not spec.get("serviceAccountName"):
             text = "must not be specified when serviceAccountName is not set"
             tokens = tokens_of(spec.get("volumes", []), "spec.volumes")
@@ -593,18 +944,19 @@ class Pods:
         )
 
 
-_AFTER_SERVICE_LINKS: Final = (
-    *("preemptionPolicy", "overhead", "topologySpreadConstraints", "setHostnameAsFQDN", "os", "hostUsers"),
-)
+_FIELDS: Final = [field.name for field in POD_SPEC.fields]
+_AFTER_SERVICE_LINKS: Final = tuple(_FIELDS[_FIELDS.index("enableServiceLinks") + 1 :])
 
 
-def set_own_defaults(spec: Object) -> None:
+def set_own_defaults(spec: Object, features: frozenset[str] = frozenset()) -> None:
     """Set the defaults that a pod has in addition to those of a template."""
     if "enableServiceLinks" not in spec:
         _set_in_order(spec, "enableServiceLinks", True)
-    set_spec_defaults(spec)
+    set_spec_defaults(spec, features, of_pod=True)
     set_request_defaults(spec["containers"] or [])
     set_request_defaults(spec.get("initContainers", []))
+    if "resources" in spec and POD_LEVEL_RESOURCES in features:
+        set_pod_resource_defaults(spec, huge_pages=POD_LEVEL_HUGE_PAGES in features)
 
 
 def _set_in_order(spec: Object, part: str, value: Any) -> None:
@@ -612,6 +964,49 @@ def _set_in_order(spec: Object, part: str, value: Any) -> None:
     for later in _AFTER_SERVICE_LINKS:
         if later in spec:
             spec[later] = spec.pop(later)
+
+
+def with_merged_label_keys(spec: Object, labels: dict[str, str], features: frozenset[str]) -> Object:
+    """Return the spec with selectors that contain the pod's own labels of matchLabelKeys and mismatchLabelKeys."""
+    affinity = spec.get("affinity")
+    if affinity and AFFINITY_LABEL_KEYS in features:
+        merged = {
+            part: _with_merged_terms(value, labels) if part != "nodeAffinity" else value
+            for part, value in affinity.items()
+        }
+        spec = {**spec, "affinity": merged} if merged != affinity else spec
+    constraints = spec.get("topologySpreadConstraints")
+    if constraints and SPREAD_LABEL_KEYS in features and SPREAD_SELECTOR_MERGE in features:
+        spec = {**spec, "topologySpreadConstraints": [_with_merged_keys(one, labels) for one in constraints]}
+    return spec
+
+
+def _with_merged_terms(affinity: Object, labels: dict[str, str]) -> Object:
+    merged = dict(affinity)
+    if REQUIRED in affinity:
+        merged[REQUIRED] = [_with_merged_keys(term, labels) for term in affinity[REQUIRED]]
+    if PREFERRED in affinity:
+        merged[PREFERRED] = [
+            {**one, "podAffinityTerm": _with_merged_keys(one["podAffinityTerm"], labels)}
+            for one in affinity[PREFERRED]
+        ]
+    return merged
+
+
+def _with_merged_keys(term: Object, labels: dict[str, str]) -> Object:
+    selector = term.get("labelSelector")
+    added = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for part, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in term.get(part, ())
+        if key in labels
+    ]
+    if selector is None or not added:
+        return term
+    return {
+        **term,
+        "labelSelector": {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *added]},
+    }
 
 
 def prepare_status(new: Object, old: Object) -> None:
@@ -639,8 +1034,9 @@ MUTABLE_FIELDS: Final = (
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-def spec_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def spec_update_rules(errors: FieldErrors, new_pod: Object, old_pod: Object) -> None:
     """Validate the change between two specs of one pod."""
+    new, old = new_pod["spec"], old_pod["spec"]
     for part in _CONTAINERS:
         now, before, field = new.get(part) or [], old.get(part) or [], f"spec.{part}"
         if len(now) != len(before):
@@ -654,9 +1050,269 @@ def spec_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     if errors.added_by(_deadline_rules, deadline, old_deadline) and "activeDeadlineSeconds" in new:
         return
     added_toleration_rules(errors, new.get("tolerations", []), old.get("tolerations", []), "spec.tolerations")
+    gates, gates_before = new.get("schedulingGates", []), old.get("schedulingGates", [])
+    removed_gate_rules(errors, gates, gates_before, "spec.schedulingGates")
+    if new == old:
+        return
+    features = errors.features
+    if QOS_KEPT in features and qos_class(new) != (old_pod["status"].get("qosClass") or qos_class(old)):
+        errors.add(invalid("metadata", new_pod["status"].get("qosClass", ""), "Pod QoS is immutable"))
     wanted = _with_mutable_fields_of(old, new)
+    if gates_before and SCHEDULING_WHILE_GATED in features:
+        _narrowing_rules(errors, wanted, old)
+    if RESIZE in features and RESIZE_BY_UPDATE in features:
+        wanted["containers"] = [
+            _with_amounts_of(before, after)
+            for after, before in zip(wanted["containers"], old["containers"], strict=True)
+        ]
     if wanted != old:
-        errors.add(forbidden("spec", MUTABLE_FIELDS + differences(old, wanted, "spec")))
+        text = _mutable_fields_text(features)
+        errors.add(forbidden("spec", text + differences(old, wanted, "spec")))
+
+
+def _mutable_fields_text(features: frozenset[str]) -> str:
+    if LIMIT_IN_TEXTS not in features:
+        return MUTABLE_FIELDS
+    fields = [
+        "`spec.containers[*].image`",
+        "`spec.initContainers[*].image`",
+        "`spec.activeDeadlineSeconds`",
+        "`spec.tolerations` (only additions to existing tolerations)",
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    ]
+    if RESIZE in features and RESIZE_BY_UPDATE in features:
+        fields.append("`spec.containers[*].resources` (for CPU/memory only)")
+    return f"pod updates may not change fields other than {','.join(fields)}\n"
+
+
+def removed_gate_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
+    """An update may remove scheduling gates, but not add any."""
+    before = {gate["name"] for gate in old}
+    added = {gate["name"]: index for index, gate in enumerate(new) if gate["name"] not in before}
+    for name, index in added.items():
+        text = f"only deletion is allowed, but found new scheduling gate '{name}'"
+        errors.add(forbidden(f"{field}[{index}].name", text))
+
+
+def _narrowing_rules(errors: FieldErrors, wanted: Object, old: Object) -> None:
+    """Where a gated pod may run can only become less: check that, and set it to the old values in `wanted`."""
+    part, selector, before = "nodeSelector", wanted.get("nodeSelector", {}), old.get("nodeSelector", {})
+    if selector != before:
+        if not before.items() <= selector.items():
+            text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            errors.add(invalid("spec.nodeSelector", format_labels(selector or None), text))
+        wanted.pop(part, None)
+        if part in old:
+            wanted[part] = old[part]
+    affinity, old_affinity = wanted.get("affinity"), old.get("affinity")
+    after, before = (affinity or {}).get("nodeAffinity"), (old_affinity or {}).get("nodeAffinity")
+    if after == before:
+        return
+    _affinity_narrowing_rules(errors, after or {}, before or {})
+    kept = {name: value for name, value in (affinity or {}).items() if name != "nodeAffinity"}
+    if before is not None:
+        kept = {"nodeAffinity": before, **kept}
+    if kept or old_affinity is not None:
+        wanted["affinity"] = kept
+    else:
+        wanted.pop("affinity", None)
+
+
+def _affinity_narrowing_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    field = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+    before = old.get(REQUIRED, {}).get("nodeSelectorTerms") or []
+    after = new.get(REQUIRED, {}).get("nodeSelectorTerms") or []
+    if before and len(before) != len(after):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        errors.add(invalid(field, after, text))
+        return
+    for index, (term, earlier) in enumerate(zip(after, before, strict=False)):
+        parts = ("matchExpressions", "matchFields")
+        if not any(part in earlier for part in parts):
+            only_adds = not any(part in term for part in parts)
+        else:
+            only_adds = all(
+                term.get(part, [])[: len(earlier.get(part, []))] == earlier.get(part, []) for part in parts
+            )
+        if not only_adds:
+            text = "only additions are allowed (no mutations or deletions)"
+            errors.add(invalid(f"{field}[{index}]", term, text))
+
+
+def _with_resized_containers(old: Object, new: Object) -> Object | None:
+    """Return the old spec with the new resources of its containers; None if other containers were sent."""
+    if any(len(new.get(part) or ()) != len(old.get(part) or ()) for part in _CONTAINERS):
+        return None
+    spec = dict(old)
+    for part in _CONTAINERS:
+        if not new.get(part):
+            continue
+        pairs = list(zip(new[part], old[part], strict=True))
+        if any(after["name"] != before["name"] for after, before in pairs):
+            spec[part] = new[part]
+        else:
+            spec[part] = [_with_resources_of(after, before) for after, before in pairs]
+    return spec
+
+
+def _with_resources_of(new: Object, old: Object) -> Object:
+    kept = {part: value for part, value in old.items() if part not in ("resources", "resizePolicy")}
+    return CONTAINER.arranged(
+        {**kept, **{part: new[part] for part in ("resources", "resizePolicy") if part in new}}
+    )
+
+
+def pod_resize_rules(errors: FieldErrors, new: Object, old: Object, mirror: str) -> None:
+    """Validate the change of resources by a resize; only cpu and memory may change."""
+    spec, before = new["spec"], old["spec"]
+    if mirror in old["metadata"].get("annotations", ()):
+        errors.found[:] = [forbidden("", "static pods cannot be resized")]
+        return
+    if before.get("os", {}).get("name") == "windows":
+        errors.found[:] = [forbidden("", "windows pods cannot be resized")]
+        return
+    if (old["status"].get("qosClass") or qos_class(before)) != qos_class(spec):
+        text = "Pod QOS Class may not change as a result of resizing"
+        errors.add(invalid("spec", new["status"].get("qosClass", ""), text))
+    if not _node_can_resize(old["status"]):
+        errors.add(forbidden("spec", "Pod running on node without support for resize"))
+    wanted = dict(spec)
+    if _has_pod_resources(before) or _has_pod_resources(spec):
+        if RESIZE_POD_LEVEL not in errors.features:
+            text = (
+                "resize of pods with pod-level resources is forbidden when "
+                "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
+            )
+            errors.add(forbidden("", text if RESIZE_TEXTS in errors.features else _NO_POD_LEVEL_RESIZE))
+            return
+        _pod_level_resize_rules(errors, wanted, before)
+    if old["status"].get("nodeAllocatableResourceClaimStatuses"):
+        text = "pods with node allocatable resource claims cannot be resized"
+        errors.add(forbidden("spec", text))
+    if errors.added_by(_same_container_rules, spec, before):
+        return
+    _resized_container_rules(errors, wanted, before)
+    if not errors.found and wanted != before:
+        errors.add(forbidden("spec", "only cpu and memory resources are mutable"))
+
+
+_NO_POD_LEVEL_RESIZE: Final = "pods with pod-level resources cannot be resized"
+
+
+def _node_can_resize(status: Object) -> bool:
+    for one in status.get("containerStatuses", ()):
+        if "running" in one["state"]:
+            return "resources" in one
+    return True
+
+
+def _has_pod_resources(spec: Object) -> bool:
+    resources = spec.get("resources", {})
+    return bool(resources.get("requests") or resources.get("limits"))
+
+
+def _pod_level_resize_rules(errors: FieldErrors, wanted: Object, before: Object) -> None:
+    old = before.get("resources")
+    if old is not None and "resources" not in wanted:
+        errors.add(forbidden("spec.resources", "pod-level resources cannot be removed"))
+        return
+    for part in ("requests", "limits"):
+        if old is not None and not old.get(part, {}).keys() <= wanted["resources"].get(part, {}).keys():
+            text = f"pod-level resource {part} cannot be removed"
+            errors.add(forbidden(f"spec.resources.{part}", text))
+    resources = _amounts_of(old or {}, wanted["resources"])
+    if "claims" in wanted["resources"]:
+        resources["claims"] = wanted["resources"]["claims"]
+    wanted["resources"] = resources
+    if old is None and not resources:
+        del wanted["resources"]
+    if wanted.get("resources") != old:
+        errors.add(forbidden("spec", "only cpu and memory resources are mutable at pod-level"))
+
+
+def _same_container_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    for part in _CONTAINERS:
+        after, before = new.get(part) or (), old.get(part) or ()
+        if len(after) != len(before):
+            errors.add(forbidden(f"spec.{part}", f"{part} may not be added or removed on resize"))
+            continue
+        for index, (one, other) in enumerate(zip(after, before, strict=True)):
+            if one["name"] != other["name"]:
+                text = f"{part} may not be renamed or reordered on resize"
+                errors.add(forbidden(f"spec.{part}[{index}].name", text))
+
+
+def _resized_container_rules(errors: FieldErrors, wanted: Object, old: Object) -> None:
+    any_init = RESIZE_INIT in errors.features
+    for part in ("initContainers", "containers"):
+        for index, before in enumerate(old.get(part) or ()):
+            if part == "containers" or any_init or is_sidecar(before):
+                here = f"spec.{part}[{index}].resources"
+                _kept_amount_rules(errors, wanted[part][index]["resources"], before["resources"], here)
+    resized = []
+    for after, before in zip(wanted["containers"], old["containers"], strict=True):
+        resized.append(_with_amounts_of(before, after))
+        if resized[-1] != before:
+            errors.add(forbidden("spec", "only cpu and memory resources are mutable"))
+    wanted["containers"] = resized
+    if not wanted.get("initContainers"):
+        return
+    resized = []
+    for index, (after, before) in enumerate(
+        zip(wanted["initContainers"], old["initContainers"], strict=True)
+    ):
+        resized.append(
+            _resized_init_container(errors, after, before, f"spec.initContainers[{index}]", any_init)
+        )
+    wanted["initContainers"] = resized
+
+
+def _resized_init_container(
+    errors: FieldErrors, after: Object, before: Object, field: str, any_init: bool
+) -> Object:
+    sidecar = is_sidecar(after)
+    if not sidecar and not any_init:
+        if after != before:
+            errors.add(forbidden("spec", "resources for non-sidecar init containers are immutable"))
+        return after
+    resized = _with_amounts_of(before, after)
+    if resized != before:
+        if any_init:
+            text = "only cpu and memory resources for init or sidecar containers are mutable"
+            errors.add(forbidden(field, text))
+        else:
+            text = "only cpu and memory resources for sidecar containers are mutable"
+            errors.add(forbidden("spec", text))
+    if after != before and not sidecar:
+        for policy in resized.get("resizePolicy", ()):
+            if policy["restartPolicy"] == "RestartContainer":
+                text = (
+                    "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+                )
+                errors.add(forbidden(field, text))
+    return resized
+
+
+def _kept_amount_rules(errors: FieldErrors, new: Object, old: Object, field: str) -> None:
+    for part in ("requests", "limits"):
+        if not old.get(part, {}).keys() <= new.get(part, {}).keys():
+            errors.add(forbidden(f"{field}.{part}", f"resource {part} cannot be removed"))
+
+
+def _with_amounts_of(old: Object, new: Object) -> Object:
+    """Return the new container with the old amounts of cpu and memory."""
+    return {**new, "resources": _amounts_of(old["resources"], new["resources"])}
+
+
+def _amounts_of(old: Object, new: Object) -> Object:
+    resources: Object = {}
+    for part in ("limits", "requests"):
+        before, after = old.get(part, {}), new.get(part, {})
+        amounts = {name: amount for name, amount in after.items() if name not in QOS_RESOURCES}
+        amounts |= {name: before[name] for name in QOS_RESOURCES if name in before}
+        if amounts:
+            resources[part] = dict(sorted(_in_old_units(before, amounts).items()))
+    return resources
 
 
 def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> None:
@@ -680,7 +1336,7 @@ def _with_mutable_fields_of(old: Object, new: Object) -> Object:
         if wanted.get(part):
             pairs = zip(wanted[part], old[part], strict=True)
             wanted[part] = [_with_image_of(before, container) for container, before in pairs]
-    for part in ("activeDeadlineSeconds", "tolerations"):
+    for part in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         wanted.pop(part, None)
         if part in old:
             wanted[part] = old[part]
@@ -694,7 +1350,7 @@ def _with_image_of(old: Object, new: Object) -> Object:
     wanted = {**new, "image": old["image"]} if "image" in old else dict(new)
     if wanted["resources"] != old["resources"]:
         wanted["resources"] = {
-            part: _in_old_units(old["resources"].get(part, {}), amounts)
+            part: amounts if part == "claims" else _in_old_units(old["resources"].get(part, {}), amounts)
             for part, amounts in wanted["resources"].items()
         }
     return wanted
@@ -758,6 +1414,8 @@ _EMPTY: Final[dict[str, str]] = {}
 
 def qos_class(spec: Object) -> str:
     """Guaranteed if all containers have limits equal to requests, BestEffort if none has any, otherwise Burstable."""
+    if "resources" in spec:
+        return _pod_level_class(spec["resources"])
     has_resources = False
     guaranteed = True
     for container in (*(spec["containers"] or ()), *spec.get("initContainers", ())):
@@ -776,6 +1434,23 @@ def qos_class(spec: Object) -> str:
     if not has_resources:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _pod_level_class(resources: Object) -> str:
+    requests, limits = (
+        {
+            name: amount
+            for name, amount in resources.get(part, {}).items()
+            if name in QOS_RESOURCES and _is_positive(amount)
+        }
+        for part in ("requests", "limits")
+    )
+    if not requests and not limits:
+        return "BestEffort"
+    if len(limits) < len(QOS_RESOURCES) or requests.keys() != limits.keys():
+        return "Burstable"
+    equal = all(nanos(requests[name]) == nanos(limits[name]) for name in limits)
+    return "Guaranteed" if equal else "Burstable"
 
 
 def _is_positive(amount: str) -> bool:

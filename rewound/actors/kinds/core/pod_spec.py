@@ -8,14 +8,19 @@ the names in pods that depend on the dialect: annotation keys that the API reads
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.containers import (
     CONTAINER,
     EPHEMERAL_CONTAINER,
     ContainerRules,
+    file_volume_rules,
     host_network_rules,
+    is_latest,
     set_container_defaults,
     set_host_port_defaults,
 )
@@ -30,6 +35,7 @@ from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
     RESOURCE_REQUIREMENTS,
     is_multiple_of_page_size,
+    pod_requirement_rules,
     requirement_rules,
     round_up,
 )
@@ -69,10 +75,37 @@ from rewound.actors.kinds.validation import (
     not_supported,
     parse_ip,
     qualified_name,
+    relaxed_variable_name,
     required,
+    reworded,
+    search_domain,
+    size,
+    too_long,
+    variable_name,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import (
+    ADDRESSES_CHECKED_ALIKE,
+    ANY_VOLUME_IN_NAMESPACES,
+    CLAIMS_INLINE,
+    HOST_PORTS_OF_PODS,
+    HOST_USERS_IN_TEXTS,
+    IMAGE_VOLUMES,
+    POD_LEVEL_RESOURCES,
+    RELAXED_SEARCHES,
+    RELAXED_VARIABLES,
+    RESIZE,
+    RESTART_ALL,
+    RESTART_RULES,
+    SE_LINUX_MOUNT_ALL,
+    SLEEP_ZERO,
+    SPREAD_SELECTOR_MERGE,
+    SPREAD_SELECTORS_CHECKED,
+    TOLERATION_COMPARISONS,
+    TOLERATION_VALUE_IN_TEXTS,
+    USER_NAMESPACES_HOST_NETWORK,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +161,10 @@ POD_AFFINITY_TERM = Struct(
     Field("namespaces", STRINGS, 2, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("topologyKey", STRING, 3, required=True, always=True),
     Field("namespaceSelector", LABEL_SELECTOR, 4, pointer=True),
-    Field("matchLabelKeys", STRINGS, 5, list_type="atomic", since="1.29"),
-    Field("mismatchLabelKeys", STRINGS, 6, list_type="atomic", since="1.29"),
+    Field("matchLabelKeys", STRINGS, 5, list_type="atomic", since="1.29", gate="MatchLabelKeysInPodAffinity"),
+    Field(
+        "mismatchLabelKeys", STRINGS, 6, list_type="atomic", since="1.29", gate="MatchLabelKeysInPodAffinity"
+    ),
 )
 WEIGHTED_POD_AFFINITY_TERM = Struct(
     "core.v1.WeightedPodAffinityTerm",
@@ -218,15 +253,44 @@ def _affinity_term_rules(errors: FieldErrors, term: Object, field: str) -> None:
     label_selector_rules(errors, term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
         errors.add_each(f"{field}.namespace", name, dns_label(name))
+    if "matchLabelKeys" in term or "mismatchLabelKeys" in term:
+        _merged_label_key_rules(errors, term, field)
     if not key:
         errors.add(required(here, "can not be empty"))
     errors.add_each(here, key, qualified_name(key))
 
 
+def _merged_label_key_rules(errors: FieldErrors, term: Object, field: str) -> None:
+    """Validate the keys of labels that were merged into the selector when the pod was created."""
+    matching, mismatching = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
+    selector = term.get("labelSelector")
+    for part, keys in (("matchLabelKeys", matching), ("mismatchLabelKeys", mismatching)):
+        if keys and selector is None:
+            errors.add(forbidden(f"{field}.{part}", NO_SELECTOR))
+        elif keys:
+            for index, key in enumerate(keys):
+                errors.add_each(f"{field}.{part}[{index}]", key, qualified_name(key))
+    if selector is not None:
+        seen, places = {*selector.get("matchLabels", ())}, {key: place for place, key in enumerate(matching)}
+        for expression in selector.get("matchExpressions", ()):
+            key = expression["key"]
+            if key in places and key in seen:
+                errors.add(invalid(f"{field}[{places[key]}]", key, IN_BOTH))
+            seen.add(key)
+    excluded = frozenset(mismatching)
+    for index, key in enumerate(matching):
+        if key in excluded:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            errors.add(invalid(f"{field}.matchLabelKeys[{index}]", key, text))
+
+
 TOLERATION_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 TOLERATION_OPERATORS: Final = ("Equal", "Exists")
+COMPARISON_OPERATORS: Final = ("Lt", "Gt")
 UNSATISFIABLE_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 INCLUSION_POLICIES: Final = ("Honor", "Ignore")
+NO_SELECTOR: Final = "must not be specified when labelSelector is not set"
+IN_BOTH: Final = "exists in both matchLabelKeys and labelSelector"
 NOT_POSITIVE: Final = "must be greater than zero"
 
 TOLERATION = Struct(
@@ -286,9 +350,26 @@ def _toleration_operator_rules(errors: FieldErrors, toleration: Object, operator
     if operator == "Exists":
         text = "value must be empty when `operator` is 'Exists'"
         if value:
-            errors.add(invalid(field, toleration, text))
+            given = value if TOLERATION_VALUE_IN_TEXTS in errors.features else toleration
+            errors.add(invalid(field, given, text))
+        return
+    if operator in COMPARISON_OPERATORS and TOLERATION_COMPARISONS in errors.features:
+        _compared_value_rules(errors, value, f"{field.removesuffix('operator')}value")
         return
     errors.add(not_supported(field, operator, TOLERATION_OPERATORS))
+
+
+def _compared_value_rules(errors: FieldErrors, value: str, field: str) -> None:
+    if not re.fullmatch("0|-?[1-9][0-9]*", value):
+        text = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
+        errors.add(invalid(field, value, text))
+    problem = ""
+    if not re.fullmatch("[-+]?[0-9]+", value):
+        problem = "invalid syntax"
+    elif not -(2**63) <= int(value[:32]) < 2**63:
+        problem = "value out of range"
+    if problem:
+        errors.add(invalid(field, value, f"strconv.ParseInt: parsing {quoted_start(value)}: {problem}"))
 
 
 def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
@@ -326,7 +407,12 @@ def _constraint_rules(errors: FieldErrors, constraint: Object, field: str, *, re
         policy = constraint.get(part)
         if policy is not None and policy not in INCLUSION_POLICIES:
             errors.add(not_supported(f"{field}.{part}", policy, INCLUSION_POLICIES))
-    _label_key_rules(errors, constraint, f"{field}.matchLabelKeys")
+    if SPREAD_SELECTOR_MERGE in errors.features:
+        _merged_label_key_rules(errors, constraint, field)
+    else:
+        _label_key_rules(errors, constraint, f"{field}.matchLabelKeys")
+    if SPREAD_SELECTORS_CHECKED in errors.features:
+        label_selector_rules(errors, constraint.get("labelSelector"), f"{field}.labelSelector")
 
 
 def _min_domains_rules(errors: FieldErrors, min_domains: int | None, action: str, field: str) -> None:
@@ -340,14 +426,16 @@ def _min_domains_rules(errors: FieldErrors, min_domains: int | None, action: str
 
 
 def _label_key_rules(errors: FieldErrors, constraint: Object, field: str) -> None:
+    lacks_selector = "matchLabelKeys" in constraint and "labelSelector" not in constraint
+    if lacks_selector and SPREAD_SELECTORS_CHECKED in errors.features:
+        errors.add(forbidden(field, NO_SELECTOR))
     selector = constraint.get("labelSelector", {})
     selected = {*selector.get("matchLabels", ())}
     selected |= {one["key"] for one in selector.get("matchExpressions", ())}
     for index, key in enumerate(constraint.get("matchLabelKeys", ())):
         errors.add_each(f"{field}[{index}]", key, qualified_name(key))
         if key in selected:
-            text = "exists in both matchLabelKeys and labelSelector"
-            errors.add(invalid(f"{field}[{index}]", key, text))
+            errors.add(invalid(f"{field}[{index}]", key, IN_BOTH))
 
 
 def readiness_gate_rules(errors: FieldErrors, gates: list[Object], field: str) -> None:
@@ -358,7 +446,11 @@ def readiness_gate_rules(errors: FieldErrors, gates: list[Object], field: str) -
 
 DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 MAX_NAMESERVERS: Final = 3
-BAD_ADDRESS: Final = "must be valid IP address"
+_BAD_ADDRESS: Final = reworded(
+    "must be valid IP address",
+    ADDRESSES_CHECKED_ALIKE,
+    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+)
 
 HOST_ALIAS = Struct(
     "core.v1.HostAlias",
@@ -419,7 +511,7 @@ def _nameserver_rules(errors: FieldErrors, servers: list[str], field: str) -> No
         errors.add(invalid(field, servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
     for index, server in enumerate(servers):
         if parse_ip(server) is None:
-            errors.add(invalid(f"{field}[{index}]", server, BAD_ADDRESS))
+            errors.add(invalid(f"{field}[{index}]", server, _BAD_ADDRESS))
 
 
 def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: tuple[int, int]) -> None:
@@ -429,9 +521,12 @@ def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: t
     if len(" ".join(domains).encode()) > max_characters:
         text = f"must not have more than {max_characters} characters (including spaces) in the search list"
         errors.add(invalid(field, domains, text))
+    relaxed = RELAXED_SEARCHES in errors.features
     for index, domain in enumerate(domains):
+        if relaxed and domain == ".":
+            continue
         name = domain.removesuffix(".")
-        errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
+        errors.add_each(f"{field}[{index}]", name, search_domain(name) if relaxed else dns_subdomain(name))
 
 
 def is_expanded(config: Object) -> bool:
@@ -442,19 +537,34 @@ def is_expanded(config: Object) -> bool:
 
 
 def host_alias_rules(errors: FieldErrors, aliases: list[Object], field: str) -> None:
-    for alias in aliases:
-        address = alias.get("ip", "")
+    with_index = ADDRESSES_CHECKED_ALIKE in errors.features
+    for index, alias in enumerate(aliases):
+        here, address = f"{field}[{index}]" if with_index else field, alias.get("ip", "")
         if parse_ip(address) is None:
-            errors.add(invalid(f"{field}.ip", address, BAD_ADDRESS))
-        for name in alias.get("hostnames", ()):
-            errors.add_each(f"{field}.hostnames", name, dns_subdomain(name))
+            errors.add(invalid(f"{here}.ip", address, _BAD_ADDRESS))
+        for position, name in enumerate(alias.get("hostnames", ())):
+            path = f"{here}.hostnames[{position}]" if with_index else f"{here}.hostnames"
+            errors.add_each(path, name, dns_subdomain(name))
+
+
+def scheduling_gate_rules(errors: FieldErrors, gates: list[Object], field: str) -> None:
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        name = gate["name"]
+        errors.add_each(f"{field}[{index}]", name, qualified_name(name))
+        if name in seen:
+            errors.add(duplicate(f"{field}[{index}]", name))
+        seen.add(name)
 
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 OPERATING_SYSTEMS: Final = ("linux", "windows")
 LONGEST_DEADLINE: Final = 2**31 - 1
-NOT_IN_USER_NAMESPACE: Final = "when `pod.Spec.HostUsers` is false"
+LONGEST_HOSTNAME: Final = 64
+NOT_IN_USER_NAMESPACE: Final = reworded(
+    "when `pod.Spec.HostUsers` is false", HOST_USERS_IN_TEXTS, "when `hostUsers` is false"
+)
 
 POD_OS = Struct(
     "core.v1.PodOS",
@@ -624,6 +734,7 @@ POD_SPEC = Struct(
         list_type="map",
         list_keys=("name",),
         since="1.26",
+        gate="PodSchedulingReadiness",
     ),
     Field("schedulingGroup", POD_SCHEDULING_GROUP, 43, pointer=True, since="1.36", gate="GenericWorkload"),
     Field(
@@ -650,18 +761,31 @@ class Allowed:
     any_deletion_cost: bool = False
 
 
-def set_spec_defaults(spec: Object) -> None:
+def set_spec_defaults(spec: Object, features: frozenset[str] = frozenset(), *, of_pod: bool = False) -> None:
     if "volumes" in spec:
         set_volume_defaults(spec["volumes"])
+        if IMAGE_VOLUMES in features:
+            set_image_defaults(spec["volumes"])
     for part in _CONTAINERS:
         if spec.get(part):
             set_container_defaults(spec[part])
-    if spec.get("hostNetwork"):
+    if spec.get("hostNetwork") and (of_pod or HOST_PORTS_OF_PODS not in features):
         set_host_port_defaults(spec["containers"] or [])
         set_host_port_defaults(spec.get("initContainers", []))
     if "overhead" in spec:
         round_up(spec["overhead"])
+    if "resources" in spec:
+        for part in ("limits", "requests"):
+            if part in spec["resources"]:
+                round_up(spec["resources"][part])
     _sync_service_account_fields(spec)
+
+
+def set_image_defaults(volumes: list[Object]) -> None:
+    for volume in volumes:
+        if "image" in volume and "pullPolicy" not in volume["image"]:
+            latest = is_latest(volume["image"].get("reference", ""))
+            volume["image"]["pullPolicy"] = "Always" if latest else "IfNotPresent"
 
 
 def _sync_service_account_fields(spec: Object) -> None:
@@ -690,27 +814,41 @@ class SpecRules:
         field: str,
         pod: str = "",
         allowed: Allowed = NOTHING_ALLOWED,
+        *,
+        of_pod: bool = False,
     ) -> None:
         """Validate a spec. `pod` is the name of the pod, empty for the spec of a template."""
         volumes = self._volumes.validate(errors, spec.get("volumes", []), f"{field}.volumes", pod)
         main, init = spec["containers"] or [], spec.get("initContainers", [])
-        rules = ContainerRules(volumes, self._api_domain, allowed.indivisible_huge_pages)
+        if "resourceClaims" in spec:
+            _claim_rules(errors, spec["resourceClaims"], f"{field}.resourceClaims", pod)
+        claims = frozenset(one["name"] for one in spec.get("resourceClaims", ()) if one["name"])
+        rules = ContainerRules(spec, volumes, self._api_domain, allowed.indivisible_huge_pages, claims)
         rules.validate_main(errors, main, f"{field}.containers")
         rules.validate_init(errors, init, main, f"{field}.initContainers")
         if "ephemeralContainers" in spec:
             ephemeral = spec["ephemeralContainers"]
             rules.validate_ephemeral(errors, ephemeral, [*main, *init], f"{field}.ephemeralContainers")
+        if "resources" in spec and POD_LEVEL_RESOURCES in errors.features:
+            pod_requirement_rules(errors, spec, f"{field}.resources", self._api_domain)
+        if spec.get("hostNetwork") and HOST_PORTS_OF_PODS in errors.features:
+            host_network_rules(errors, main, f"{field}.containers", of_pod=of_pod)
         _policy_rules(errors, spec, field)
-        if spec.get("hostNetwork"):
-            host_network_rules(errors, main, f"{field}.containers")
+        if spec.get("hostNetwork") and HOST_PORTS_OF_PODS not in errors.features:
+            host_network_rules(errors, main, f"{field}.containers", of_pod=of_pod)
         pod_context_rules(errors, spec, f"{field}.securityContext")
         _placement_rules(errors, spec, field, allowed)
         host_process_rules(errors, spec, field)
         _user_namespace_rules(errors, spec, field)
+        if "hostnameOverride" in spec:
+            _hostname_rules(errors, spec, f"{field}.hostnameOverride")
         _name_rules(errors, spec, field)
         _list_rules(errors, spec, field)
         self._class_rules(errors, spec, field, allowed)
         _os_rules(errors, spec, field)
+        if "schedulingGroup" in spec:
+            _scheduling_group_rules(errors, spec["schedulingGroup"], f"{field}.schedulingGroup.podGroupName")
+        file_volume_rules(errors, spec, containers_of(spec, field))
 
     def _class_rules(self, errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
         for part in ("priorityClassName", "runtimeClassName"):
@@ -752,6 +890,8 @@ def _placement_rules(errors: FieldErrors, spec: Object, field: str, allowed: All
     )
     if "readinessGates" in spec:
         readiness_gate_rules(errors, spec["readinessGates"], f"{field}.readinessGates")
+    if "schedulingGates" in spec:
+        scheduling_gate_rules(errors, spec["schedulingGates"], f"{field}.schedulingGates")
     if "topologySpreadConstraints" in spec:
         here = f"{field}.topologySpreadConstraints"
         spread_rules(errors, spec["topologySpreadConstraints"], here)
@@ -761,7 +901,8 @@ def _user_namespace_rules(errors: FieldErrors, spec: Object, field: str) -> None
     """A user namespace (hostUsers false) excludes most volume types and all host namespaces."""
     if spec.get("hostUsers") is not False:
         return
-    for index, volume in enumerate(spec.get("volumes", ())):
+    volumes = () if ANY_VOLUME_IN_NAMESPACES in errors.features else spec.get("volumes", ())
+    for index, volume in enumerate(volumes):
         if _USER_NAMESPACE_VOLUMES.isdisjoint(volume):
             errors.add(
                 forbidden(
@@ -770,8 +911,66 @@ def _user_namespace_rules(errors: FieldErrors, spec: Object, field: str) -> None
                 )
             )
     for part, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
-        if part in spec:
+        if part in spec and not (part == "hostNetwork" and USER_NAMESPACES_HOST_NETWORK in errors.features):
             errors.add(forbidden(f"{field}.{name}", NOT_IN_USER_NAMESPACE))
+    if HOST_USERS_IN_TEXTS in errors.features:
+        for container, here in containers_of(spec, field):
+            if "volumeDevices" in container:
+                errors.add(forbidden(f"{here}.volumeDevices", NOT_IN_USER_NAMESPACE))
+
+
+def _claim_rules(errors: FieldErrors, claims: list[Object], field: str, pod: str) -> None:
+    """Validate the resource claims of a pod, whose sources were in a struct of their own until 1.30."""
+    inline, names = CLAIMS_INLINE in errors.features, set[str]()
+    for index, claim in enumerate(claims):
+        name, here = claim["name"], f"{field}[{index}]"
+        source = claim if inline else claim["source"]
+        if not name:
+            errors.add(required(f"{here}.name"))
+        elif name in names:
+            errors.add(duplicate(f"{here}.name", name))
+        else:
+            wrong = dns_label(name)
+            errors.add_each(f"{here}.name", name, wrong)
+            if not inline and not wrong and pod and "resourceClaimTemplateName" in source:
+                final = f"{pod}-{name}"
+                texts = (f"final ResourceClaim name: {text}" for text in dns_subdomain(final))
+                errors.add_each(f"{here}.name", final, texts)
+            names.add(name)
+        _claim_source_rules(errors, source, here if inline else f"{here}.source", inline=inline)
+
+
+def _claim_source_rules(errors: FieldErrors, source: Object, field: str, *, inline: bool) -> None:
+    given = [part for part in ("resourceClaimName", "resourceClaimTemplateName") if part in source]
+    shown = {"Name": source["name"]} if inline else {}
+    shown["ResourceClaimName"] = source.get("resourceClaimName")
+    shown["ResourceClaimTemplateName"] = source.get("resourceClaimTemplateName")
+    if len(given) > 1:
+        text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        errors.add(invalid(field, shown, text))
+    if not given:
+        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        errors.add(invalid(field, shown, text))
+    for part in given:
+        errors.add_each(f"{field}.{part}", source[part], dns_subdomain(source[part]))
+
+
+def _hostname_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    name = spec["hostnameOverride"]
+    for part in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(part):
+            errors.add(forbidden(field, f"may not be specified when {part} is true"))
+    if size(name) > LONGEST_HOSTNAME:
+        errors.add(too_long(field, LONGEST_HOSTNAME))
+    errors.add_each(field, name, dns_subdomain(name))
+
+
+def _scheduling_group_rules(errors: FieldErrors, group: Object, field: str) -> None:
+    name = group.get("podGroupName")
+    if name is None:
+        errors.add(invalid(field, None, "must specify one of: `podGroupName`"))
+    else:
+        errors.add_each(field, name, dns_subdomain(name))
 
 
 def _name_rules(errors: FieldErrors, spec: Object, field: str) -> None:
@@ -819,10 +1018,43 @@ def allowed_by(spec: Object, old: Object) -> Allowed:
     return Allowed(indivisible_huge_pages=_has_indivisible_huge_pages(old), expanded_dns=expanded)
 
 
+def used_features(spec: Object, old: Object) -> Iterator[str]:
+    """Yield gates that validation treats as on, because the old spec already uses what they enable."""
+    yield from _used_by_containers(old)
+    names = {one["name"] for container, _ in containers_of(old, "") for one in container.get("env", ())}
+    if any(variable_name(name) and not relaxed_variable_name(name) for name in names):
+        kept = {one["name"] for container, _ in containers_of(spec, "") for one in container.get("env", ())}
+        if any(variable_name(name) and not relaxed_variable_name(name) for name in names & kept):
+            yield RELAXED_VARIABLES
+    if any(domain == "." or "_" in domain for domain in old.get("dnsConfig", {}).get("searches", ())):
+        yield RELAXED_SEARCHES
+    if any(one.get("operator") in COMPARISON_OPERATORS for one in old.get("tolerations", ())):
+        yield TOLERATION_COMPARISONS
+    if "seLinuxChangePolicy" in old.get("securityContext", ()):
+        yield SE_LINUX_MOUNT_ALL
+    if old.get("hostUsers") is False and old.get("hostNetwork"):
+        yield USER_NAMESPACES_HOST_NETWORK
+
+
+def _used_by_containers(old: Object) -> Iterator[str]:
+    for part in ("containers", "initContainers"):
+        for container in old.get(part) or ():
+            policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", ())
+            if rules or (policy is not None and (part == "containers" or policy != "Always")):
+                yield RESTART_RULES
+            if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+                yield RESTART_ALL
+            if "resizePolicy" in container and part == "initContainers":
+                yield RESIZE
+            for handler in ("preStop", "postStart"):
+                if container.get("lifecycle", {}).get(handler, {}).get("sleep", {}).get("seconds") == 0:
+                    yield SLEEP_ZERO
+
+
 def _has_indivisible_huge_pages(spec: Object) -> bool:
     lists = [spec.get("overhead", {})]
     for container, _ in containers_of(spec, ""):
-        lists += container["resources"].values()
+        lists += [container["resources"].get(part, {}) for part in ("limits", "requests")]
     return any(
         name.startswith(HUGE_PAGES) and not is_multiple_of_page_size(name, amount)
         for amounts in lists

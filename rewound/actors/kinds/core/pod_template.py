@@ -11,7 +11,7 @@ warnings about objects that are valid but may not work as their authors expect.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -32,8 +32,11 @@ from rewound.actors.kinds.core.pod_spec import (
     allowed_by,
     set_spec_defaults,
     toleration_rules,
+    used_features,
 )
+from rewound.actors.kinds.core.resources import is_sidecar
 from rewound.actors.kinds.core.security_context import (
+    LONGEST_PROFILE,
     SECURITY_CONTEXT,
     agreement_rules,
     annotated_profile_rules,
@@ -58,11 +61,18 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
     EXPANDED_DNS,
+    IMAGE_VOLUMES,
     MIN_DOMAINS,
     PROC_MOUNT,
+    RESTART_POLICIES_DROPPED,
+    RESTART_RULES,
+    SIDECARS,
+    SLEEP_ACTION,
     SPREAD_INCLUSION,
     SPREAD_LABEL_KEYS,
+    STOP_SIGNALS,
     USER_NAMESPACES,
+    USER_NAMESPACES_SUPPORT,
 )
 
 POD_TEMPLATE_SPEC = Struct(
@@ -98,15 +108,15 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=POD_TEMPLATE,
-        set_defaults=lambda new: set_template_defaults(new["template"]),
+        set_defaults=lambda new: set_template_defaults(new["template"], features),
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(create_rules, names=names, features=features),
-            validate_update=partial(update_rules, names=names, features=features),
-            warnings=partial(warnings, names),
+            validate_create=partial(create_rules, names=names),
+            validate_update=partial(update_rules, names=names),
+            warnings=partial(warnings, names, features),
         ),
     )
 
@@ -121,26 +131,24 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     bump_generation(new, old, "template")
 
 
-def create_rules(errors: FieldErrors, new: Object, *, names: Names, features: frozenset[str]) -> None:
-    pod_template_rules(errors, new["template"], "template", names, None, features)
+def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+    pod_template_rules(errors, new["template"], "template", names)
 
 
-def update_rules(
-    errors: FieldErrors, new: Object, old: Object, *, names: Names, features: frozenset[str]
-) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    pod_template_rules(errors, new["template"], "template", names, old["template"], features)
+    pod_template_rules(errors, new["template"], "template", names, old["template"])
 
 
-def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+def warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     if old is not None and new["metadata"]["generation"] == old["metadata"].get("generation"):
         return []
-    return template_warnings(new["template"], "template", names)
+    return template_warnings(new["template"], "template", names, features)
 
 
-def set_template_defaults(template: Object) -> None:
+def set_template_defaults(template: Object, features: frozenset[str] = frozenset()) -> None:
     """Set the defaults of a template that depend on more than one field."""
-    set_spec_defaults(template["spec"])
+    set_spec_defaults(template["spec"], features)
 
 
 def without_disabled_template_fields(
@@ -157,20 +165,28 @@ def pod_template_rules(
     field: str,
     names: Names,
     old: Object | None = None,
-    features: frozenset[str] = frozenset(),
 ) -> None:
     """Validate a template. `old` is the template before the update, whose values an update may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
     template_metadata_rules(errors, template, field, names, old)
     allowed = _allowed_on_update(template, old, keys)
-    if EXPANDED_DNS in features:
+    if EXPANDED_DNS in errors.features:
         allowed = replace(allowed, expanded_dns=True)
+    if old is not None:
+        tolerate_used_features(errors, spec, old["spec"])
     rules.validate(errors, spec, f"{field}.spec", allowed=allowed)
     seccomp_agreement_rules(errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
         errors.add(forbidden(f"{field}.spec.ephemeralContainers", text))
+
+
+def tolerate_used_features(errors: FieldErrors, spec: Object, old: Object) -> None:
+    """Let an update of a pod or template keep what the old one uses, though its gate is off."""
+    used = {*used_features(spec, old)} - errors.features
+    if used:
+        errors.features = errors.features | used
 
 
 def template_metadata_rules(
@@ -194,15 +210,17 @@ def _allowed_on_update(template: Object, old: Object | None, keys: PodKeys) -> A
     return replace(allowed_by(template["spec"], old["spec"]), any_deletion_cost=bad_cost)
 
 
-def template_warnings(template: Object, field: str, names: Names) -> list[str]:
-    return _warnings(names).of(template, field)
+def template_warnings(
+    template: Object, field: str, names: Names, features: frozenset[str] = frozenset()
+) -> list[str]:
+    return _warnings(names, features).of(template, field)
 
 
-def spec_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+def spec_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     """Return warnings about the template, on create and whenever the generation has grown."""
     if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
         return []
-    return template_warnings(new["spec"]["template"], "spec.template", names)
+    return template_warnings(new["spec"]["template"], "spec.template", names, features)
 
 
 @cache  # one per dialect
@@ -212,8 +230,8 @@ def _rules(names: Names) -> tuple[PodKeys, SpecRules]:
 
 
 @cache
-def _warnings(names: Names) -> PodWarnings:
-    return PodWarnings(names)
+def _warnings(names: Names, features: frozenset[str]) -> PodWarnings:
+    return PodWarnings(names, features)
 
 
 APPARMOR_PROFILES: Final = ("", "runtime/default", "unconfined")
@@ -326,14 +344,76 @@ def with_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> O
     return {**spec, **changed} if changed else spec
 
 
+def apparmor_agreement_rules(
+    errors: FieldErrors, annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
+) -> None:
+    """If both annotation and field name an AppArmor profile of a new pod, they must name the same one."""
+    if not annotations or spec.get("os", {}).get("name") == "windows":
+        return
+    of_pod = spec.get("securityContext", {}).get("appArmorProfile")
+    for container, path in containers_of(spec, field):
+        profile = container.get("securityContext", {}).get("appArmorProfile", of_pod)
+        text = annotations.get(keys.container_apparmor + container["name"])
+        if profile is None or text is None:
+            continue
+        kind, here = profile["type"], f"{path}.securityContext.appArmorProfile"
+        if kind == "Localhost" and text.startswith(APPARMOR_PREFIX):
+            if text.removeprefix(APPARMOR_PREFIX) != profile.get("localhostProfile"):
+                why = "apparmor profile in annotation and field must match"
+                errors.add(forbidden(f"{here}.localhostProfile", why))
+        elif kind in _APPARMOR_TYPES and text != _APPARMOR_TYPES[kind]:
+            errors.add(forbidden(f"{here}.type", "apparmor type in annotation and field must match"))
+
+
+def with_apparmor_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
+    """Return the spec with fields for AppArmor profiles that only annotations name, or `spec` itself."""
+    if spec.get("os", {}).get("name") == "windows":
+        return spec
+    if not any(key.startswith(keys.container_apparmor) for key in annotations):
+        return spec
+    of_pod, changed = spec.get("securityContext", {}).get("appArmorProfile"), {}
+    for part in _CONTAINERS:
+        if spec.get(part):
+            changed[part] = [
+                _with_context(one, "appArmorProfile", profile)
+                if (profile := apparmor_profile_of(annotations.get(keys.container_apparmor + one["name"])))
+                and profile != of_pod
+                and "appArmorProfile" not in one.get("securityContext", ())
+                else one
+                for one in spec[part]
+            ]
+    return {**spec, **changed}
+
+
+def apparmor_profile_of(text: str | None) -> Object | None:
+    """Return the value of an annotation in the form of the field, or None if it names no valid profile."""
+    if text is None:
+        return None
+    path = text.removeprefix(APPARMOR_PREFIX)
+    if path != text:
+        valid = path and path == path.strip() and len(path) <= LONGEST_PROFILE
+        return {"type": "Localhost", "localhostProfile": path} if valid else None
+    return next(({"type": kind} for kind, value in _APPARMOR_TYPES.items() if value == text), None)
+
+
+# The annotation of each type of profile; that of Localhost begins with a prefix.
+_APPARMOR_TYPES: Final = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined", "Localhost": None}
+
+
+def _with_context(container: Object, part: str, value: Object) -> Object:
+    context = SECURITY_CONTEXT.arranged({**container.get("securityContext", {}), part: value})
+    later: Object = {part: container[part] for part in ("stdin", "stdinOnce", "tty") if part in container}
+    rest = {part: value for part, value in container.items() if part not in later}
+    return {**rest, "securityContext": context, **later}
+
+
 def _with_profile(container: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
     text = annotations.get(keys.container_seccomp + container["name"])
     if text is None or not (profile := profile_of(text)):
         return container
-    context = SECURITY_CONTEXT.arranged({"seccompProfile": profile, **container.get("securityContext", {})})
-    later: Object = {part: container[part] for part in ("stdin", "stdinOnce", "tty") if part in container}
-    rest = {part: value for part, value in container.items() if part not in later}
-    return {**rest, "securityContext": context, **later}
+    if "seccompProfile" in container.get("securityContext", ()):
+        return container
+    return _with_context(container, "seccompProfile", profile)
 
 
 _SPREAD: Final = {
@@ -345,19 +425,131 @@ _SPREAD: Final = {
 
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_USER_NAMESPACES: Final = (USER_NAMESPACES, USER_NAMESPACES_SUPPORT)
 
 
 def without_disabled_fields(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
     """Return the spec without fields of disabled features: a changed copy, or `spec` itself if there are none."""
     before, changed = old or {}, {}
-    if "hostUsers" in spec and USER_NAMESPACES not in features and "hostUsers" not in before:
+    if "hostUsers" in spec and features.isdisjoint(_USER_NAMESPACES) and "hostUsers" not in before:
         spec = {part: value for part, value in spec.items() if part != "hostUsers"}
     constraints = spec.get("topologySpreadConstraints")
     if constraints:
         changed["topologySpreadConstraints"] = _without_disabled_spread_fields(constraints, before, features)
     if PROC_MOUNT not in features and _sets_proc_mount(spec) and not _keeps_proc_mount(before):
         changed.update({part: _default_proc_mounts(spec[part]) for part in _CONTAINERS if spec.get(part)})
+    spec = {**spec, **changed} if changed else spec
+    if IMAGE_VOLUMES not in features and any("image" in one for one in spec.get("volumes", ())):
+        spec = _without_image_volumes(spec, before)
+    return _without_disabled_container_fields(spec, before, features)
+
+
+def _without_image_volumes(spec: Object, before: Object) -> Object:
+    """Return the spec without volumes of images and their mounts, unless the old one has such volumes."""
+    if any("image" in one for one in before.get("volumes", ())):
+        return spec
+    dropped = {one["name"] for one in spec["volumes"] if "image" in one}
+    volumes = [one for one in spec["volumes"] if "image" not in one]
+    kept = {part: value for part, value in spec.items() if part != "volumes" or volumes}
+    if volumes:
+        kept["volumes"] = volumes
+    for part in _CONTAINERS:
+        if kept.get(part):
+            kept[part] = [_without_mounts(container, dropped) for container in kept[part]]
+    return kept
+
+
+def _without_mounts(container: Object, volumes: set[str]) -> Object:
+    mounts = [one for one in container.get("volumeMounts", ()) if one["name"] not in volumes]
+    if mounts or "volumeMounts" not in container:
+        return {**container, "volumeMounts": mounts} if mounts else container
+    return {part: value for part, value in container.items() if part != "volumeMounts"}
+
+
+def _without_disabled_container_fields(spec: Object, before: Object, features: frozenset[str]) -> Object:
+    """Drop restart policies and lifecycle actions of gates that are off, unless the old spec uses them."""
+    drops = [drop for gate, drop in _CONTAINER_DROPS if gate not in features]
+    if not drops:
+        return spec
+    changed: Object = {}
+    for part in _CONTAINERS:
+        if any("lifecycle" in one or "restartPolicy" in one for one in spec.get(part) or ()):
+            containers = spec[part]
+            for drop in drops:
+                containers = drop(containers, part, before, features)
+            if containers != spec[part]:
+                changed[part] = containers
     return {**spec, **changed} if changed else spec
+
+
+def _drop_sidecars(containers: list[Object], part: str, before: Object, _: frozenset[str]) -> list[Object]:
+    if part != "initContainers" or any(map(is_sidecar, before.get("initContainers", ()))):
+        return containers
+    return [_without(one, "restartPolicy") for one in containers]
+
+
+def _drop_restart_rules(
+    containers: list[Object], part: str, before: Object, features: frozenset[str]
+) -> list[Object]:
+    if RESTART_POLICIES_DROPPED not in features or RESTART_RULES in used_features({}, before):
+        return containers
+    return [
+        one
+        if part == "initContainers" and is_sidecar(one) and "restartPolicyRules" not in one
+        else _without(
+            one, *(("restartPolicyRules",) if is_sidecar(one) and part == "initContainers" else _RESTART)
+        )
+        for one in containers
+    ]
+
+
+def _drop_sleep(containers: list[Object], _: str, before: Object, __: frozenset[str]) -> list[Object]:
+    if any(
+        "sleep" in one.get("lifecycle", {}).get(hook, ())
+        for one, _ in containers_of(before, "")
+        for hook in _HOOKS
+    ):
+        return containers
+    return [_with_lifecycle(one, _without_sleep) for one in containers]
+
+
+def _without_sleep(lifecycle: Object) -> Object:
+    kept = {}
+    for part, value in lifecycle.items():
+        if part in _HOOKS and "sleep" in value:
+            value = _without(value, "sleep")
+            if not value:
+                continue
+        kept[part] = value
+    return kept
+
+
+def _drop_stop_signals(containers: list[Object], _: str, before: Object, __: frozenset[str]) -> list[Object]:
+    if any("stopSignal" in one.get("lifecycle", ()) for one, _ in containers_of(before, "")):
+        return containers
+    return [_with_lifecycle(one, lambda lifecycle: _without(lifecycle, "stopSignal")) for one in containers]
+
+
+def _with_lifecycle(container: Object, change: Callable[[Object], Object]) -> Object:
+    """Return the container with a changed lifecycle, and without one if nothing is left of it."""
+    before = container.get("lifecycle")
+    if before is None or (after := change(before)) == before:
+        return container
+    return {**container, "lifecycle": after} if after else _without(container, "lifecycle")
+
+
+def _without(value: Object, *parts: str) -> Object:
+    return {part: one for part, one in value.items() if part not in parts}
+
+
+_RESTART: Final = ("restartPolicy", "restartPolicyRules")
+_HOOKS: Final = ("preStop", "postStart")
+_CONTAINER_DROPS: Final = (
+    (SIDECARS, _drop_sidecars),
+    (RESTART_RULES, _drop_restart_rules),
+    (SLEEP_ACTION, _drop_sleep),
+    (STOP_SIGNALS, _drop_stop_signals),
+)
 
 
 def _without_disabled_spread_fields(
@@ -415,7 +607,8 @@ _IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 class PodWarnings:
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
+        self._features = features
         self._keys = PodKeys.of(names)
         self._old_labels = deprecated_labels(names)
         self._old_annotations = {

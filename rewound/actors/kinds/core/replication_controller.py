@@ -130,7 +130,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=REPLICATION_CONTROLLER,
-        set_defaults=set_defaults,
+        set_defaults=partial(set_defaults, features),
         subresources=(
             scale(
                 lambda stored: labels_text(stored["spec"].get("selector", {})),
@@ -149,12 +149,12 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(rules, names=names),
             validate_update=partial(update_rules, names=names),
-            warnings=partial(warnings, names),
+            warnings=partial(warnings, names, features),
         ),
     )
 
 
-def set_defaults(new: Object) -> None:
+def set_defaults(features: frozenset[str], new: Object) -> None:
     spec, metadata = new["spec"], new["metadata"]
     template = spec.get("template")
     if template is None:
@@ -164,7 +164,7 @@ def set_defaults(new: Object) -> None:
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": dict(labels)})
     if labels and not spec.get("selector"):
         new["spec"] = SPEC.arranged({**spec, "selector": dict(labels)})
-    set_template_defaults(template)
+    set_template_defaults(template, features)
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
@@ -237,7 +237,7 @@ def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
         errors.add(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
 
 
-def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+def warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     """As in v1.25, an update of the spec warns about the old template, not about the new one."""
     if old is None:
         template, field = new["spec"].get("template"), "template"
@@ -245,4 +245,4 @@ def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
         template, field = old["spec"].get("template"), "spec.template"
     else:
         return []
-    return template_warnings(template, field, names) if template is not None else []
+    return template_warnings(template, field, names, features) if template is not None else []

@@ -31,8 +31,14 @@ from rewound.actors.kinds.validation import (
     not_supported,
     required,
     size,
+    too_long,
 )
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import (
+    SE_LINUX_MOUNT_ALL,
+    STRICT_HOST_SYSCTLS,
+    UNMASKED_NEEDS_NAMESPACE,
+)
 
 LONGEST_SPEC: Final = 64 * 1024
 LONGEST_DOMAIN: Final = 256
@@ -55,14 +61,14 @@ _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
 _RESERVED: Final = frozenset('"/\\:;|=,+*?<>@[]')
 
 _FORBIDDEN_IN_PODS: Final = (
-    *("seLinuxOptions", "hostUsers", "hostPID", "hostIPC", "seccompProfile", "fsGroup"),
+    *("appArmorProfile", "seLinuxOptions", "hostUsers", "hostPID", "hostIPC", "seccompProfile", "fsGroup"),
     *("fsGroupChangePolicy", "sysctls", "shareProcessNamespace", "runAsUser", "runAsGroup"),
-    "supplementalGroups",
+    *("supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"),
 )
 _IN_SPEC: Final = frozenset(("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"))
 _FORBIDDEN_IN_CONTAINERS: Final = (
-    *("seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged"),
-    *("allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
+    *("appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem"),
+    *("privileged", "allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
 )
 
 
@@ -180,6 +186,15 @@ HIGHEST_ID: Final = 2**31 - 1
 LONGEST_SYSCTL: Final = 253
 SECCOMP_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 PROC_MOUNTS: Final = ("Default", "Unmasked")
+SUPPLEMENTAL_POLICIES: Final = ("Merge", "Strict")
+CHANGE_POLICIES: Final = ("MountOption", "Recursive")
+LONGEST_PROFILE: Final = 4095
+_IPC_SYSCTLS: Final = frozenset(
+    f"kernel.{name}"
+    for name in (
+        *("sem", "shm", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "msg", "msgmax", "msgmnb", "msgmni"),
+    )
+)
 GROUP_POLICIES: Final = ("Always", "OnRootMismatch")
 
 SYSCTL_PART: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -222,7 +237,7 @@ SECURITY_CONTEXT = Struct(
     Field("allowPrivilegeEscalation", BOOL, 7, pointer=True),
     Field("procMount", STRING, 9, pointer=True),
     Field("seccompProfile", SECCOMP_PROFILE, 11, pointer=True),
-    Field("appArmorProfile", APP_ARMOR_PROFILE, 12, pointer=True, since="1.30"),
+    Field("appArmorProfile", APP_ARMOR_PROFILE, 12, pointer=True, since="1.30", gate="AppArmorFields"),
 )
 SYSCTL = Struct(
     "core.v1.Sysctl",
@@ -251,23 +266,27 @@ POD_SECURITY_CONTEXT = Struct(
     Field("sysctls", ListOf(SYSCTL), 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("fsGroupChangePolicy", STRING, 9, pointer=True),
     Field("seccompProfile", SECCOMP_PROFILE, 10, pointer=True),
-    Field("appArmorProfile", APP_ARMOR_PROFILE, 11, pointer=True, since="1.30"),
+    Field("appArmorProfile", APP_ARMOR_PROFILE, 11, pointer=True, since="1.30", gate="AppArmorFields"),
     Field("seLinuxChangePolicy", STRING, 13, pointer=True, since="1.32", gate="SELinuxChangePolicy"),
 )
 
 
-def context_rules(errors: FieldErrors, context: Object, field: str) -> None:
-    """Validate the security context of one container."""
+def context_rules(errors: FieldErrors, context: Object, field: str, *, users_of_host: bool = True) -> None:
+    """Validate the security context of one container; its users are those of the host or of a user namespace."""
     _id_rules(errors, context, field, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None and mount not in PROC_MOUNTS:
         errors.add(not_supported(f"{field}.procMount", mount, PROC_MOUNTS))
+    if mount == "Unmasked" and users_of_host and UNMASKED_NEEDS_NAMESPACE in errors.features:
+        errors.add(invalid(f"{field}.procMount", mount, "`hostUsers` must be false to use `Unmasked`"))
     if "seccompProfile" in context:
         _seccomp_rules(errors, context["seccompProfile"], f"{field}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         _escalation_rules(errors, context, field)
     if "windowsOptions" in context:
         windows_option_rules(errors, context["windowsOptions"], f"{field}.windowsOptions")
+    if "appArmorProfile" in context:
+        apparmor_rules(errors, context["appArmorProfile"], f"{field}.appArmorProfile")
 
 
 def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
@@ -293,7 +312,7 @@ def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.add(invalid(f"{field}.shareProcessNamespace", True, text))
-    _sysctl_rules(errors, context.get("sysctls", ()), f"{field}.sysctls")
+    _sysctl_rules(errors, context.get("sysctls", ()), spec, f"{field}.sysctls")
     policy = context.get("fsGroupChangePolicy")
     if policy is not None and policy not in GROUP_POLICIES:
         errors.add(not_supported(f"{field}.fsGroupChangePolicy", policy, GROUP_POLICIES))
@@ -301,6 +320,33 @@ def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:
         _seccomp_rules(errors, context["seccompProfile"], f"{field}.seccompProfile")
     if "windowsOptions" in context:
         windows_option_rules(errors, context["windowsOptions"], f"{field}.windowsOptions")
+    if "appArmorProfile" in context:
+        apparmor_rules(errors, context["appArmorProfile"], f"{field}.appArmorProfile")
+    policy = context.get("supplementalGroupsPolicy")
+    if policy is not None and policy not in SUPPLEMENTAL_POLICIES:
+        errors.add(not_supported(f"{field}.supplementalGroupsPolicy", policy, SUPPLEMENTAL_POLICIES))
+    policy = context.get("seLinuxChangePolicy")
+    supported = CHANGE_POLICIES if SE_LINUX_MOUNT_ALL in errors.features else CHANGE_POLICIES[1:]
+    if policy is not None and policy not in supported:
+        errors.add(not_supported(f"{field}.seLinuxChangePolicy", policy, supported))
+
+
+def apparmor_rules(errors: FieldErrors, profile: Object, field: str) -> None:
+    kind, path, here = profile["type"], profile.get("localhostProfile"), f"{field}.localhostProfile"
+    if not kind:
+        errors.add(required(f"{field}.type", "type is required when appArmorProfile is set"))
+    elif kind not in SECCOMP_TYPES:
+        errors.add(not_supported(f"{field}.type", kind, SECCOMP_TYPES))
+    elif kind != "Localhost":
+        if path is not None:
+            errors.add(invalid(here, path, "can only be set when AppArmor type is Localhost"))
+    elif not path:
+        errors.add(required(here, "must be set when AppArmor type is Localhost"))
+    else:
+        if path.strip() != path:
+            errors.add(invalid(here, path, "must not be padded with whitespace"))
+        if size(path) > LONGEST_PROFILE:
+            errors.add(too_long(here, LONGEST_PROFILE))
 
 
 def _id_rules(errors: FieldErrors, context: Object, field: str, *parts: str) -> None:
@@ -325,7 +371,7 @@ def _seccomp_rules(errors: FieldErrors, profile: Object, field: str) -> None:
         errors.add_each(here, path, descending(path))
 
 
-def _sysctl_rules(errors: FieldErrors, sysctls: list[Object], field: str) -> None:
+def _sysctl_rules(errors: FieldErrors, sysctls: list[Object], spec: Object, field: str) -> None:
     taken: set[str] = set()
     for index, sysctl in enumerate(sysctls):
         name, here = sysctl["name"], f"{field}[{index}].name"
@@ -336,7 +382,25 @@ def _sysctl_rules(errors: FieldErrors, sysctls: list[Object], field: str) -> Non
             errors.add(invalid(here, name, text))
         elif name in taken:
             errors.add(duplicate(here, name))
+        if STRICT_HOST_SYSCTLS in errors.features and (shared := shared_namespace(name, spec)):
+            errors.add(invalid(here, name, f"may not be specified when '{shared}' is true"))
         taken.add(name)
+
+
+def shared_namespace(sysctl: str, spec: Object) -> str:
+    """Return the field by which a pod shares the namespace of a sysctl with its host; empty if it does not."""
+    name = _with_dots(sysctl)
+    if spec.get("hostNetwork") and name.startswith("net."):
+        return "hostNetwork"
+    if spec.get("hostIPC") and (name in _IPC_SYSCTLS or name.startswith("fs.mqueue.")):
+        return "hostIPC"
+    return ""
+
+
+def _with_dots(sysctl: str) -> str:
+    """Return a sysctl with dots between its parts; dots inside a part of the other form become slashes."""
+    first = next((letter for letter in sysctl if letter in "./"), "")
+    return sysctl.translate({ord("."): "/", ord("/"): "."}) if first == "/" else sysctl
 
 
 UNCONFINED: Final = "unconfined"

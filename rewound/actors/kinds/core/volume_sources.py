@@ -200,6 +200,7 @@ IN_VARIABLES: Final = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
     *("status.hostIP", "status.podIP", "status.podIPs"),
 )
+IN_VARIABLES_WITH_HOST_IPS: Final = tuple(sorted((*IN_VARIABLES, "status.hostIPs")))
 _AMOUNTS: Final = (
     *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
     *("requests.cpu", "requests.ephemeral-storage", "requests.memory"),

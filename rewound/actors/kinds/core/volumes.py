@@ -256,8 +256,9 @@ _ORDER: Final = (
     *("iscsi", "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte"),
     *("downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume"),
     *("photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO"),
-    *("csi", "ephemeral"),
+    *("csi", "ephemeral", "image"),
 )
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 # Names of sources in messages where they differ: in paths of fields inside, and for a surplus source.
 _NAME_IN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 _NAME_AS_SURPLUS: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
@@ -301,6 +302,8 @@ class VolumeRules:
         for index, name in enumerate(sources):
             if index:
                 errors.add(forbidden(f"{field}.{_NAME_AS_SURPLUS.get(name, name)}", ONE_SOURCE))
+            elif name == "image":
+                image_rules(errors, volume[name], f"{field}.image", of_pod=bool(pod))
             else:
                 self._rules[name](errors, volume[name], f"{field}.{_NAME_IN_PATHS.get(name, name)}")
         if "iscsi" in volume:
@@ -333,6 +336,16 @@ def _claim_name_rules(errors: FieldErrors, name: str, pod: str, field: str) -> N
     claim = f"{pod}-{name}"
     for text in dns_subdomain(claim):
         errors.add(invalid(f"{field}.name", name, f"PVC name {quoted_start(claim)}: {text}"))
+
+
+def image_rules(errors: FieldErrors, source: Object, field: str, *, of_pod: bool) -> None:
+    """Validate an image that is mounted as a volume; templates may lack its reference."""
+    if of_pod and not source.get("reference"):
+        errors.add(required(f"{field}.reference"))
+    policy = source.get("pullPolicy", "")
+    if policy not in PULL_POLICIES:
+        here = f"{field}.pullPolicy"
+        errors.add(not_supported(here, policy, PULL_POLICIES) if policy else required(here))
 
 
 def set_volume_defaults(volumes: list[Object]) -> None:
