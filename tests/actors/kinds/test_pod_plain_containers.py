@@ -154,7 +154,7 @@ def test_plain_containers_pass_the_full_rules(seed: int) -> None:
         rules = ContainerRules({}, VOLUMES, "cluster.io/", indivisible_huge_pages=False)
         assert collect(rules._common_rules, container, "c") == []
         assert (
-            collect(container_probe_rules, container, "c")
+            collect(container_probe_rules, container, {}, "c")
             == []
             == collect(image_whitespace_rules, container, "c")
         )
