@@ -228,7 +228,7 @@ def _build_store(
     if node is not None:
         node.foreign.check = ForeignRecords(registry, journal, definition_type(names)).check
     next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
-    publication = Publication(names, registry, journal, feed, next_offset, rules)
+    publication = Publication(names, registry, journal, feed, next_offset, rules, settings.features)
     committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
     calls_out = calls_out and not extensions.isolated

@@ -12,7 +12,7 @@ them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -84,10 +84,11 @@ class Publication:
         feed: Feed,
         next_offset: Callable[[], int],
         rules: Rules = DOCUMENTED,
+        features: Set[str] = frozenset(),
     ) -> None:
         """`next_offset`: the first offset that no write decided before now can get."""
         self._names, self._registry, self._journal = names, registry, journal
-        self._next_offset, self._rules = next_offset, rules
+        self._next_offset, self._rules, self._features = next_offset, rules, features
         self._type_id = journal.type_id(definition_type(names))
         self._known: dict[str, Known] = {}
         self._by_group: dict[str, dict[str, Known]] = {}
@@ -198,7 +199,7 @@ class Publication:
         name = stored["metadata"]["name"]
         if not is_served(stored) or self.overlaps_built_in(name) or not self._journal.type_id(name):
             return DeclaredKind()
-        kind = definitions_of(stored, body, since, self._names, self._rules)
+        kind = definitions_of(stored, body, since, self._names, self._rules, self._features)
         recorded = ADDED_BY_RECORDER in stored["metadata"].get("annotations", ())
         reachable = [one for one in kind.served if self._is_reachable(one, recorded)]
         hidden = [one for one in kind.definitions if one not in reachable and not one.storage.stored_as]

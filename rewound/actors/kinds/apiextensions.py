@@ -19,10 +19,10 @@ Protected API groups are those of the project itself, whose definitions need an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from rewound.actors.golang.quoting import quoted_start
@@ -63,6 +63,7 @@ from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
     dns_subdomain,
+    duplicate,
     forbidden,
     invalid,
     name_is_subdomain,
@@ -76,6 +77,14 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.background_import import is_imported
 from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.versions.features import (
+    BARE_REQUIRED_SCHEMAS,
+    EXPLAINED_STORED_VERSIONS,
+    FIELD_SELECTORS,
+)
+
+if TYPE_CHECKING:
+    from rewound.actors.kinds.structural.schema_node import Node
 
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"
@@ -342,6 +351,11 @@ STATUS = Struct(
 )
 
 
+SELECTABLE_FIELD = Struct(
+    "apiextensions.v1.SelectableField", Field("jsonPath", STRING, 1, required=True, always=True)
+)
+
+
 @cache
 def custom_resource_definition(prefix: str) -> Struct:
     """Return the declaration; `prefix` is that of the extensions in schemas, such as x-cluster-."""
@@ -359,6 +373,14 @@ def custom_resource_definition(prefix: str) -> Struct:
         Field("schema", validation, 4, pointer=True),
         Field("subresources", SUBRESOURCES, 5, pointer=True),
         Field("additionalPrinterColumns", ListOf(COLUMN), 6, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+        Field(
+            "selectableFields",
+            ListOf(SELECTABLE_FIELD),
+            9,
+            list_type="atomic",
+            since="1.30",
+            gate=FIELD_SELECTORS,
+        ),
     )
     spec = Struct(
         "apiextensions.v1.CustomResourceDefinitionSpec",
@@ -572,27 +594,27 @@ class _Common:
         return self.versions[0].get(part) if self.versions and self.shares(part) else None
 
 
-def create_rules(names: Names, errors: FieldErrors, new: Object) -> None:
+def create_rules(names: Names, features: Set[str], errors: FieldErrors, new: Object) -> None:
     check_name = partial(_check_name, new["spec"])
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=check_name, known_finalizers=False)
-    _spec_rules(errors, names, new["spec"], recognized=True)
+    _spec_rules(errors, names, features, new["spec"], {}, recognized=True)
     _status_rules(errors, new["status"])
-    _stored_versions(errors, new)
+    _stored_versions(errors, features, new)
     approval_rules(errors, names, new, None)
     _preserve_unknown_fields(errors, names, new["spec"], None)
 
 
-def update_rules(names: Names, errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(names: Names, features: Set[str], errors: FieldErrors, new: Object, old: Object) -> None:
     spec, before = new["spec"], old["spec"]
     metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
-    _spec_rules(errors, names, spec, recognized=_has_recognized_versions(before))
+    _spec_rules(errors, names, features, spec, before, recognized=_has_recognized_versions(before))
     if is_true(old, ESTABLISHED):
         unchanged(errors, "spec.scope", spec["scope"], before["scope"])
         unchanged(errors, "spec.names.kind", spec["names"]["kind"], before["names"]["kind"])
     unchanged(errors, "spec.group", spec["group"], before["group"])
     unchanged(errors, "spec.names.plural", spec["names"]["plural"], before["names"]["plural"])
     _status_rules(errors, new["status"])
-    _stored_versions(errors, new)
+    _stored_versions(errors, features, new)
     approval_rules(errors, names, new, old)
     _preserve_unknown_fields(errors, names, spec, before)
 
@@ -609,16 +631,25 @@ def _check_name(spec: Object, name: str, prefix: bool) -> list[str]:
     return [*wrong, 'must be spec.names.plural+"."+spec.group']
 
 
-def _spec_rules(errors: FieldErrors, names: Names, spec: Object, *, recognized: bool) -> None:
+def _spec_rules(
+    errors: FieldErrors,
+    names: Names,
+    features: Set[str],
+    spec: Object,
+    before: Object,
+    *,
+    recognized: bool,
+) -> None:
     versions = spec["versions"] or []
     common = _Common(versions)
     _group(errors, spec["group"])
     one_of_rules(errors, "spec.scope", spec["scope"], SCOPES)
-    _schemas_exist(errors, versions)
+    _schemas_exist(errors, versions, "" if BARE_REQUIRED_SCHEMAS in features else "schemas are required")
     if spec.get("preserveUnknownFields") and any(_has_defaults(_schema(one)) for one in versions):
         text = "must be false in order to use defaults in the schema"
         errors.add(invalid("spec.preserveUnknownFields", True, text))
     _versions(errors, names, versions, common)
+    _selectable_fields(errors, names, versions, before.get("versions") or [], common)
     _names(errors, spec["names"])
     if common.shares("schema") and versions:
         has_status = any(_has_status(one) for one in versions)
@@ -642,10 +673,71 @@ def _group(errors: FieldErrors, group: str) -> None:
         errors.add(invalid("spec.group", group, "should be a domain with at least one dot"))
 
 
-def _schemas_exist(errors: FieldErrors, versions: list[Object]) -> None:
+def _schemas_exist(errors: FieldErrors, versions: list[Object], text: str) -> None:
     for index, version in enumerate(versions):
         if _schema(version) is None:
-            errors.add(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+            errors.add(required(f"spec.versions[{index}].schema.openAPIV3Schema", text))
+
+
+def _selectable_fields(
+    errors: FieldErrors, names: Names, versions: list[Object], before: list[Object], common: _Common
+) -> None:
+    """Validate the fields that field selectors may name: those of all versions at once if they are the same."""
+    if not any(one.get("selectableFields") for one in versions):
+        return
+    old = {one["name"]: one.get("selectableFields") for one in before}
+    shared = common.shares("selectableFields") and common.shares("schema")
+    for index, version in enumerate(versions[:1] if shared else versions):
+        fields = version.get("selectableFields") or []
+        where = "spec.selectableFields" if shared else f"spec.versions[{index}].selectableFields"
+        schema = _schema(version)
+        if schema is not None:
+            selectable_field_rules(errors, fields, schema, names, where)
+            count = len({one["jsonPath"] for one in fields})
+            if count > MOST_SELECTABLE and old.get(version["name"]) != fields:
+                errors.add(too_many(where, count, MOST_SELECTABLE))
+
+
+def selectable_field_rules(
+    errors: FieldErrors, fields: list[Object], schema: Object, names: Names, where: str
+) -> None:
+    from rewound.actors.kinds.structural.schema_node import parse_schema
+
+    root, seen = parse_schema(schema, names), set[str]()
+    for index, one in enumerate(fields):
+        field, path = f"{where}[{index}].jsonPath", one["jsonPath"]
+        if not path:
+            errors.add(required(field))
+            continue
+        try:
+            node = selected_node(root, path)
+        except ValueError as error:
+            errors.add(invalid(field, path, f"is an invalid path: {error}"))
+            continue
+        if path.split(".")[1] == "metadata":
+            errors.add(invalid(field, path, "must not point to fields in metadata"))
+        if node.type not in ("string", "boolean", "integer"):
+            errors.add(invalid(field, path, NOT_SELECTABLE))
+        if path in seen:
+            errors.add(duplicate(field, path))
+        seen.add(path)
+
+
+def selected_node(node: Node, path: str) -> Node:
+    """Return the node at a path of names after dots. Raises ValueError if the schema has no such field."""
+    if "[" in path or "]" in path:
+        raise ValueError("array notation is not allowed")
+    first, *names = path.split(".")
+    if first or not names:
+        raise ValueError(f"expected [ or . but got: {first}")
+    for name in names:
+        if not name:
+            raise ValueError("unexpected end of JSON path")
+        inner = node.properties.get(name) if node.properties else node.values
+        if inner is None:
+            raise ValueError("does not refer to a valid field")
+        node = inner
+    return node
 
 
 def _versions(errors: FieldErrors, names: Names, versions: list[Object], common: _Common) -> None:
@@ -702,7 +794,7 @@ def _status_rules(errors: FieldErrors, status: Object) -> None:
     names_rules(errors, status["acceptedNames"], "status.acceptedNames")
 
 
-def _stored_versions(errors: FieldErrors, new: Object) -> None:
+def _stored_versions(errors: FieldErrors, features: Set[str], new: Object) -> None:
     """Every version in which objects may be stored must exist, including the current storage version."""
     field, stored = "status.storedVersions", new["status"]["storedVersions"] or []
     if not stored:
@@ -715,7 +807,14 @@ def _stored_versions(errors: FieldErrors, new: Object) -> None:
     existing = {version["name"] for version in versions}
     for index, name in enumerate(stored):
         if name not in existing:
-            errors.add(invalid(f"{field}[{index}]", name, "must appear in spec.versions"))
+            text = "must appear in spec.versions"
+            if EXPLAINED_STORED_VERSIONS in features:
+                text = (
+                    f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                    f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
+                    f"{name} from status.storedVersions"
+                )
+            errors.add(invalid(f"{field}[{index}]", name, text))
 
 
 def _preserve_unknown_fields(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
@@ -748,6 +847,11 @@ def _has_status(version: Object) -> bool:
 
 
 PLURAL = "customresourcedefinitions"
+MOST_SELECTABLE: Final = 8
+NOT_SELECTABLE: Final = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
+    "allowed."
+)
 # Validates and compiles schemas. Imported with the first definition, because most servers have none.
 SCHEMA_MODULES = (
     "rewound.actors.kinds.structural.definition_checks",
@@ -758,7 +862,7 @@ ADDED_BY_RECORDER = "record.rewound.cluster.io/added"
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     custom_resource_definitions = Definition(
         group=names.group("apiextensions"),
         version="v1",
@@ -790,8 +894,8 @@ def declare(names: Names) -> tuple[Definition, ...]:
             validates_metadata=True,
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
-            validate_create=partial(create_rules, names),
-            validate_update=partial(update_rules, names),
+            validate_create=partial(create_rules, names, features),
+            validate_update=partial(update_rules, names, features),
             canonicalize=canonicalize,
         ),
     )

@@ -70,7 +70,7 @@ _GROUPS = (
     flowcontrol,
 )
 _GATED = frozenset(
-    {core, apps, autoscaling, batch, flowcontrol, networking, policy, storage}
+    {core, apiextensions, apps, autoscaling, batch, flowcontrol, networking, policy, storage}
 )  # some of their fields depend on feature gates
 _RULED = frozenset({apps, policy, rbac})  # their behaviour depends on the profile
 

@@ -20,7 +20,7 @@ The columns of tables are the printer columns, or the name and the time of creat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +30,7 @@ import orjson
 from rewound.actors.errors import BadRequest, NoReplicas
 from rewound.actors.golang.format import float_text
 from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from rewound.actors.kinds.catalog import preference
 from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
@@ -48,17 +49,18 @@ from rewound.actors.kinds.declaration.definition import (
     VersionSchema,
 )
 from rewound.actors.kinds.declaration.lazy_property import lazy_property
-from rewound.actors.kinds.declaration.meta import metadata_update_rules
+from rewound.actors.kinds.declaration.meta import STANDARD_FINALIZERS, metadata_update_rules
 from rewound.actors.kinds.declaration.scale import COLUMNS, SCALE
 from rewound.actors.kinds.json_path import JsonPath, NotAPath
 from rewound.actors.kinds.schema.decoder import Schema
 from rewound.actors.kinds.schema.fields import CustomStruct, Struct
-from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, qualified_name
 from rewound.actors.kinds.values.times import canonical_seconds
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import is_imported
+from rewound.actors.versions.features import FIELD_SELECTORS, FINALIZER_WARNINGS
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.structural.compile import Compiled
@@ -73,6 +75,7 @@ class SchemaSource:
     api_version: str
     kind: str
     names: Names
+    features: Set[str] = frozenset()
 
     def parse(self) -> Object:
         """Return the schema. A version without one, which older servers could store, gets a schema that allows
@@ -97,7 +100,11 @@ class LazySchema:
 
         source = self.source
         return compile_schema(
-            source.parse(), api_version=source.api_version, kind=source.kind, names=source.names
+            source.parse(),
+            api_version=source.api_version,
+            kind=source.kind,
+            names=source.names,
+            features=source.features,
         )
 
     def openapi(self) -> Object:
@@ -383,8 +390,11 @@ def _go_type(value: Any) -> str:
 
 
 class CustomStrategy:
-    def __init__(self, schema: LazySchema, scale: ScalePaths | None, *, has_status: bool) -> None:
-        self._schema = schema
+    def __init__(
+        self, schema: LazySchema, scale: ScalePaths | None, *, has_status: bool, warns: bool
+    ) -> None:
+        """`warns`: about finalizers without a domain."""
+        self._schema, self._warns = schema, warns
         self._scale = scale
         self._has_status = has_status
 
@@ -396,6 +406,7 @@ class CustomStrategy:
             validate_create=self.validate_create,
             validate_update=self.validate_update,
             canonicalize=self.canonicalize,
+            warnings=finalizer_warnings if self._warns else None,
         )
 
     def prepare_create(self, new: Object) -> None:
@@ -564,13 +575,18 @@ def is_served(stored: Object) -> bool:
 
 
 def definitions_of(
-    stored: Object, body: bytes, since: int, names: Names, rules: Rules = DOCUMENTED
+    stored: Object,
+    body: bytes,
+    since: int,
+    names: Names,
+    rules: Rules = DOCUMENTED,
+    features: Set[str] = frozenset(),
 ) -> DeclaredKind:
     """Make the definitions. All objects written at or after the offset `since` have the form of these schemas.
 
     A version that is neither served nor stored has no definition.
     """
-    maker = _Maker(stored, body, since, names, rules)
+    maker = _Maker(stored, body, since, names, rules, features)
     versions = stored["spec"]["versions"]
     served = tuple(maker.definition(one) for one in versions if one["served"])
     unserved = tuple(maker.definition(one) for one in versions if one["storage"] and not one["served"])
@@ -578,7 +594,10 @@ def definitions_of(
 
 
 class _Maker:
-    def __init__(self, stored: Object, body: bytes, since: int, names: Names, rules: Rules) -> None:
+    def __init__(
+        self, stored: Object, body: bytes, since: int, names: Names, rules: Rules, features: Set[str]
+    ) -> None:
+        self._features = features
         self._stored, self._body, self._since, self._names = stored, body, since, names
         self._rules = rules
         self._spec = spec = stored["spec"]
@@ -596,14 +615,20 @@ class _Maker:
     def _schema(self, version: Object) -> LazySchema:
         name = version["name"]
         api_version = f"{self._spec['group']}/{name}"
-        return LazySchema(SchemaSource(self._body, name, api_version, self._accepted["kind"], self._names))
+        kind, names = self._accepted["kind"], self._names
+        return LazySchema(SchemaSource(self._body, name, api_version, kind, names, self._features))
 
     def definition(self, version: Object) -> Definition:
         spec, accepted = self._spec, self._accepted
         schema = self._schemas[version["name"]]
         subresources = version.get("subresources", {})
         scale = ScalePaths.of(subresources["scale"]) if "scale" in subresources else None
-        custom = CustomStrategy(schema, scale, has_status="status" in subresources)
+        custom = CustomStrategy(
+            schema,
+            scale,
+            has_status="status" in subresources,
+            warns=FINALIZER_WARNINGS in self._features,
+        )
         stored_as = "" if version is self._storage else f"{accepted['plural']}.{spec['group']}"
         terminating = "deletionTimestamp" in self._stored["metadata"]
         return CustomDefinition(
@@ -624,10 +649,22 @@ class _Maker:
             create_refusal=TERMINATING if terminating else "",
             storage=Storage(stored_as=stored_as, versions=self._versions),
             deletion=Deletion(only_known_finalizers=False),
-            selection=Selection(own_label_conversion=True),
+            selection=self._selection(version, is_storage=not stored_as),
             table=table_of(version.get("additionalPrinterColumns", []), self._rules),
             strategy=custom.strategy(),
             rules=self._rules,
+        )
+
+    def _selection(self, version: Object, *, is_storage: bool) -> Selection:
+        """Return what field selectors may name. The storage version has the fields of all: it is read for facts."""
+        if FIELD_SELECTORS not in self._features:
+            return Selection(own_label_conversion=True)
+        own, others = _selectable(version), self._spec["versions"] if is_storage else ()
+        packed = {*own, *(label for one in others for label in _selectable(one))}
+        return Selection(
+            fields={label: partial(_selected_text, label.split(".")) for label in sorted(packed)},
+            stored_labels={label: label for label in ("metadata.name", *own)},
+            own_label_conversion=True,
         )
 
     def _subresources(
@@ -668,6 +705,38 @@ class _Maker:
             schemas,
             spec["conversion"].get("webhook") if spec["conversion"]["strategy"] == "Webhook" else None,
         )
+
+
+def _selectable(version: Object) -> list[str]:
+    """Return the names by which field selectors name the selectable fields of a version."""
+    return [one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()]
+
+
+def _selected_text(path: Sequence[str], stored: Object) -> str:
+    """Return the value of a selectable field as Go prints it; empty if there is none."""
+    value: Any = stored
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None or isinstance(value, (dict, list)):
+        return ""
+    return _cell_text(value, 0)
+
+
+def finalizer_warnings(new: Object, old: Object | None) -> list[str]:
+    """Return warnings about finalizers that a write adds."""
+    before = () if old is None else old["metadata"].get("finalizers", ())
+    added = sorted(set(new["metadata"].get("finalizers", ())) - set(before))
+    return [text for one in added for text in _finalizer_warnings(one)]
+
+
+def _finalizer_warnings(name: str) -> Iterator[str]:
+    where = f"metadata.finalizers: {quoted(name)}"
+    for text in qualified_name(name):
+        yield f"{where}: {text}"
+    if "/" not in name and name not in STANDARD_FINALIZERS:
+        path = " including a path (/)" if "." in name else ""
+        rest = "to avoid accidental conflicts with other finalizer writers"
+        yield f"{where}: prefer a domain-qualified finalizer name{path} {rest}"
 
 
 def _is_loaded(schema: LazySchema) -> bool:

@@ -148,7 +148,12 @@ def collect_with(
     return errors.found
 
 
+OMITTED: Final = object()  # in place of a value that an error does not show
+
+
 def invalid(field: str, value: Any, detail: str) -> FieldError:
+    if value is OMITTED:
+        return FieldError("FieldValueInvalid", field, _with_detail("Invalid value", detail))
     return FieldError("FieldValueInvalid", field, _with_detail(_with_value("Invalid value", value), detail))
 
 

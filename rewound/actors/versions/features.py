@@ -136,6 +136,46 @@ NODES_GET_ACCOUNTS: Final = _change(
 NODES_WRITE_NEW_EVENTS: Final = _change(
     "nodes-write-new-events", "nodes write events of the group events too", since="1.35"
 )
+RATCHETING: Final = _gate("CRDValidationRatcheting")  # values that an update does not change are not refused
+FIELD_SELECTORS: Final = _gate("CustomResourceFieldSelectors")
+STATUS_ALONE: Final = _change(
+    "status-alone",
+    "a write to the status of a custom object is validated without the rest, and texts name fields below the status",
+    since="1.28",
+)
+STATUS_PATHS: Final = _change(
+    "status-paths",
+    "the fields of errors about the status of a custom object begin with `status`",
+    since="1.31",
+)
+STATUS_LISTS: Final = _change(
+    "status-lists",
+    "a write to the status of a custom object may not repeat items of lists of type set and map",
+    since="1.26",
+)
+FINALIZER_WARNINGS: Final = _change(
+    "finalizer-warnings",
+    "a custom object that gets a finalizer without a domain is stored with a warning",
+    since="1.29",
+)
+EXPLAINED_STORED_VERSIONS: Final = _change(
+    "explained-stored-versions",
+    "a definition that drops a version in which objects may be stored is refused with what to do",
+    since="1.33",
+)
+BARE_REQUIRED_SCHEMAS: Final = _change(
+    "bare-required-schemas", "a version without a schema is refused without further text", since="1.34"
+)
+TRIMMED_MESSAGES: Final = _change(
+    "trimmed-messages",
+    "the message of a CEL rule of a custom kind is shown without space around it",
+    since="1.27",
+)
+RULE_VALUES: Final = _change(
+    "rule-values",
+    "an error of a CEL rule of a custom kind shows the value if it is a scalar, and none otherwise",
+    since="1.35",
+)
 
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
@@ -219,7 +259,7 @@ JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON",
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
-    APISelfSubjectReview CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
+    APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts

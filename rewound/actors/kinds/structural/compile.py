@@ -18,7 +18,7 @@ changed since: `prune_and_default` is for those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
@@ -58,6 +58,7 @@ from rewound.actors.kinds.structural.embedded import compile_coercion as compile
 from rewound.actors.kinds.structural.formats import has_slow_pattern
 from rewound.actors.kinds.structural.schema_node import Node, count_nodes, has_rules, parse_schema
 from rewound.actors.kinds.structural.validation import (
+    NO_OLD,
     NO_PATH,
     compile_list_types,
     compile_validity,
@@ -69,6 +70,7 @@ from rewound.actors.kinds.validation import FieldErrors, collect, invalid
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.versions.features import RATCHETING, STATUS_ALONE, STATUS_LISTS, STATUS_PATHS
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.structural.rules import RuleTree
@@ -350,8 +352,11 @@ _NOT_CHECKED: Final = (
 
 
 class Compiled:
-    def __init__(self, schema: Object, *, api_version: str, kind: str, names: Names) -> None:
+    def __init__(
+        self, schema: Object, *, api_version: str, kind: str, names: Names, features: Set[str]
+    ) -> None:
         self.openapi = schema  # as written in the definition
+        self._features = features
         self._api_version, self._kind = api_version, kind
         self._names = names
         self._is_ready = False  # validation is compiled, or compiles fast enough for the event loop
@@ -393,15 +398,33 @@ class Compiled:
             need_thread()
         document = self._document(new)
         if not self._is_valid(document):
-            report(errors, "", validate(self.root, document).by_text.values())
+            self._report(errors, document, old, of_status=of_status)
         if not of_status:
             self._validate_parts(errors, new, old)
+        elif STATUS_LISTS in self._features:
+            self._validate_lists(errors, new, old)
         if self._rules is not None:
             self._validate_rules(errors, document, old)
+
+    def _report(self, errors: FieldErrors, document: Object, old: Object | None, *, of_status: bool) -> None:
+        features = self._features
+        ratchets = old is not None and RATCHETING in features
+        before = self._document(old) if old is not None and ratchets else {}
+        if not (of_status and STATUS_ALONE in features):
+            found = validate(self.root, document, "", before if ratchets else NO_OLD)
+            report(errors, "", found.by_text.values())
+            return
+        status = self.root.properties.get("status")
+        if status is not None and "status" in document:
+            found = validate(status, document["status"], "", before.get("status", NO_OLD))
+            report(errors, "status" if STATUS_PATHS in features else "", found.by_text.values())
 
     def _validate_parts(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         if self._validate_embedded is not None:
             self._validate_embedded(new, "", errors)
+        self._validate_lists(errors, new, old)
+
+    def _validate_lists(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         if self._list_types is not None and not (old is not None and collect(self._list_types, old, "")):
             self._list_types(errors, new, "")
 
@@ -505,12 +528,19 @@ class Compiled:
         # CEL is imported with the first kind that has rules.
         from rewound.actors.kinds.structural.rules import compile_tree
 
-        return compile_tree(self.root, self._names, is_object=True)
+        return compile_tree(self.root, self._names, self._features, is_object=True)
 
     @lazy_property
     def _numbers(self) -> Any:
         return compile_numbers(self.root)
 
 
-def compile_schema(openapi_v3_schema: Object, *, api_version: str, kind: str, names: Names) -> Compiled:
-    return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names)
+def compile_schema(
+    openapi_v3_schema: Object,
+    *,
+    api_version: str,
+    kind: str,
+    names: Names,
+    features: Set[str] = frozenset(),
+) -> Compiled:
+    return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names, features=features)

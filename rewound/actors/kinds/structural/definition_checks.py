@@ -14,7 +14,7 @@ node.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -34,7 +34,14 @@ from rewound.actors.kinds.structural.coercion import TYPE_META, DefaultSizes, co
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation
 from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from rewound.actors.kinds.structural.formats import MOST_PATTERNS, compile_pattern, weight_of
-from rewound.actors.kinds.structural.rules import BUDGET, Declared, compile_rules, compile_tree, declare
+from rewound.actors.kinds.structural.rules import (
+    BUDGET,
+    Declared,
+    compile_rules,
+    compile_tree,
+    declare,
+    field_path,
+)
 from rewound.actors.kinds.structural.schema_node import NO_NODES, Node, Rule, has_rules, parse_schema
 from rewound.actors.kinds.structural.validation import report, validate
 from rewound.actors.kinds.validation import (
@@ -590,7 +597,7 @@ class KeywordChecks:
         self._list_items(errors, path, node)
         if node.rules:
             where = f"{path}.{self._prefix}validations"
-            check_rule_syntax(errors, where, node.rules)
+            check_rule_syntax(errors, where, node)
             if scope.context is not None and len(errors.found) == before:
                 check_rules(self._rule_errors, where, scope.context, scope.uncorrelated, self._names)
 
@@ -755,8 +762,11 @@ class KeywordChecks:
                 errors.add(forbidden(f"{where}.nullable", f"{reason} cannot be nullable"))
 
 
-def check_rule_syntax(errors: FieldErrors, path: str, rules: Sequence[Rule]) -> None:
-    for index, one in enumerate(rules):
+REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+
+
+def check_rule_syntax(errors: FieldErrors, path: str, node: Node) -> None:
+    for index, one in enumerate(node.rules):
         where = f"{path}[{index}]"
         rule, message = one.rule.strip(), one.message.strip()
         if not rule:
@@ -767,6 +777,21 @@ def check_rule_syntax(errors: FieldErrors, path: str, rules: Sequence[Rule]) -> 
             errors.add(invalid(f"{where}.message", one.message, "message must not contain line breaks"))
         elif _has_breaks(rule) and not message:
             errors.add(required(f"{where}.message", "message must be specified if rule contains line breaks"))
+        if one.message_expression and not one.message_expression.strip():
+            text = "messageExpression must be non-empty if specified"
+            errors.add(required(f"{where}.messageExpression", text))
+        if one.reason and one.reason not in REASONS:
+            errors.add(not_supported(f"{where}.reason", one.reason, REASONS))
+        _check_field_path(errors, f"{where}.fieldPath", node, one.field_path)
+
+
+def _check_field_path(errors: FieldErrors, where: str, node: Node, text: str) -> None:
+    if text and not text.strip():
+        errors.add(invalid(where, text, "must be non-empty if specified"))
+    if "\n" in text:
+        errors.add(invalid(where, text, "must not contain line breaks"))
+    if text and field_path(node, text) is None:
+        errors.add(invalid(where, text, "must be a valid path"))
 
 
 def _has_breaks(text: str) -> bool:
@@ -835,8 +860,7 @@ def check_rules(
         why = f"failed to construct type information for {path.rpartition('.')[2]} rules: {_NO_TYPE}"
         errors.add(undecided(path, f"internal error: {why}"))
         return
-    rules = context.node.rules
-    for index, one in enumerate(compile_rules(rules, declared, names, zlib.crc32(path.encode()))):
+    for index, one in enumerate(compile_rules(context.node, declared, names, zlib.crc32(path.encode()))):
         check_time()
         where = f"{path}[{index}].rule"
         cost = rule_cost(one.cost, context.cardinality, declared.least)
@@ -845,9 +869,20 @@ def check_rules(
         context.total.add(where, cost)
         if one.error:
             errors.add(invalid(where, _shown(one.rule), one.error))
+        if one.message_error:
+            errors.add(invalid(f"{path}[{index}].messageExpression", _shown(one.rule), one.message_error))
+        elif one.message is not None:
+            _check_message_cost(errors, f"{path}[{index}].messageExpression", one.message_cost, context)
         if one.is_transition and uncorrelated:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
             errors.add(invalid(where, one.rule.rule, text))
+
+
+def _check_message_cost(errors: FieldErrors, where: str, cost: int, context: RuleContext) -> None:
+    if cost > MOST_OF_A_RULE:
+        what = "estimated messageExpression cost"
+        errors.add(forbidden(where, exceeds_budget(what, cost, MOST_OF_A_RULE)))
+    context.total.add(where, cost)
 
 
 def check_total(errors: FieldErrors, path: str, total: TotalCost, prefix: str) -> None:

@@ -15,9 +15,10 @@ worker thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rewound.actors.cel.checker import check
 from rewound.actors.cel.cost_estimate import estimate
@@ -55,11 +56,13 @@ from rewound.actors.cel.types import (
     map_of,
 )
 from rewound.actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
+from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules
-from rewound.actors.kinds.structural.validation import NO_PATH
-from rewound.actors.kinds.validation import FieldErrors, invalid
+from rewound.actors.kinds.structural.validation import NO_PATH, is_unchanged, key_of
+from rewound.actors.kinds.validation import OMITTED, FieldErrors, duplicate, forbidden, invalid, required
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.versions.features import RATCHETING, RULE_VALUES, TRIMMED_MESSAGES
 
 _LARGEST_REQUEST: Final = 3 * 1024 * 1024
 _LONGEST_TEXT: Final = _LARGEST_REQUEST - 2
@@ -263,20 +266,22 @@ class CompiledRule:
     error: str = ""
     is_transition: bool = False  # it uses oldSelf
     cost: int = 0  # estimated, of one evaluation
+    message: Program | None = None  # of its messageExpression
+    message_error: str = ""
+    message_cost: int = 0
+    field_path: str = ""  # below the node, as errors name it
 
 
-def compile_rules(
-    rules: tuple[Rule, ...], declared: Declared, names: Names, number: int = 0
-) -> tuple[CompiledRule, ...]:
+def compile_rules(node: Node, declared: Declared, names: Names, number: int = 0) -> tuple[CompiledRule, ...]:
     """Compile the rules of a node. `number` is part of the name of the node's type, on which no rule may depend."""
     messages: dict[str, MessageType] = {}
     root = named(declared, f"selfType{number}", messages)
     variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
     environment = Environment(variables, messages, names.url_type)
-    return tuple(_compile(rule, root, environment) for rule in rules)
+    return tuple(_compile(rule, node, root, environment) for rule in node.rules)
 
 
-def _compile(rule: Rule, root: Declared, environment: Environment) -> CompiledRule:
+def _compile(rule: Rule, node: Node, root: Declared, environment: Environment) -> CompiledRule:
     if not rule.rule.strip():
         return CompiledRule(rule)
     expression = parse(rule.rule)
@@ -292,7 +297,76 @@ def _compile(rule: Rule, root: Declared, environment: Environment) -> CompiledRu
         text = f"program instantiation failed: {error}"
         return CompiledRule(rule, error=text, is_transition=is_transition)
     cost = estimate(checked, root).most
-    return CompiledRule(rule, program, is_transition=is_transition, cost=cost)
+    made = CompiledRule(rule, program, is_transition=is_transition, cost=cost)
+    if rule.field_path:
+        made = replace(made, field_path=field_path(node, rule.field_path) or "")
+    return _with_message(made, root, environment) if rule.message_expression else made
+
+
+def _with_message(made: CompiledRule, root: Declared, environment: Environment) -> CompiledRule:
+    expression = parse(made.rule.message_expression)
+    checked = expression if isinstance(expression, Problems) else check(expression, environment)
+    if isinstance(checked, Problems):
+        return replace(made, message_error=f"messageExpression compilation failed: {checked}")
+    if checked.result != STRING:
+        return replace(made, message_error="messageExpression must evaluate to a string")
+    try:
+        program = compile_program(checked.expression, checked, VARIABLES)
+    except CannotCompile as error:
+        return replace(made, message_error=f"messageExpression instantiation failed: {error}")
+    return replace(made, message=program, message_cost=estimate(checked, root).most)
+
+
+_PATH_TOKEN: Final = re.compile(r"[.\[\]]|'(?:\\.|[^'])*'|[^.\[\]]+", re.DOTALL)
+_ESCAPES: Final = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "'": "'",
+    "\\": "\\",
+}
+
+
+def field_path(node: Node, text: str) -> str | None:
+    """Return the path of a field below a node as errors name it, or None if the schema has no such field.
+
+    It consists of names after a dot and of quoted names in brackets: `.spec['with space'].name`.
+    """
+    tokens, path = _PATH_TOKEN.findall(text), ""
+    while tokens:
+        opening, *tokens = tokens
+        if opening == "[":
+            if len(tokens) < 2 or tokens[1] != "]" or len(tokens[0]) < 2 or tokens[0][0] != "'":
+                return None
+            name = _unquoted(tokens[0])
+            tokens = tokens[2:]
+        elif opening == "." and tokens:
+            name, tokens = tokens[0], tokens[1:]
+        else:
+            return None
+        if name is None:
+            return None
+        if node.properties:
+            if name not in node.properties:
+                return None
+            node, path = node.properties[name], f"{path}.{name}" if path else name
+        elif node.values is not None:
+            node, path = node.values, f"{path}[{name}]"
+        else:
+            return None
+    return path or None
+
+
+def _unquoted(token: str) -> str | None:
+    """Return the name in single quotes, or None if it has an invalid escape."""
+    parts = re.split(r"\\(.)", token[1:-1], flags=re.DOTALL)
+    if token[-1] != "'" or any(one not in _ESCAPES for one in parts[1::2]):
+        return None
+    return "".join(_ESCAPES[one] if index % 2 else one for index, one in enumerate(parts))
 
 
 BUDGET: Final = 10_000_000  # of one object
@@ -300,6 +374,41 @@ _CHEAP: Final = 20_000  # some milliseconds
 _OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
+
+
+_MESSAGE_OUT_OF_BUDGET: Final = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules "
+    "will be run"
+)
+_LONGEST_MESSAGE: Final = 5 * 1024  # bytes, of a messageExpression
+
+
+class RuleStyle(NamedTuple):
+    """How rules report, which differs by version."""
+
+    ratchets: bool  # values that have not changed are not refused
+    shows_values: bool  # errors show the value; without, its type
+    trims: bool  # messages are shown without space around them
+
+    def shown(self, type_: str, value: Any) -> Any:
+        if not self.shows_values:
+            return type_
+        return OMITTED if type_ in ("object", "array") else value
+
+
+class Unchanged:
+    """Whether a value is the same as before, compared when somebody asks."""
+
+    __slots__ = ("_found", "_values")
+
+    def __init__(self, node: Node, new: Any, old: Any) -> None:
+        self._values = node, new, old
+        self._found: bool | None = None
+
+    def __bool__(self) -> bool:
+        if self._found is None:
+            self._found = is_unchanged(*self._values)
+        return self._found
 
 
 class _Stopped(Exception):
@@ -326,7 +435,7 @@ class _Run:
 class RuleTree:
     """The rules of a node and of all nodes in it."""
 
-    __slots__ = ("_items", "_keys", "_properties", "_rules", "_shape", "_type", "_values")
+    __slots__ = ("_items", "_keys", "_node", "_properties", "_rules", "_shape", "_style", "_type", "_values")
 
     def __init__(
         self,
@@ -336,8 +445,10 @@ class RuleTree:
         items: RuleTree | None,
         properties: Mapping[str, RuleTree],
         values: RuleTree | None,
+        style: RuleStyle,
     ) -> None:
         self._rules, self._shape, self._type = rules, shape, node.type
+        self._node, self._style = node, style
         self._items, self._properties, self._values = items, properties, values
         self._keys = node.list_keys if node.type == "array" and node.list_type == "map" else ()
 
@@ -347,42 +458,45 @@ class RuleTree:
         """Add the errors that the rules find; return the rest of the budget, -1 if it was exceeded."""
         run = _Run(errors, budget)
         try:
-            self._validate(run, path, new, old)
+            self._validate(run, path, new, old, None)
         except _Stopped:
             return -1
         return run.left
 
-    def _validate(self, run: _Run, path: str, new: Any, old: Any) -> None:
+    def _validate(self, run: _Run, path: str, new: Any, old: Any, around: Unchanged | None) -> None:
+        """`around` says whether the nearest value around this one that has an old value is as it was."""
         if new is None:
             return
+        if self._style.ratchets and old is not None:
+            around = Unchanged(self._node, new, old)
         if self._rules:
-            self._evaluate(run, path or NO_PATH, new, old)
+            self._evaluate(run, path or NO_PATH, new, old, around)
         if type(new) is list:
             if self._items is not None:
                 find = self._old_finder(old)
                 for index, item in enumerate(new):
-                    self._items._validate(run, f"{path}[{index}]", item, find(item))
+                    self._items._validate(run, f"{path}[{index}]", item, find(item), around)
         elif type(new) is dict:
             before = old if type(old) is dict else {}
             if self._values is not None:
                 for name, member in new.items():
-                    self._values._validate(run, f"{path}[{name}]", member, before.get(name))
+                    self._values._validate(run, f"{path}[{name}]", member, before.get(name), around)
             for name, tree in self._properties.items():
                 if name in new:
                     here = f"{path}.{name}" if path else name
-                    tree._validate(run, here, new[name], before.get(name))
+                    tree._validate(run, here, new[name], before.get(name), around)
 
     def _old_finder(self, old: Any) -> Callable[[Any], Any]:
         if not self._keys or type(old) is not list:
             return _no_old_value
         by_key: dict[Any, Any] = {}
         for item in old:
-            key = _key_of(item, self._keys)
+            key = key_of(item, self._keys)
             if key is not None:
                 by_key.setdefault(key, item)
-        return lambda item: by_key.get(_key_of(item, self._keys))
+        return lambda item: by_key.get(key_of(item, self._keys))
 
-    def _evaluate(self, run: _Run, path: str, new: Any, old: Any) -> None:
+    def _evaluate(self, run: _Run, path: str, new: Any, old: Any, around: Unchanged | None) -> None:
         if run.left <= 0:
             self._stop(run, path, _OUT_OF_BUDGET)
         variables = (self._read(new), None if old is None else self._read(old))
@@ -393,8 +507,54 @@ class RuleTree:
                 result, cost = one.program.evaluate(variables, need_thread)
                 if not run.spend(cost):
                     self._stop(run, path, _OUT_OF_BUDGET)
-                if result is not True:
+                if isinstance(result, (EvaluationError, EvaluationStopped)):
                     self._report(run, path, one.rule, result)
+                elif result is not True:
+                    self._refuse(run, path, one, new, variables, around)
+
+    def _refuse(
+        self,
+        run: _Run,
+        path: str,
+        one: CompiledRule,
+        new: Any,
+        variables: tuple[Any, Any],
+        around: Unchanged | None,
+    ) -> None:
+        """Report a rule that is not true, unless the value was stored before the rule and has not changed."""
+        text = self._message(run, path, one, variables)
+        if around is not None and not one.is_transition and around:
+            return
+        field = (
+            path if not one.field_path else f"{path}.{one.field_path}" if path != NO_PATH else one.field_path
+        )
+        value = self._style.shown(self._type, new)
+        match one.rule.reason:
+            case "FieldValueForbidden":
+                run.errors.add(forbidden(field, text))
+            case "FieldValueRequired":
+                run.errors.add(required(field, text))
+            case "FieldValueDuplicate":
+                run.errors.add(duplicate(field, value))
+            case _:
+                run.errors.add(invalid(field, value, text))
+
+    def _message(self, run: _Run, path: str, one: CompiledRule, variables: tuple[Any, Any]) -> str:
+        written = one.rule.message.strip() if self._style.trims else one.rule.message
+        plain = written or f"failed rule: {one.rule.rule.strip()}"
+        if one.message is None:
+            return plain
+        result, cost = one.message.evaluate(variables, need_thread)
+        if not run.spend(cost):
+            self._stop(run, path, _MESSAGE_OUT_OF_BUDGET)
+        if isinstance(result, EvaluationStopped):
+            why = (
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+            )
+            self._stop(run, path, f"{why}: {quoted_start(one.rule.message_expression)}")
+        text = result.strip() if isinstance(result, str) else ""
+        usable = text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text
+        return text if usable else plain
 
     def _read(self, value: Any) -> Any:
         try:
@@ -402,10 +562,7 @@ class RuleTree:
         except BadData as error:
             return error
 
-    def _report(self, run: _Run, path: str, rule: Rule, result: Any) -> None:
-        if not isinstance(result, (EvaluationError, EvaluationStopped)):
-            self._fail(run, path, rule.message or f"failed rule: {rule.rule.strip()}")
-            return
+    def _report(self, run: _Run, path: str, rule: Rule, result: EvaluationError | EvaluationStopped) -> None:
         text, said = result.message, (rule.message or rule.rule).strip()
         if text.startswith("no such overload"):
             why = "call arguments did not match a supported operator, function or macro signature for rule"
@@ -428,48 +585,43 @@ def _no_old_value(_: Any) -> Any:
     return None
 
 
-def _key_of(item: Any, names: Sequence[str]) -> Any:
-    """Return what identifies an item of a keyed list, or None if a key is missing or is not a scalar."""
-    if type(item) is not dict:
-        return None
-    key = []
-    for name in names:
-        value = item.get(name)
-        if value is None or isinstance(value, (dict, list)):
-            return None
-        key.append((type(value), value))
-    return tuple(key)
-
-
-def compile_tree(node: Node, names: Names, *, is_object: bool) -> RuleTree | None:
+def compile_tree(
+    node: Node, names: Names, features: Set[str] = frozenset(), *, is_object: bool
+) -> RuleTree | None:
     """Return the rules of a schema, or None if it has none. `is_object`: the node is the root of a resource."""
     if not has_rules(node):
         return None
-    return _tree(node, names, declare(node, is_object=is_object), is_object)
+    maker = _TreeMaker(
+        names, RuleStyle(RATCHETING in features, RULE_VALUES in features, TRIMMED_MESSAGES in features)
+    )
+    return maker.tree(node, declare(node, is_object=is_object), is_object)
 
 
-def _tree(node: Node, names: Names, declared: Declared | None, is_object: bool) -> RuleTree | None:
-    if declared is None:
-        return None
-    rules = compile_rules(node.rules, declared, names) if node.rules else ()
-    items = values = None
-    if node.items is not None:
-        items = _tree(node.items, names, declared.element, node.items.embedded)
-    if node.values is not None:
-        values = _tree(node.values, names, declared.element, node.values.embedded)
-    properties = {
-        name: tree
-        for name, inner in node.properties.items()
-        if has_rules(inner) and (tree := _property_tree(name, inner, names, declared)) is not None
-    }
-    if not (rules or items or values or properties):
-        return None
-    shape = shape_of(node, names.extension_prefix, is_object=is_object)
-    return RuleTree(node, rules, shape, items, properties, values)
+class _TreeMaker:
+    def __init__(self, names: Names, style: RuleStyle) -> None:
+        self._names, self._style = names, style
 
+    def tree(self, node: Node, declared: Declared | None, is_object: bool) -> RuleTree | None:
+        if declared is None:
+            return None
+        rules = compile_rules(node, declared, self._names) if node.rules else ()
+        items = values = None
+        if node.items is not None:
+            items = self.tree(node.items, declared.element, node.items.embedded)
+        if node.values is not None:
+            values = self.tree(node.values, declared.element, node.values.embedded)
+        properties = {
+            name: tree
+            for name, inner in node.properties.items()
+            if has_rules(inner) and (tree := self._property(name, inner, declared)) is not None
+        }
+        if not (rules or items or values or properties):
+            return None
+        shape = shape_of(node, self._names.extension_prefix, is_object=is_object)
+        return RuleTree(node, rules, shape, items, properties, values, self._style)
 
-def _property_tree(name: str, inner: Node, names: Names, around: Declared) -> RuleTree | None:
-    identifier = escape(name)
-    if identifier is None:
-        return _tree(inner, names, declare(inner, is_object=inner.embedded), inner.embedded)
-    return _tree(inner, names, (around.fields or {}).get(identifier), inner.embedded)
+    def _property(self, name: str, inner: Node, around: Declared) -> RuleTree | None:
+        identifier = escape(name)
+        if identifier is None:
+            return self.tree(inner, declare(inner, is_object=inner.embedded), inner.embedded)
+        return self.tree(inner, (around.fields or {}).get(identifier), inner.embedded)

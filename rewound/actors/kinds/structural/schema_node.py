@@ -62,6 +62,9 @@ class Rule:
 
     rule: str
     message: str
+    message_expression: str = ""
+    reason: str = ""
+    field_path: str = ""
 
 
 class Node:
@@ -220,10 +223,15 @@ class _Parser:
             case "map-type":
                 found["map_type"] = value
             case "validations":
-                found["rules"] = tuple(Rule(one.get("rule") or "", one.get("message") or "") for one in value)
+                found["rules"] = tuple(map(_rule, value))
 
     def _one_or_several(self, value: Any) -> Any:
         return self.node(value) if isinstance(value, dict) else tuple(map(self.node, value))
 
     def _named(self, schemas: Mapping[str, Object]) -> Mapping[str, Node]:
         return MappingProxyType({name: self.node(one) for name, one in schemas.items()})
+
+
+def _rule(written: Object) -> Rule:
+    parts = ("rule", "message", "messageExpression", "reason", "fieldPath")
+    return Rule(*(written.get(part) or "" for part in parts))

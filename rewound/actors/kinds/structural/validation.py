@@ -32,8 +32,17 @@ from rewound.actors.kinds.structural.formats import (
     longest_at_once,
 )
 from rewound.actors.kinds.structural.schema_node import Node, may_have
-from rewound.actors.kinds.validation import FieldError, FieldErrors, duplicate, invalid, required, too_many
+from rewound.actors.kinds.validation import (
+    FieldError,
+    FieldErrors,
+    duplicate,
+    invalid,
+    required,
+    reworded,
+    too_many,
+)
 from rewound.actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.versions.features import BYTES_COUNTED_IN_TEXTS
 
 TYPE, REQUIRED, TOO_LONG, ENUM, TOO_MANY, OTHER, COMPOSITE = (
     "type",
@@ -114,7 +123,9 @@ def _error(path: str, one: Finding) -> FieldError:
                 "FieldValueNotSupported", field, f"Unsupported value: {shown}: supported values: {listed}"
             )
         case "too long":
-            return FieldError("FieldValueTooLong", field, f"Too long: may not be longer than {one.limit}")
+            text = f"Too long: may not be longer than {one.limit}"
+            later = f"Too long: may not be more than {one.limit} bytes"
+            return FieldError("FieldValueTooLong", field, reworded(text, BYTES_COUNTED_IN_TEXTS, later))
         case "too many":
             return too_many(field, one.value, one.limit)
         case "type":
@@ -184,7 +195,67 @@ def _identical(one: Any, allowed: Any) -> bool:
     return (one is None and allowed is None) or (type(one) is type(allowed) and same_value(one, allowed))
 
 
-def validate(node: Node, value: Any, path: str = "") -> Findings:
+NO_OLD: Final = object()  # no old value belongs to a value
+
+
+def validate(node: Node, value: Any, path: str = "", old: Any = NO_OLD) -> Findings:
+    """Return what is wrong. Findings about a value that is the same as its `old` one are dropped."""
+    found = _validate(node, value, path, old)
+    if found and old is not NO_OLD and is_unchanged(node, value, old):
+        return Findings(matches=found.matches)
+    return found
+
+
+def is_unchanged(node: Node, new: Any, old: Any) -> bool:
+    """Whether a value is the same as before; items of a keyed list may have another order."""
+    if type(new) is not type(old):
+        return False
+    if type(new) is dict:
+        return new.keys() == old.keys() and all(
+            is_unchanged(_below(node, name), member, old[name]) for name, member in new.items()
+        )
+    if type(new) is list and node.list_type == "map" and node.items is not None:
+        if len(new) != len(old):
+            return False
+        before = old_items(node, old)
+        return all(is_unchanged(node.items, item, before(item)) for item in new)
+    return bool(new == old)
+
+
+_ANYTHING: Final = Node()
+
+
+def _below(node: Node, name: str) -> Node:
+    inner = node.properties.get(name, node.values)
+    return _ANYTHING if inner is None else inner
+
+
+def old_items(node: Node, old: Any) -> Callable[[Any], Any]:
+    """Return the function that finds the old item with the keys of a new one: NO_OLD if there is none."""
+    if node.type != "array" or node.list_type != "map" or type(old) is not list:
+        return lambda _: NO_OLD
+    by_key: dict[Any, Any] = {}
+    for item in old:
+        key = key_of(item, node.list_keys)
+        if key is not None:
+            by_key.setdefault(key, item)
+    return lambda item: by_key.get(key_of(item, node.list_keys), NO_OLD)
+
+
+def key_of(item: Any, names: Sequence[str]) -> Any:
+    """Return what identifies an item of a keyed list, or None if a key is missing or is not a scalar."""
+    if type(item) is not dict:
+        return None
+    key = []
+    for name in names:
+        value = item.get(name)
+        if value is None or isinstance(value, (dict, list)):
+            return None
+        key.append((type(value), value))
+    return tuple(key)
+
+
+def _validate(node: Node, value: Any, path: str, old: Any) -> Findings:
     check_time()
     path = path[:_LONGEST_PATH]
     found = Findings()
@@ -204,10 +275,10 @@ def validate(node: Node, value: Any, path: str = "") -> Findings:
     elif type(value) in (int, float):
         steps.append(_check_number(node, value, path))
     elif type(value) is list:
-        steps.append(_check_list(node, value, path))
+        steps.append(_check_list(node, value, path, old))
     steps.append(_check_enum(node, value, path))
     if type(value) is dict:
-        steps.append(_check_object(node, value, path))
+        steps.append(_check_object(node, value, path, old))
     for step in steps:
         found.merge(step)
         found.matches += 1
@@ -298,11 +369,12 @@ def _negative_factor(path: str, shown: str, factor: float) -> Finding:
     return Finding("other", path, f"factor MultipleOf declared for {path} must be positive: {shown}", factor)
 
 
-def _check_list(node: Node, value: list[Any], path: str) -> Findings:
+def _check_list(node: Node, value: list[Any], path: str, old: Any) -> Findings:
     found = Findings(matches=1)
     if node.items is not None:
+        find = old_items(node, old)
         for index, item in enumerate(value):
-            found.merge(validate(node.items, item, f"{path}[{index}]"))
+            found.merge(validate(node.items, item, f"{path}[{index}]", find(item)))
     count = len(value)
     if node.min_items is not None and count < node.min_items:
         found.add(other(path, f"should have at least {node.min_items} items", count))
@@ -312,8 +384,9 @@ def _check_list(node: Node, value: list[Any], path: str) -> Findings:
     return found
 
 
-def _check_object(node: Node, value: dict[str, Any], path: str) -> Findings:
+def _check_object(node: Node, value: dict[str, Any], path: str, old: Any) -> Findings:
     count = len(value)
+    before = old if type(old) is dict else {}
     if node.min_properties is not None and count < node.min_properties:
         return Findings(other(path, f"should have at least {node.min_properties} properties", count))
     if node.max_properties is not None and count > node.max_properties:
@@ -327,10 +400,11 @@ def _check_object(node: Node, value: dict[str, Any], path: str) -> Findings:
     elif node.values is not None:
         for name, member in value.items():
             if name not in node.properties:
-                found.merge(validate(node.values, member, f"{path}.{name}"))
+                found.merge(validate(node.values, member, f"{path}.{name}", before.get(name, NO_OLD)))
     for name, inner in node.properties.items():
         if name in value:
-            found.merge(validate(inner, value[name], f"{path}.{name}" if path else name))
+            was = NO_OLD if not path and name in ("kind", "apiVersion") else before.get(name, NO_OLD)
+            found.merge(validate(inner, value[name], f"{path}.{name}" if path else name, was))
     for name in node.required:
         if name not in value:
             found.add(Finding(REQUIRED, f"{path}.{name}", f"{path}.{name} in body is required"))
