@@ -106,10 +106,11 @@ class Zygote:
 def import_server(modules: Iterable[str], dialects: Iterable[str]) -> None:
     """Import modules and compute the default roles, which every server needs at its start."""
     from rewound.actors.bootstrap.objects import default_roles
+    from rewound.actors.kinds.catalog import Catalog
     from rewound.actors.names import NAMES
 
     for dialect in dialects:
-        default_roles(NAMES[dialect])
+        default_roles(NAMES[dialect], Catalog().structs)
     import_modules(modules)
 
 

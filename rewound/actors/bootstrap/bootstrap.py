@@ -79,7 +79,7 @@ class Bootstrap:
         A list of an empty journal would have version 0, which means any version in a watch. Anonymous health checks
         arrive at once, so the role and the binding that allow them are created here too.
         """
-        await self._create_or_update([*namespaces(self._names), *health_roles(self._names)])
+        await self._create_or_update([*namespaces(self._names), *health_roles(self._names, self._catalog)])
 
     async def create_objects(
         self,
@@ -101,7 +101,9 @@ class Bootstrap:
                 *own,
                 *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._catalog),
-                *roles(self._names),  # last, so that one commit has all objects of flow control
+                *roles(
+                    self._names, self._catalog
+                ),  # last, so that one commit has all objects of flow control
             ]
         )
 

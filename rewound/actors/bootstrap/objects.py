@@ -8,7 +8,7 @@ start reconciles, are read from `default_roles.txt`: it explains its format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from rewound.actors.certificates.names import address_of
 from rewound.actors.flowcontrol.initial_objects import SPEC_MANAGER, initial_object, initial_specs
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.scheduling import SYSTEM
+from rewound.actors.kinds.schema.projection import Structs
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
@@ -66,16 +67,16 @@ def priority_classes(names: Names) -> list[InitialObject]:
     ]
 
 
-def roles(names: Names) -> list[InitialObject]:
+def roles(names: Names, catalog: Catalog) -> list[InitialObject]:
     """Return the default roles and bindings of RBAC, which exist in every authorization mode."""
-    return [
-        InitialObject(type_name, document, reconciled=True) for type_name, document in default_roles(names)
-    ]
+    found = default_roles(names, catalog.structs)
+    return [InitialObject(type_name, document, reconciled=True) for type_name, document in found]
 
 
-def health_roles(names: Names) -> list[InitialObject]:
+def health_roles(names: Names, catalog: Catalog) -> list[InitialObject]:
     """Return the role and the binding that let every client read the health and the version of the server."""
-    return [one for one in roles(names) if one.document["metadata"]["name"] == "system:public-info-viewer"]
+    found = roles(names, catalog)
+    return [one for one in found if one.document["metadata"]["name"] == "system:public-info-viewer"]
 
 
 def flow_control(names: Names, features: frozenset[str]) -> list[InitialObject]:
@@ -159,18 +160,30 @@ _PLURALS: Final = {
 
 
 @cache
-def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
+def default_roles(names: Names, structs: Structs) -> tuple[tuple[str, Object], ...]:
     """Return type name and document of every default role and binding; aggregated roles already have their rules.
 
-    Documents are in decoded form: with fields in declared order, and without any that has its default. They never
-    change.
+    They are those of the version of Kubernetes whose structs are given. Documents are in decoded form: with fields in
+    declared order, and without any that has its default. They never change.
     """
     reader = _Reader(names)
-    for line in FILE.read_text().splitlines():
-        if line and not line.startswith("#"):
-            reader.read(line)
+    for line in _lines_of_version(structs):
+        reader.read(line)
     _aggregate([document for type_name, document in reader.found if type_name.startswith("clusterroles.")])
     return tuple(reader.found)
+
+
+def _lines_of_version(structs: Structs) -> Iterator[str]:
+    """Yield the lines of a version, without the rules of roles that it does not have."""
+    has_role = True
+    for line in FILE.read_text().splitlines():
+        if line and not line.startswith("#"):
+            content, _, limits = line.partition(" @")
+            exists = not limits or structs.exists(*limits.split("-"))
+            if not line.startswith(" "):
+                has_role = exists
+            if exists and has_role:
+                yield content
 
 
 def _aggregate(roles: Sequence[Object]) -> None:

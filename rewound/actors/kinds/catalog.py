@@ -61,7 +61,7 @@ class StoredType:
 class Catalog:
     def __init__(self, structs: Structs | None = None) -> None:
         """`structs` are those of the version of Kubernetes; without them, of the first."""
-        self._structs = structs or structs_of(FIRST)
+        self.structs = structs or structs_of(FIRST)
         self._types: dict[str, StoredType] = {}
         self._served: dict[Address, Definition] = {}
         self._group_versions: dict[tuple[str, str], tuple[Definition, ...]] = {}
@@ -111,7 +111,7 @@ class Catalog:
 
     def _copy(self, changed: Iterable[str]) -> Catalog:
         """Return a copy for the next snapshot, in which the types in `changed` will differ."""
-        made = Catalog(self._structs)
+        made = Catalog(self.structs)
         made._previous, made._changed = weakref.ref(self), tuple(changed)
         made._types = dict(self._types)
         made._served = dict(self._served)
@@ -163,11 +163,11 @@ class Catalog:
 
     def struct(self, struct: Struct) -> Struct:
         """Return a struct that no definition has, such as DeleteOptions, as the version declares it."""
-        return self._structs.project(struct)
+        return self.structs.project(struct)
 
     def exists(self, since: str, until: str = "") -> bool:
         """Whether the version of Kubernetes has what is declared with these limits."""
-        return self._structs.exists(since, until)
+        return self.structs.exists(since, until)
 
     # What is served.
 

@@ -11,6 +11,7 @@ from rewound.actors.allocation.ranges import ServiceRanges
 from rewound.actors.bootstrap.bootstrap import Bootstrap, Reconciled, is_as_wanted, reconcile
 from rewound.actors.bootstrap.objects import ServingAddress, default_roles
 from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases
@@ -18,12 +19,26 @@ from tests.cases import cases
 SERVING = ServingAddress("192.0.2.8", 7443)
 
 
-def document(kind: str, name: str, names: Any = CLUSTER) -> Any:
+def document(kind: str, name: str, names: Any = CLUSTER, version: str = "1.25") -> Any:
     return next(
         found
-        for type_name, found in default_roles(names)
+        for type_name, found in default_roles(names, structs_of(version))
         if type_name.startswith(f"{kind}.") and found["metadata"]["name"] == name
     )
+
+
+@pytest.mark.parametrize(("version", "allowed"), [("1.26", False), ("1.27", True), ("1.36", True)])
+def test_rules_are_those_of_the_version(version: str, allowed: bool) -> None:
+    user = document("clusterroles", "system:basic-user", KUBERNETES, version)
+    reviewed = [name for rule in user["rules"] for name in rule["resources"]]
+    assert ("selfsubjectreviews" in reviewed) == allowed
+
+
+@pytest.mark.parametrize(("version", "number"), [("1.25", 119), ("1.29", 121), ("1.36", 133)])
+def test_roles_and_bindings_are_those_of_the_version(version: str, number: int) -> None:
+    found = default_roles(KUBERNETES, structs_of(version))
+    assert len(found) == number
+    assert all(one.get("rules") for type_name, one in found if "roles." in type_name)
 
 
 async def start(store: Store) -> None:
@@ -32,8 +47,9 @@ async def start(store: Store) -> None:
 
 
 def test_dialects_differ_in_names_only() -> None:
-    assert len(default_roles(CLUSTER)) == len(default_roles(KUBERNETES)) == 119
-    texts = [str(one) for one in default_roles(KUBERNETES)]
+    first = structs_of("1.25")
+    assert len(default_roles(CLUSTER, first)) == len(default_roles(KUBERNETES, first)) == 119
+    texts = [str(one) for one in default_roles(KUBERNETES, first)]
     assert not any("cluster.io" in text or "cluster-system" in text for text in texts)
     approver = document("clusterroles", "system:certificates.k8s.io:kubelet-serving-approver", KUBERNETES)
     assert approver["rules"][0]["resourceNames"] == ["kubernetes.io/kubelet-serving"]
@@ -61,7 +77,7 @@ async def test_unchanged_objects_are_recognized_by_their_bytes() -> None:
     async with open_store() as store:
         await start(store)
         with store.journal.read() as view:
-            for type_name, wanted in default_roles(CLUSTER):
+            for type_name, wanted in default_roles(CLUSTER, structs_of("1.25")):
                 metadata = wanted["metadata"]
                 place = metadata.get("namespace", ""), metadata["name"]
                 row = view.get(store.journal.type_id(type_name), *place)
@@ -153,13 +169,13 @@ def test_selectors_are_added_and_unexpected_aggregation_is_removed() -> None:
 @pytest.mark.parametrize("names", [CLUSTER, KUBERNETES], ids=["cluster", "kubernetes"])
 def test_documents_are_as_if_decoded(names: Any) -> None:
     catalog = built_in(names)
-    for type_name, found in default_roles(names):
+    for type_name, found in default_roles(names, structs_of("1.25")):
         decoded = catalog.storage(type_name).schema.decode_object(found).object
         assert orjson.dumps(decoded) == orjson.dumps(found)
 
 
 async def test_a_start_leaves_the_documents_unchanged() -> None:
-    before = orjson.dumps([found for _, found in default_roles(CLUSTER)])
+    before = orjson.dumps([found for _, found in default_roles(CLUSTER, structs_of("1.25"))])
     async with open_store() as store:
         await start(store)
-    assert orjson.dumps([found for _, found in default_roles(CLUSTER)]) == before
+    assert orjson.dumps([found for _, found in default_roles(CLUSTER, structs_of("1.25"))]) == before

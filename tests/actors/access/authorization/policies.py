@@ -5,13 +5,14 @@ from __future__ import annotations
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import RbacPolicy
 from rewound.actors.bootstrap.objects import default_roles
+from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER, Names
 
 
 def rbac(names: Names = CLUSTER, *, defaults: bool = True) -> Rbac:
     authorizer = Rbac(RbacPolicy(names.group("rbac.authorization")))
-    for type_name, document in default_roles(names) if defaults else ():
+    for type_name, document in default_roles(names, structs_of("1.25")) if defaults else ():
         put(authorizer, type_name.partition(".")[0], document)
     return authorizer
 
