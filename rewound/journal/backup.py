@@ -36,7 +36,7 @@ from rewound.journal.errors import (
 )
 from rewound.journal.files.identity import sync_folder
 from rewound.journal.frames import BadFrame, FrameChain, FrameParser
-from rewound.journal.log import Journal
+from rewound.journal.log import Journal, version_records
 from rewound.journal.records import Event
 from rewound.journal.stream import Commit, Header, Message, Stored, Types, decode_message, encode_message
 from rewound.journal.timelines import Timelines, branch, encode_timelines
@@ -131,7 +131,8 @@ class BackupFile:
             return
         own = Position(before.cluster, before.dialect, before.timelines, self.head, self._resume_point.newest)
         check_header(header, own, leader, f"the backup {self.path}")
-        if header.timelines != before.timelines or len(header.types) != self._resume_point.types:
+        same = (header.timelines, header.kubernetes) == (before.timelines, before.kubernetes)
+        if not same or len(header.types) != self._resume_point.types:
             self._append(replace(header, base=before.base))
             self._resume_point = replace(
                 self._resume_point, header=replace(header, base=before.base), types=len(header.types)
@@ -305,6 +306,7 @@ class _Restoring:
             self._base, self._in_state = header.base, bool(header.base)
             self._journal.put_meta({keys.FLOOR: keys.pack_offset(header.base)})
         self._adopt_types(header.types)
+        self._opened.put_meta(version_records(header.kubernetes, header.migrated))
         self._timelines = header.timelines
 
     def _adopt_types(self, types: dict[str, int]) -> None:

@@ -27,7 +27,7 @@ from rewound.journal.errors import (
 )
 from rewound.journal.files import identity
 from rewound.journal.files.opening import is_new
-from rewound.journal.log import Journal, OnPut
+from rewound.journal.log import Journal, OnPut, version_records
 from rewound.journal.records import Event
 from rewound.journal.stream import Header, Stored, event_checksum
 from rewound.journal.timelines import Timeline, Timelines, before, branch, encode_timelines
@@ -178,6 +178,9 @@ class Copy:
             )
         self.add_types(header.types)
         changes: dict[bytes, bytes | None] = {keys.FOLLOWS: b"1"}
+        if header.kubernetes != journal.kubernetes:
+            changes |= version_records(header.kubernetes, header.migrated)
+            journal.kubernetes = header.kubernetes
         if header.timelines:
             changes[keys.TIMELINES] = encode_timelines(header.timelines)
         if not position.head:

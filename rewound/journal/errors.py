@@ -106,6 +106,14 @@ class WrongDialect(CannotOpen):
         )
 
 
+class NewerKubernetes(CannotOpen):
+    def __init__(self, path: Path, stored: str, asked: str) -> None:
+        super().__init__(
+            f"the journal in {path} has objects of Kubernetes {stored}, which {asked} cannot read: start with "
+            f"--kubernetes-version {stored} or later, or without the flag, or use another data folder"
+        )
+
+
 class NewerLayout(CannotOpen):
     """A newer release wrote the journal, with a layout that this one cannot read."""
 

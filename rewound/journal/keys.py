@@ -14,6 +14,7 @@ then name: the order of lists. Rejected: escaping, because the API accepts no na
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +29,8 @@ LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 CLUSTER_ID = b"id"  # 16 bytes, as in the identity file
 CHECK = b"check"  # checksum of all records of meta (`records.meta_check`)
 TIMELINES = b"timelines"  # promotions in this history (`timelines`); absent if there are none
+KUBERNETES = b"kubernetes"  # the version whose form stored objects have; absent: 1.25
+MIGRATED = b"migrated"  # the offset since which all objects have that form; absent: since the first
 FOLLOWS = b"follows"  # present in the folder of a standby until it is promoted
 PROBE = b"probe"  # written and deleted again to find out whether the disk accepts writes
 
@@ -56,6 +59,13 @@ def offset_of(key: Buffer) -> int:
     """The offset at the end of a key of events, by_type or by_object."""
     found: tuple[Any, ...] = _OFFSET.unpack_from(key, len(key) - 8)
     return int(found[0])
+
+
+def check_kubernetes(field: str, value: Any) -> str:
+    """Check a version of Kubernetes that another program wrote; empty: 1.25. Raises ValueError."""
+    if not re.fullmatch(r"(1\.[0-9]{1,3})?", fields.text(field, value), re.ASCII):
+        raise ValueError(f"{field}: expected a version such as 1.36, found {fields.described(value)}")
+    return str(value)
 
 
 def of_object(type_id: int, namespace: str, name: str) -> bytes:

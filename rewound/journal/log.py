@@ -64,6 +64,7 @@ class Journal:
         path: Path,
         *,
         dialect: str = "cluster",
+        kubernetes: str = "",
         readonly: bool = False,
         map_size: int = MAP_SIZE,
         check_tail: bool = True,
@@ -73,6 +74,8 @@ class Journal:
     ) -> Journal:
         """Open the journal in a folder, or create it. A read-only journal uses the dialect that it finds.
 
+        A new journal stores `kubernetes`, the version whose form its objects will have; empty: 1.25.
+
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
         A new journal gets a random cluster id unless `cluster_id` continues that of another folder. Only a process
         that `follows` another server may write to the folder of a standby. A journal that is not `durable` is a copy
@@ -81,7 +84,7 @@ class Journal:
         new = (
             None
             if readonly
-            else _new_journal(dialect, cluster_id or identity.new_cluster_id(), follows=follows)
+            else _new_journal(dialect, kubernetes, cluster_id or identity.new_cluster_id(), follows=follows)
         )
         environment = Environment(path, new=new, map_size=map_size, durable=durable)
         journal = cls(environment)
@@ -109,6 +112,8 @@ class Journal:
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
         self.dialect = stored[keys.DIALECT].decode()
+        self.kubernetes = stored.get(keys.KUBERNETES, b"").decode()
+        self._migrated = int.from_bytes(stored.get(keys.MIGRATED, b""), "big")
         self._types = keys.types_in(stored)
         with self.read() as view:
             self._head = self.environment.head = view.head
@@ -317,6 +322,24 @@ class Journal:
         meta = self.environment.databases.meta
         self.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
+    def begin_migration(self, kubernetes: str) -> None:
+        """Store the version that the journal will have; until `end_migration`, objects may have an earlier form."""
+        self._put_version(kubernetes, keys.LARGEST_OFFSET)
+
+    def end_migration(self) -> None:
+        self._put_version(self.kubernetes, self.head)
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether objects may have the form of an earlier version: a migration was interrupted, or this is a copy of
+        a journal as it was before the end of one.
+        """
+        return self.head < self._migrated
+
+    def _put_version(self, kubernetes: str, migrated: int) -> None:
+        self.put_meta(version_records(kubernetes, migrated))
+        self.kubernetes, self._migrated = kubernetes, migrated
+
     def check(self) -> str:
         """Check the files; return the problem as a sentence, or an empty string. Writes may be refused after one."""
         return self.environment.check()
@@ -348,13 +371,23 @@ class Journal:
         }
 
 
-def _new_journal(dialect: str, cluster_id: bytes, *, follows: bool) -> NewJournal:
+def version_records(kubernetes: str, migrated: int) -> dict[bytes, bytes | None]:
+    """The records of meta about the version of Kubernetes; None: there is none."""
+    return {
+        keys.KUBERNETES: kubernetes.encode() or None,
+        keys.MIGRATED: keys.pack_offset(migrated) if migrated else None,
+    }
+
+
+def _new_journal(dialect: str, kubernetes: str, cluster_id: bytes, *, follows: bool) -> NewJournal:
     meta = {
         keys.DIALECT: dialect.encode(),
         keys.FLOOR: keys.pack_offset(0),
         keys.LAYOUT: LAYOUT.to_bytes(2, "big"),
         keys.CLUSTER_ID: cluster_id,
     }
+    if kubernetes:
+        meta[keys.KUBERNETES] = kubernetes.encode()
     if follows:
         meta[keys.FOLLOWS] = b"1"
     meta[keys.CHECK] = records.meta_check(meta)

@@ -339,7 +339,7 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
 
 _META_KEYS = (
     *(keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE),
-    *(keys.TIMELINES, keys.FOLLOWS),
+    *(keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED),
 )
 
 
@@ -393,6 +393,8 @@ def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
     checks.octets("floor", stored[keys.FLOOR], 8)
     checks.number("floor", int.from_bytes(stored[keys.FLOOR], "big"), 0, keys.LARGEST_OFFSET)
     decode_timelines(stored.get(keys.TIMELINES, b""))
+    keys.check_kubernetes("kubernetes", stored.get(keys.KUBERNETES, b"").decode())
+    checks.octets("migrated", stored.get(keys.MIGRATED, bytes(8)), 8)
     names: dict[int, str] = {}
     for name, number in keys.types_in(stored).items():
         checks.number(f"type {name}", number, 1, keys.MAX_TYPES)

@@ -3,7 +3,8 @@ and the follower's parser (`StreamParser`).
 
     magic    16 bytes, "rewound stream 1"
     frames   (`frames`) whose payloads begin with a letter:
-             H msgpack {cluster, dialect, timelines, types {name: number}, after, base, check, head, floor}
+             H msgpack {cluster, dialect, timelines, types {name: number}, after, base, check, head, floor,
+                        kubernetes, migrated}
              T msgpack {name: number}       new types
              E offset:8 the event's bytes as the journal stores them (`records`), ascending
              C offset:8 head:8 floor:8      the events since the last C are whole commits, up to this offset;
@@ -66,6 +67,9 @@ class Header:
     check: int | None  # CRC-32 of the event at `after`; None if it does not exist any more
     head: int
     floor: int
+    # The version of Kubernetes whose form objects have, and since when. Earlier releases do not send them.
+    kubernetes: str = ""
+    migrated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +147,25 @@ def _commit_of(rest: bytes) -> Commit:
 
 
 def _header_of(rest: bytes) -> Header:
-    found = _unpacked("header", rest, Header.__slots__)
+    found = _unpacked("header", rest, _REQUIRED, _OPTIONAL)
     for name in ("after", "base", "head", "floor"):
         fields.number(f"header: {name}", found[name], 0, keys.LARGEST_OFFSET)
     if found["check"] is not None:
         fields.number("header: check", found["check"], 0, 0xFFFF_FFFF)
     fields.octets("header: cluster", found["cluster"], 16)
     fields.text("header: dialect", found["dialect"], keys.MAX_DIALECT)
+    keys.check_kubernetes("header: kubernetes", found.get("kubernetes", ""))
+    fields.number("header: migrated", found.get("migrated", 0), 0, keys.LARGEST_OFFSET)
     keys.check_types("header: types", found["types"])
     try:
         found["timelines"] = checked_timelines(found["timelines"])
     except ValueError as wrong:
         raise ValueError(f"header: {wrong}") from None
     return Header(**found)
+
+
+_OPTIONAL: Final = ("kubernetes", "migrated")
+_REQUIRED: Final = tuple(name for name in Header.__slots__ if name not in _OPTIONAL)
 
 
 def _types_of(rest: bytes) -> Types:
@@ -302,6 +312,8 @@ class Source:
                 event_checksum(view, after),
                 view.head,
                 floor,
+                view.kubernetes,
+                view.migrated,
             )
 
     @property

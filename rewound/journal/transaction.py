@@ -79,6 +79,16 @@ class ReadTransaction:
         return bytes(self.txn.get(keys.DIALECT, db=self.databases.meta)).decode()
 
     @property
+    def kubernetes(self) -> str:
+        """The version whose form stored objects have; empty: 1.25."""
+        return bytes(self.txn.get(keys.KUBERNETES, b"", db=self.databases.meta)).decode()
+
+    @property
+    def migrated(self) -> int:
+        """The offset since which all objects have that form."""
+        return int.from_bytes(self.txn.get(keys.MIGRATED, b"", db=self.databases.meta), "big")
+
+    @property
     def cluster_id(self) -> bytes:
         """16 bytes; empty in a folder of an earlier release that no server has opened since."""
         return bytes(self.txn.get(keys.CLUSTER_ID, b"", db=self.databases.meta))

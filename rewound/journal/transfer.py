@@ -5,7 +5,8 @@ All of them stream: one record in memory at a time, no seeking.
 
     magic    16 bytes, "rewound journal\n"
     frames   (`frames`) whose payloads are
-             header   msgpack {version, dialect, types {name: number}, floor, head, events, time}
+             header   msgpack {version, dialect, types {name: number}, floor, head, events, time,
+                              kubernetes, migrated}
              event    offset:8, then the event's bytes as the journal stores them (`records`), ascending
              ...
              end      00:8, events:8
@@ -45,7 +46,7 @@ from rewound.journal.errors import (
     NewerLayout,
 )
 from rewound.journal.frames import LEAD, MAX_FRAME, FrameChain
-from rewound.journal.log import Journal
+from rewound.journal.log import Journal, version_records
 from rewound.journal.records import Event
 from rewound.journal.transaction import ReadTransaction
 from rewound.journal.view import View
@@ -68,6 +69,9 @@ class Header:
     head: int
     events: int
     time: int  # time of the export, in microseconds since 1970
+    # The version of Kubernetes whose form objects have, and since when. Earlier releases do not write them.
+    kubernetes: str = ""
+    migrated: int = 0
 
 
 def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
@@ -96,6 +100,8 @@ def _header_of(reading: ReadTransaction) -> Header:
         reading.head,
         events=reading.txn.stat(reading.databases.events)["entries"],
         time=time.time_ns() // 1000,
+        kubernetes=reading.kubernetes,
+        migrated=reading.migrated,
     )
 
 
@@ -127,7 +133,7 @@ class Reader:
             version = fields.number("version", found["version"], 0, 1 << 32)
             if version > VERSION:
                 raise NewerLayout("the export", version, VERSION)
-            return _checked_header({name: found[name] for name in Header.__slots__})
+            return _checked_header({"kubernetes": "", "migrated": 0, **found})
         except KeyError as missing:
             raise DamagedFile(start, f"its header has no field {missing}") from missing
         except (TypeError, ValueError) as wrong:
@@ -183,11 +189,12 @@ class Reader:
 
 def _checked_header(found: dict[str, Any]) -> Header:
     """Raises ValueError naming the wrong field."""
-    for name in ("floor", "head", "events", "time"):
+    for name in ("floor", "head", "events", "time", "migrated"):
         fields.number(name, found[name], 0, keys.LARGEST_OFFSET)
     fields.text("dialect", found["dialect"], keys.MAX_DIALECT)
+    keys.check_kubernetes("kubernetes", found["kubernetes"])
     keys.check_types("types", found["types"])
-    return Header(**found)
+    return Header(**{name: found[name] for name in Header.__slots__})
 
 
 def _event(start: int, payload: bytes) -> Event:
@@ -258,8 +265,8 @@ def _move(building: Path, path: Path) -> None:
 def _fill(journal: Journal, reader: Reader, progress: RestoreProgress | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
-    meta, floor = journal.environment.databases.meta, {keys.FLOOR: keys.pack_offset(header.floor)}
-    journal.environment.write(lambda txn: records.put_meta(txn, meta, floor))
+    floor = {keys.FLOOR: keys.pack_offset(header.floor)}
+    journal.put_meta(floor | version_records(header.kubernetes, header.migrated))
     for batch in _batches(reader, header.floor):
         _append(journal, header, reader.position, batch)
         written += len(batch)
@@ -304,14 +311,20 @@ def _append(journal: Journal, header: Header, position: int, batch: list[Event])
 
 
 def restore_state(
-    path: Path, events: Iterable[tuple[str, Event]], *, dialect: str, cluster_id: bytes, floor: int
+    path: Path,
+    events: Iterable[tuple[str, Event]],
+    *,
+    dialect: str,
+    kubernetes: str,
+    cluster_id: bytes,
+    floor: int,
 ) -> None:
     """Create the journal in `path` from the state at a floor: the event that wrote each object, ascending.
 
     Each event comes with the name of its type, and gets the number that the type has in the new journal.
     """
     with temporary_folder(path) as building:
-        journal = Journal.open(building, dialect=dialect, cluster_id=cluster_id)
+        journal = Journal.open(building, dialect=dialect, kubernetes=kubernetes, cluster_id=cluster_id)
         try:
             meta = journal.environment.databases.meta
             journal.environment.write(
@@ -353,8 +366,8 @@ def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | N
     types = sorted(view.types().items(), key=lambda item: item[1])
     journal.register_types(name for name, _ in types)
     assert journal.types() == dict(types), "types are numbered in the order of their names here"
-    meta, floor = journal.environment.databases.meta, view.floor
-    journal.environment.write(lambda txn: records.put_meta(txn, meta, {keys.FLOOR: keys.pack_offset(floor)}))
+    floor = view.floor
+    journal.put_meta({keys.FLOOR: keys.pack_offset(floor)} | version_records(view.kubernetes, view.migrated))
     upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
     for batch in _runs(upto, floor):
         journal.append(batch, restored=batch[-1].offset <= floor)

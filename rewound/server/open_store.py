@@ -33,6 +33,7 @@ from rewound.actors.controllers.quota import QuotaCharges
 from rewound.actors.conversion.converter import Converter, NoClients
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import NAMES
 from rewound.actors.resource.decide import LONGEST_STEP, ActorContext
@@ -48,6 +49,7 @@ from rewound.actors.store.committer import Commits, Committer, UnmeasuredDisk
 from rewound.actors.store.etcd.etcd_node import Membership
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
+from rewound.actors.store.migration import migrate, needs_migration, recorded
 from rewound.actors.store.reads import Horizon, Reads
 from rewound.cluster.membership import Joined, join, leading_tasks, make_node
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
@@ -119,6 +121,8 @@ async def _journal_store(
         journal = _open_journal(settings, created, joined, durable=durable)
         closing.callback(journal.close)
         closing.callback(created.remove)
+        if joined is None:
+            await _migrate(settings, journal, clock, extensions)
         async with trio.open_nursery() as nursery:
             member = None if joined is None else joined.member
             store = _build_store(
@@ -141,7 +145,11 @@ def _open_journal(
     cluster_id = None if joined is None else joined.cluster_id
     try:
         journal = Journal.open(
-            settings.journal, dialect=settings.dialect, cluster_id=cluster_id, durable=durable
+            settings.journal,
+            dialect=settings.dialect,
+            kubernetes=recorded(settings.release),
+            cluster_id=cluster_id,
+            durable=durable,
         )
     except _NOT_CREATED_HERE:
         raise  # another process uses the folder or wrote to it, and may have created it a moment ago
@@ -157,6 +165,17 @@ def _open_journal(
         journal.close()
         raise
     return journal
+
+
+async def _migrate(settings: Settings, journal: Journal, clock: Clock, extensions: Extensions) -> None:
+    """Bring the objects of the folder into the form of the version that the server is."""
+    if needs_migration(journal, settings.release):
+        await migrate(journal, settings.release, _catalog(settings, extensions), clock.now())
+
+
+def _catalog(settings: Settings, extensions: Extensions) -> Catalog:
+    names = NAMES[settings.dialect]
+    return extensions.catalog or built_in(names, settings.release, settings.enablement, settings.rules)
 
 
 def read_only_store(
@@ -214,7 +233,7 @@ def _build_store(
     With `send`, another process writes the journal and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
-    catalog = extensions.catalog or built_in(names, settings.release, settings.enablement, rules)
+    catalog = _catalog(settings, extensions)
     if send is None:
         journal.register_types(catalog.stored_types())
     feed, supervisor = Feed(journal.head, journal), Supervisor()

@@ -37,6 +37,11 @@ def parse_version(text: str) -> str:
     return match[1]
 
 
+def stored_version(recorded: str) -> str:
+    """Return the version that a journal records; earlier releases, which were 1.25, recorded nothing."""
+    return recorded or FIRST
+
+
 def minor(version: str) -> int:
     """Return the second number of a version, by which versions are ordered."""
     return int(version.partition(".")[2])

@@ -393,7 +393,7 @@ def _stray_nodes(page: bytes) -> Iterator[Node]:
 
 def _add(file: PageFile, number: int, node: Node, found: Strays) -> None:
     key = node.key
-    if key in (keys.DIALECT, keys.FLOOR, keys.LAYOUT) or key.startswith(keys.TYPE_PREFIX):
+    if key in (keys.DIALECT, keys.FLOOR, keys.LAYOUT, keys.KUBERNETES) or key.startswith(keys.TYPE_PREFIX):
         found.meta.setdefault(key, set()).add(node.value)
         return
     place = place_of(number, node)

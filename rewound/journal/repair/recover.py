@@ -97,6 +97,9 @@ def _server_locks(path: Path) -> Iterator[None]:
         yield
 
 
+_HISTORY = (keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED)
+
+
 class Findings:
     """The readable contents of a damaged file: its records, its types and its dialect."""
 
@@ -131,7 +134,7 @@ class Findings:
         self.cluster_id = self.identity.cluster_id if self.identity else meta.get(keys.CLUSTER_ID)
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
         # A standby's folder stays one until it is promoted: it may have lost what its leader has.
-        self.history = {key: meta[key] for key in (keys.TIMELINES, keys.FOLLOWS) if key in meta}
+        self.history = {key: meta[key] for key in _HISTORY if key in meta}
         self._meta_damage = self._drop_wrong_timelines()
         if not self.dialect:
             raise CannotRecover(path, "its dialect is lost: name it with --dialect")

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rewound.actors.versions.version import stored_version
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import ServerSettings
 from rewound.gateway.settings.settings import Settings
@@ -93,8 +94,8 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
         given.setdefault("anonymous_auth", False)
     if given.get("journal_retention") == 0:
         given["journal_retention"] = None
-    if "dialect" not in given and (stored := _stored_dialect(given.get("data_dir", Settings().data_dir))):
-        given["dialect"] = stored
+    if not {"dialect", "kubernetes_version"} <= given.keys():
+        _adopt_stored(given)
     grouped = _grouped(dict(given))
     _refuse_two_binds(given, grouped["server"])
     settings = Settings(**grouped)
@@ -124,19 +125,31 @@ def _grouped(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _stored_dialect(data_dir: Path) -> str | None:
-    """The dialect that a data folder was created with; None where there is no readable journal."""
+def _adopt_stored(given: dict[str, Any]) -> None:
+    """Take the dialect and the version of Kubernetes from the data folder, unless flags say them.
+
+    The folder of a node that etcd orders is only a copy: etcd says the version.
+    """
+    dialect, version = _stored(given.get("data_dir", Settings().data_dir))
+    if dialect:
+        given.setdefault("dialect", dialect)
+        if given["dialect"] == dialect and "journal" not in given:
+            given.setdefault("kubernetes_version", version)
+
+
+def _stored(data_dir: Path) -> tuple[str, str]:
+    """The dialect and the version that a data folder has; empty where there is no readable journal."""
     if not (data_dir / "journal").is_dir():
-        return None
+        return "", ""
     from rewound.journal.errors import JournalError
     from rewound.journal.log import Journal
 
     try:
         journal = Journal.open(data_dir / "journal", readonly=True, check_tail=False)
     except (JournalError, OSError):
-        return None  # the server reports it when it opens the journal
+        return "", ""  # the server reports it when it opens the journal
     try:
-        return journal.dialect
+        return journal.dialect, stored_version(journal.kubernetes)
     finally:
         journal.close()
 

@@ -330,6 +330,7 @@ async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor
                 folder,
                 _events(keys, places, stream, floor),
                 dialect=cluster.dialect,
+                kubernetes="",
                 cluster_id=cluster.cluster_id,
                 floor=floor.version,
             )
