@@ -28,6 +28,7 @@ examples:
   rewound dev -- kubectl get namespaces
   rewound dev --seed 7 --faults faults.yaml -- go test ./controllers/...
   rewound dev --dialect cluster --keep always -- npm test
+  rewound dev --kubernetes-version 1.33 -- make test
   rewound dev --nodes 3 -- sh              a shell with a cluster: pods run on simulated nodes
   rewound dev -- sh                        a shell with a server; `rewound open` in it shows the page
 """
@@ -48,10 +49,9 @@ def dev(arguments: Sequence[str]) -> int:
             "rewound dev: --seed: has no effect without --faults; add it or leave this out", file=sys.stderr
         )
         return 2
-    if options.nodes is not None:
-        from rewound.testing.fixture.running import flags_of_nodes
+    from rewound.testing.fixture.running import flags_of_nodes, flags_of_version
 
-        options.flags[:0] = flags_of_nodes(options.nodes)
+    options.flags[:0] = (*flags_of_version(options.kubernetes_version), *flags_of_nodes(options.nodes))
     try:
         faults = _faults(options.faults, options.seed)
     except ValueError as error:
@@ -78,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--dialect", default="kubernetes", choices=("kubernetes", "cluster"), help="names in the API"
+    )
+    parser.add_argument(
+        "--kubernetes-version", metavar="VERSION", help="the Kubernetes that the server is, such as 1.33"
     )
     parser.add_argument(
         "--flag",

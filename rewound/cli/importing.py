@@ -35,6 +35,7 @@ from rewound.journal.errors import JournalError
 from rewound.recording.progress import Progress
 
 if TYPE_CHECKING:
+    from rewound.journal.log import Journal
     from rewound.recording.record.audit_import import Summary
     from rewound.recording.record.requests import Request
     from rewound.recording.record.writer import RecordingWriter
@@ -100,14 +101,13 @@ def _run(what: str, arguments: Sequence[str]) -> int:
 
 def _import_audit(options: Options, folder: Path) -> None:
     from rewound.actors.names import NAMES
-    from rewound.journal.log import Journal
     from rewound.recording.record.audit_import import AuditImport
     from rewound.recording.record.refused import RefusedRequests
     from rewound.recording.record.writer import RecordingWriter
 
     with ExitStack() as stack:
         logs = [stack.enter_context(_Log.opened(file)) for file in options.files]
-        journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect=_dialect(logs))))
+        journal = stack.enter_context(_closed(_new_journal(folder, _dialect(logs))))
         refused = RefusedRequests(folder, with_secrets=options.with_secrets)
         stack.callback(refused.close)
         writer = RecordingWriter(journal)
@@ -125,9 +125,17 @@ def _import_audit(options: Options, folder: Path) -> None:
             _say(f"{refused.left_out:,} refused requests are left out: there are too many")
 
 
+def _new_journal(folder: Path, dialect: str) -> Journal:
+    """The journal of an import, in the default version: the files do not say which one their server was."""
+    from rewound.actors.versions.version import check_version, record_of
+    from rewound.journal.log import Journal
+
+    version = record_of(check_version(dialect, ""))
+    return Journal.open(folder / "journal", dialect=dialect, kubernetes=version)
+
+
 def _import_kwok(options: Options, folder: Path) -> None:
     from rewound.actors.names import NAMES
-    from rewound.journal.log import Journal
     from rewound.recording.record.kwok_import import KwokImport, NoRecording, documents_in
     from rewound.recording.record.writer import RecordingWriter
 
@@ -136,7 +144,7 @@ def _import_kwok(options: Options, folder: Path) -> None:
     [file] = options.files
     with ExitStack() as stack:
         raw: BinaryIO = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
-        journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect="kubernetes")))
+        journal = stack.enter_context(_closed(_new_journal(folder, "kubernetes")))
         writer = RecordingWriter(journal)
         try:
             start = options.start

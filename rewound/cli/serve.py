@@ -123,7 +123,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         )
     if settings.serves_page and (url := _url(addresses)):
         yield "page", f"{url}{PAGE_PATH} (what happened; `rewound open` signs you in)"
-    yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
+    yield "data", f"{settings.data_dir} (dialect {settings.dialect}{_version(settings)})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
     if settings.standby.follow:
@@ -138,6 +138,14 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     yield "rights", f"{modes}, anonymous {'on' if settings.anonymous_auth else 'off'}"
     if (nodes := settings.controllers.nodes) is not None:
         yield "nodes", f"{nodes} simulated"
+
+
+def _version(settings: Settings) -> str:
+    """The version of Kubernetes, unless only the leader or the cluster knows it."""
+    is_copy = settings.standby.follow or settings.cluster.journal
+    if is_copy and not settings.kubernetes_version:
+        return ""
+    return f", Kubernetes {settings.release.version}"
 
 
 def _profile(settings: Settings) -> str:

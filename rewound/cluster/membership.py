@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING
 
 import orjson
@@ -21,7 +22,8 @@ from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.certificates.trust import verifying
 from rewound.actors.etcd.api import Etcd
 from rewound.actors.kinds.apiextensions import definition_type
-from rewound.actors.names import Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import NAMES, Names
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import new_uid
@@ -29,8 +31,10 @@ from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.copy import UnsyncedMarker, prepare
 from rewound.actors.store.etcd.etcd_node import Membership, Node, Task
 from rewound.actors.store.etcd.foreign import printable
+from rewound.actors.store.etcd.migration import migrate_cluster
 from rewound.actors.store.etcd.records import Keys, Quarantined
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.version import stored_version
 from rewound.cluster.account_key import share_account_key
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import Settings
@@ -47,6 +51,7 @@ class Joined:
     member: Membership
     cluster_id: bytes
     unsynced: UnsyncedMarker
+    kubernetes: str  # the version that all nodes are
 
 
 @asynccontextmanager
@@ -87,10 +92,15 @@ def _client(cluster: ClusterSettings) -> EtcdClient:
 async def _joined(settings: Settings, etcd: Etcd, prepare_certificates: Callable[[], object]) -> Joined:
     keys = Keys(settings.cluster.prefix)
     unsynced = UnsyncedMarker(settings.unsynced)
-    prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
+    record = settings.release.record
+    prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced, record)
+    version = stored_version(prepared.kubernetes)
+    settings = replace(settings, kubernetes_version=settings.kubernetes_version or version)
+    catalog = built_in(NAMES[settings.dialect], settings.release, settings.enablement, settings.rules)
+    await migrate_cluster(etcd, keys, prepared.kubernetes, settings.release, catalog, time_ns() // 1000)
     account_key = await share_account_key(settings, etcd, keys, prepared.cluster_id, prepare_certificates)
     member = Membership(etcd, keys, _node_id(settings), prepared.start, account_key, prepared.unreadable)
-    return Joined(member, prepared.cluster_id, unsynced)
+    return Joined(member, prepared.cluster_id, unsynced, settings.release.version)
 
 
 def _node_id(settings: Settings) -> str:

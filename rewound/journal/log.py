@@ -336,6 +336,11 @@ class Journal:
         """
         return self.head < self._migrated
 
+    def set_version(self, kubernetes: str) -> None:
+        """Store the version of a journal whose objects another server wrote, in the form that they should have."""
+        if kubernetes != self.kubernetes:
+            self._put_version(kubernetes, 0)
+
     def _put_version(self, kubernetes: str, migrated: int) -> None:
         self.put_meta(version_records(kubernetes, migrated))
         self.kubernetes, self._migrated = kubernetes, migrated

@@ -156,7 +156,7 @@ class ApiServer:
     def _make_pipeline(self, extensions: Extensions) -> Pipeline:
         store, settings, operations = self._store, self._settings, self._operations
         encoders = Encoders(store.names, store.write_contexts.now, store.converter)
-        lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in settings.features)
+        lists = ListHandler(store, encoders, chunking=LIST_CHUNKING in store.release.features)
         past_reads = PastReads(store, lists)
         controls = self._install_controls(extensions.install_controls, past_reads)
         rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_history)
@@ -167,7 +167,7 @@ class ApiServer:
             store,
             self.hub,
             encoders.converted,
-            watch_list=WATCH_LIST in settings.features,
+            watch_list=WATCH_LIST in store.release.features,
             opened=None if controls is None else controls.watch_opened,
         )
         dispatch = Dispatch(store, watches, lists, rewind, computed, self._connect)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -49,7 +50,7 @@ from rewound.actors.store.committer import Commits, Committer, UnmeasuredDisk
 from rewound.actors.store.etcd.etcd_node import Membership
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
-from rewound.actors.store.migration import migrate, needs_migration, recorded
+from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.store.reads import Horizon, Reads
 from rewound.cluster.membership import Joined, join, leading_tasks, make_node
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
@@ -113,6 +114,8 @@ async def _journal_store(
     settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions, joined: Joined | None
 ) -> AsyncIterator[Store]:
     """The store of the journal in the data folder. `joined` is the cluster if etcd orders the journal."""
+    if joined is not None:
+        settings = replace(settings, kubernetes_version=joined.kubernetes)
     with ExitStack() as closing:
         durable = not settings.unsafe_no_fsync if joined is None else not joined.unsynced.is_possible
         if joined is not None and not durable:
@@ -123,6 +126,8 @@ async def _journal_store(
         closing.callback(created.remove)
         if joined is None:
             await _migrate(settings, journal, clock, extensions)
+        else:
+            journal.set_version(settings.release.record)  # a copy of objects that etcd has in this form
         async with trio.open_nursery() as nursery:
             member = None if joined is None else joined.member
             store = _build_store(
@@ -147,7 +152,7 @@ def _open_journal(
         journal = Journal.open(
             settings.journal,
             dialect=settings.dialect,
-            kubernetes=recorded(settings.release),
+            kubernetes=settings.release.record,
             cluster_id=cluster_id,
             durable=durable,
         )

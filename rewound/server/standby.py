@@ -17,6 +17,7 @@ import trio
 
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.housekeeping import Housekeeping
+from rewound.actors.versions.version import stored_version
 from rewound.client.credentials import TokenFile
 from rewound.client.errors import ClientError
 from rewound.client.kubeconfig import Overrides, load_target
@@ -27,6 +28,7 @@ from rewound.cluster.standby.sinks import StandbySink
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Addresses, Settings, StandbySettings
 from rewound.gateway.store import Store
+from rewound.journal.log import Journal
 from rewound.server.api_server import ApiServer
 from rewound.server.data_folder import CreatedPaths, warn_of_readable_files
 from rewound.server.extensions import Extensions
@@ -54,7 +56,8 @@ async def run_standby(
             begun = follower.caught_up if copy.is_new else copy.complete
             nursery.start_soon(_follow, follower)
             if await _can_be_served(begun, stop):
-                settings = replace(settings, dialect=copy.journal.dialect)
+                settings = _of_leader(settings, copy.journal)
+                copy.is_served = True
                 await _serve(settings, announce, stop, clock, extensions, opened_store, follower, copy)
             nursery.cancel_scope.cancel()
     finally:
@@ -64,6 +67,16 @@ async def run_standby(
             created.keep()  # the next start goes on with it
         created.remove()
         copy.close()
+
+
+def _of_leader(settings: Settings, journal: Journal) -> Settings:
+    """The settings with the dialect and the version of the leader. Raises SettingsError if flags say another one."""
+    version, asked = stored_version(journal.kubernetes), settings.kubernetes_version
+    if asked not in ("", version):
+        raise SettingsError(
+            "--kubernetes-version", f"the leader is Kubernetes {version}, and so is its standby; leave it out"
+        )
+    return replace(settings, dialect=journal.dialect, kubernetes_version=version)
 
 
 async def _follow(follower: Follower) -> None:

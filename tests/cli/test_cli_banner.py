@@ -12,7 +12,7 @@ SECURE = Addresses(("127.0.0.1", 6443), None)
 def test_banner_shows_addresses_and_next_commands() -> None:
     text = banner(Settings(), SECURE)
     assert "https://127.0.0.1:6443\n" in text
-    assert "rewound-data (dialect cluster)" in text
+    assert "rewound-data (dialect cluster, Kubernetes 1.25)" in text
     assert (
         "curl --cacert rewound-data/pki/ca.crt --cert rewound-data/pki/admin.crt --key rewound-data/pki/admin.key "
         "https://127.0.0.1:6443/api/v1/namespaces\n"

@@ -28,11 +28,11 @@ from rewound.actors.messages import Object
 from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode, encode, facts_of, null_empty_lists
 from rewound.actors.versions.features import Release
-from rewound.actors.versions.version import FIRST, minor, stored_version
+from rewound.actors.versions.version import minor, stored_version
 from rewound.journal import failpoints
 from rewound.journal.errors import NewerKubernetes
 from rewound.journal.log import Journal
-from rewound.journal.records import Event, Row
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,9 @@ BATCH, BATCH_BYTES = 500, 4 << 20
 _failpoint = failpoints.from_environment("migration")
 
 
-def recorded(release: Release) -> str:
-    """The version as journals record it: empty for the first, so that earlier releases can open those."""
-    return "" if release.version == FIRST else release.version
+def reason_for(release: Release) -> str:
+    """The reason that events of a migration have."""
+    return f"migrated to Kubernetes {release.version}"
 
 
 def needs_migration(journal: Journal, release: Release) -> bool:
@@ -60,8 +60,8 @@ async def migrate(journal: Journal, release: Release, catalog: Catalog, now: int
     logger.info(
         "migrating the objects of Kubernetes %s to %s", stored_version(journal.kubernetes), release.version
     )
-    journal.begin_migration(recorded(release))
-    changed, reason = 0, f"migrated to Kubernetes {release.version}"
+    journal.begin_migration(release.record)
+    changed, reason = 0, reason_for(release)
     for type_name in catalog.stored_types():
         for events in _events_of_type(journal, catalog.storage(type_name), max(now, journal.time), reason):
             journal.append(events)
@@ -84,7 +84,7 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
         with journal.read() as view:
             for namespace, name, row in islice(view.rows(type_id, None, after=after), BATCH):
                 after, read, size = (namespace, name), read + 1, size + len(row.body)
-                new = _in_new_form(storage, row)
+                new = in_new_form(storage, row.body)
                 if new is not None:
                     offset = journal.head + len(events) + 1
                     facts, body = facts_of(storage, new), encode(new, offset)
@@ -101,11 +101,11 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
         yield events
 
 
-def _in_new_form(storage: Definition, row: Row) -> Object | None:
+def in_new_form(storage: Definition, body: bytes) -> Object | None:
     """The object as the version decodes it; None if it is the same."""
     try:
-        new = storage.schema.decode_json(row.body).object
+        new = storage.schema.decode_json(body).object
     except NotDecodable:
         return None  # no server wrote it: a recording of another one has it
     null_empty_lists(storage.schema, new)
-    return None if new == decode(row.body) else new
+    return None if new == decode(body) else new

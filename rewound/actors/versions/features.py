@@ -19,7 +19,14 @@ from functools import cache
 from typing import Final
 
 from rewound.actors.versions.gates import Gate, gates_of, outlived_by_features
-from rewound.actors.versions.version import FIRST, PATCH_RELEASES, exists_in
+from rewound.actors.versions.version import (
+    FIRST,
+    PATCH_RELEASES,
+    exists_in,
+    nearest_version,
+    record_of,
+    stored_version,
+)
 
 _gates: list[str] = []
 
@@ -281,6 +288,11 @@ class Release:
     features: frozenset[str] = frozenset()
 
     @property
+    def record(self) -> str:
+        """The version as journals record it."""
+        return record_of(self.version)
+
+    @property
     def patch_release(self) -> str:
         """The patch release of Kubernetes whose behaviour the server has, such as v1.25.16."""
         return PATCH_RELEASES[self.version]
@@ -301,6 +313,11 @@ def choose_release(version: str, text: str = "") -> Release:
     on |= {name for name in EARLY if given.get(name)} | outlived_by_features(version)
     changes = {one.name for one in CHANGES if exists_in(version, one.since, one.until)}
     return Release(version, frozenset(on & GATES | changes))
+
+
+def release_of(recorded: str) -> Release:
+    """Return the version that a journal records, with default features; the nearest if a later release wrote it."""
+    return choose_release(nearest_version(stored_version(recorded)))
 
 
 def _default(gate: Gate, given: Mapping[str, bool]) -> bool:

@@ -42,6 +42,19 @@ def stored_version(recorded: str) -> str:
     return recorded or FIRST
 
 
+def nearest_version(text: str) -> str:
+    """Return the version nearest to that of another server, such as v1.24.17 or 1.33+; the newest if unknown."""
+    match = re.match(r"v?1\.([0-9]{1,3})", text)
+    if match is None:
+        return NEWEST
+    return f"1.{min(max(int(match[1]), minor(FIRST)), minor(NEWEST))}"
+
+
+def record_of(version: str) -> str:
+    """Return a version as journals record it: nothing for the first, so that earlier releases can open those."""
+    return "" if version == FIRST else version
+
+
 def minor(version: str) -> int:
     """Return the second number of a version, by which versions are ordered."""
     return int(version.partition(".")[2])

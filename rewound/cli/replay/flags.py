@@ -13,7 +13,7 @@ SECURE_PORT = 6444
 DIFFERENT = 3  # the exit code of --exit-code
 _OF_COPIES = (
     *("play", "without", "controllers", "keep", "show_secrets", "settle", "timeout", "ignore"),
-    "ignore_field",
+    *("ignore_field", "kubernetes_version"),
 )
 
 
@@ -105,6 +105,11 @@ def add_flags(parser: Parser) -> None:
     rules = parser.add_argument_group("rules")
     rules.add_argument(
         "--profile", metavar="NAME", help="documents or v1.25 (default: that of the journal's dialect)"
+    )
+    rules.add_argument(
+        "--kubernetes-version",
+        metavar="VERSION",
+        help="of a writable copy: this version, to which it is migrated (default: the one that was recorded)",
     )
     rules.add_argument("--rule", action="append", metavar="NAME=VALUE", help="one rule, whatever the profile")
     listeners = parser.add_argument_group("listeners and credentials")

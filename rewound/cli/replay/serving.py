@@ -361,7 +361,14 @@ def _print(options: Options, comparison: Comparison) -> None:
 
 
 def given_settings(options: Options) -> dict[str, Any]:
-    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file", "profile")
+    names = (
+        "bind_address",
+        "secure_port",
+        "insecure_port",
+        "token_auth_file",
+        "profile",
+        "kubernetes_version",
+    )
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     return given | {"rule": ",".join(options.rule or ())}
 

@@ -14,6 +14,7 @@ import trio
 from rewound.actors.names import NAMES
 from rewound.actors.selectors.facts import unpack_labels, unpack_uids
 from rewound.actors.store.committer import DiskSpeed, run_beside
+from rewound.actors.versions.version import stored_version
 from rewound.journal.backup import BackupFile
 from rewound.journal.copy import Copy, events_of
 from rewound.journal.errors import CannotFollow
@@ -34,6 +35,7 @@ class StandbySink:
         self._disk = DiskSpeed()
         self.complete = trio.Event()  # the journal has all of a state, and can be served
         self.publish: Publish = _publish_nothing
+        self.is_served = False  # a server of the journal's version of Kubernetes runs
         self._complete_or_not()
 
     @property
@@ -75,7 +77,13 @@ class StandbySink:
             )
         if self._copy is None:
             self._copy = Copy.create(self._folder, header, self._leader)
+        before = self._copy.journal.kubernetes
         self._copy.begin(header)
+        if self._copy.journal.kubernetes != before and self.is_served:
+            raise CannotFollow(
+                f"{self._leader} is Kubernetes {stored_version(header.kubernetes)} now, this standby serves "
+                f"{stored_version(before)}: start it again, and it is the same"
+            )
         self._complete_or_not()
 
     def add_types(self, types: dict[str, int]) -> None:

@@ -27,6 +27,7 @@ from rewound.actors.kinds.custom import definitions_of, parsed
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import NAMES, Names
 from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+from rewound.actors.versions.features import release_of
 from rewound.client.errors import UsageError
 from rewound.journal import backup
 from rewound.journal.log import Journal
@@ -113,7 +114,10 @@ class Kinds:
         self._definitions: tuple[Definition, ...] = ()
         if journal.dialect in NAMES:
             names = NAMES[journal.dialect]
-            self._definitions = (*built_in(names).declared, *_custom(journal, names))
+            self._definitions = (
+                *built_in(names, release_of(journal.kubernetes)).declared,
+                *_custom(journal, names),
+            )
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
         self._by_type = {one.type_name: one for one in self._definitions if not one.storage.stored_as}
         self._by_type_id: dict[int, Kind] = {}

@@ -27,6 +27,7 @@ from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import release_of
 from rewound.recording.record.changes import (
     SECRETS,
     Author,
@@ -95,7 +96,7 @@ class AuditImport:
         self._names = names
         self._refused = refused
         self._with_secrets = with_secrets
-        self._catalog = built_in(names)
+        self._catalog = built_in(names, release_of(writer.journal.kubernetes))
         self._definitions = Definitions(writer, names, self._catalog)
         self._declared = {(one.group, one.version, one.plural): one for one in self._catalog.declared}
         self._kinds: dict[tuple[str, str, str], RecordedKind | None] = {}

@@ -17,6 +17,7 @@ from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog, preference
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
+from rewound.actors.versions.version import check_version, nearest_version
 from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 
@@ -137,6 +138,15 @@ async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names
         if names.group("authentication") in groups:
             return names
     raise ClientError(f"{session.target.server} serves no authentication group; is it an API server?")
+
+
+async def version_of(session: StreamingSession, names: Names) -> str:
+    """The version of Kubernetes that is nearest to what the server says. Raises ClientError if it says none."""
+    try:
+        said = str((await session.get_document("/version")).get("gitVersion", ""))
+    except _UNREADABLE as error:
+        raise ClientError(f"{session.target.server}/version cannot be read: {error!r}") from error
+    return check_version(names.dialect, nearest_version(said) if names.dialect == "kubernetes" else "")
 
 
 async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ from rewound.actors.names import Names
 from rewound.actors.patch.errors import PatchError
 from rewound.actors.patch.transform import transform
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import release_of
 from rewound.gateway.wire import yaml
 from rewound.recording.record.changes import USER, Author, Change, change_of
 from rewound.recording.record.definitions import Definitions
@@ -82,7 +83,7 @@ class KwokImport:
         self._start = start
         self._aligned = False
         self._with_secrets = with_secrets
-        self._catalog = built_in(names)
+        self._catalog = built_in(names, release_of(writer.journal.kubernetes))
         self._definitions = Definitions(writer, names, self._catalog)
         self._declared = {(one.group, one.version, one.plural): one for one in self._catalog.declared}
         self._kinds: dict[tuple[str, str, str], RecordedKind] = {}

@@ -22,6 +22,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
+from rewound.actors.versions.features import choose_release
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import without_credentials
@@ -38,6 +39,7 @@ from rewound.recording.record.kinds import (
     UnknownKind,
     dialect_of,
     discover,
+    version_of,
 )
 from rewound.recording.record.refused import RefusedRequests
 from rewound.recording.record.requests import Unreadable, requests_in
@@ -126,14 +128,19 @@ class Recorder:
         leaves an empty folder as it was.
         """
         self._names = await dialect_of(self._session, NAMES.values())
-        self._catalog = built_in(self._names)
+        version = await version_of(self._session, self._names)
+        release = choose_release(version)
+        self._catalog = built_in(self._names, release)
         self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
         self._positions = await self._load_positions()
         kinds = await self._wanted()
         existed, is_new = self._folder.exists(), load_positions(self._folder) is None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
-        journal = Journal.open(self._folder / "journal", dialect=self._names.dialect)
+        journal = Journal.open(
+            self._folder / "journal", dialect=self._names.dialect, kubernetes=release.record
+        )
         try:
+            journal.set_version(release.record)  # the server may have been upgraded since the last recording
             save_positions(self._folder, self._positions)
             journal.register_types([*(one.type_name for one in kinds), definition_type(self._names)])
             self._follow_authors(journal.time)

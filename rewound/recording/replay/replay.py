@@ -11,6 +11,7 @@ import trio
 
 from rewound.actors.cel.program import Program
 from rewound.actors.names import NAMES
+from rewound.actors.versions.version import stored_version
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.journal.recording import Recording
@@ -44,6 +45,7 @@ def replay_settings(recording: Recording, data_dir: Path, settings: type[Setting
     return settings(
         data_dir=data_dir,
         dialect=recording.dialect,
+        kubernetes_version=given.pop("kubernetes_version", stored_version(recording.kubernetes)),
         authorization_mode="AlwaysAllow",
         anonymous_auth=False,
         disable_admission_plugins=WEBHOOKS,

@@ -40,6 +40,7 @@ from rewound.actors.kinds.declaration.meta import OBJECT_META
 from rewound.actors.kinds.schema.fields import ANY_JSON, FIELDS_V1, STRING, JsonValue, ListOf, MapOf, Struct
 from rewound.actors.names import NAMES, Names
 from rewound.actors.rewind.moments import rfc3339
+from rewound.actors.versions.features import release_of
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -164,7 +165,7 @@ def shapes_of(recording: Journal) -> list[KindShape]:
     names = NAMES[recording.dialect]
     known = {
         one.type_name: (one.kind, one.fields)
-        for one in built_in(names).declared
+        for one in built_in(names, release_of(recording.kubernetes)).declared
         if not one.storage.stored_as and one.is_stored
     }
     known |= _custom_shapes(recording, names)

@@ -15,6 +15,7 @@ import trio
 
 from rewound.actors.access.authorize import Attributes, Decision
 from rewound.actors.errors import BadRequest
+from rewound.actors.versions.version import stored_version
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
@@ -57,6 +58,7 @@ def fork_settings(recording: Recording, data_dir: Path, settings: type[Settings]
     return settings(
         data_dir=data_dir,
         dialect=recording.dialect,
+        kubernetes_version=given.pop("kubernetes_version", stored_version(recording.kubernetes)),
         authorization_mode="AlwaysAllow",
         anonymous_auth=False,
         disable_admission_plugins=WEBHOOKS,

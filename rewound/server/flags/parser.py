@@ -128,16 +128,16 @@ def _grouped(given: dict[str, Any]) -> dict[str, Any]:
 def _adopt_stored(given: dict[str, Any]) -> None:
     """Take the dialect and the version of Kubernetes from the data folder, unless flags say them.
 
-    The folder of a node that etcd orders is only a copy: etcd says the version.
+    The folders of a standby and of a node that etcd orders are copies: the leader, or etcd, says the version.
     """
-    dialect, version = _stored(given.get("data_dir", Settings().data_dir))
+    dialect, version = stored_choice(given.get("data_dir", Settings().data_dir))
     if dialect:
         given.setdefault("dialect", dialect)
-        if given["dialect"] == dialect and "journal" not in given:
+        if given["dialect"] == dialect and not {"journal", "follow"} & given.keys():
             given.setdefault("kubernetes_version", version)
 
 
-def _stored(data_dir: Path) -> tuple[str, str]:
+def stored_choice(data_dir: Path) -> tuple[str, str]:
     """The dialect and the version that a data folder has; empty where there is no readable journal."""
     if not (data_dir / "journal").is_dir():
         return "", ""

@@ -34,7 +34,7 @@ from rewound.testing.explore.parties import LIBRARIES, TRIO, Api, Party, Stuck
 from rewound.testing.explore.run import Failed, Run, Step
 from rewound.testing.explore.still_server import StillClock, Template
 from rewound.testing.fixture.reporting import report, saved_lines
-from rewound.testing.fixture.running import Report
+from rewound.testing.fixture.running import Report, flags_of_version
 from rewound.testing.fixture.templates import scratch_folder
 
 Controller = Callable[..., Any]
@@ -108,14 +108,16 @@ def explore(
     may_raise: tuple[type[Exception], ...] = (httpx.HTTPError,),
     async_library: str = TRIO,
     dialect: str = "kubernetes",
+    kubernetes: str | None = None,
     flags: Sequence[str] = (),
     keep: str | os.PathLike[str] | None = None,
     repeat: str | None = None,
 ) -> Explored:
     """Run controllers many times, each time with other faults, and check every version of every object.
 
-    `controllers` are functions that get a client, by name; `scenario` is what the test does beside them. The error
-    ExplorationFailed has the shortest run that fails. See docs/explore.md.
+    `controllers` are functions that get a client, by name; `scenario` is what the test does beside them.
+    `kubernetes` is the version of the servers, such as "1.33". The error ExplorationFailed has the shortest run that
+    fails. See docs/explore.md.
     """
     _require_hypothesis()
     check_kinds(faults)
@@ -130,7 +132,7 @@ def explore(
         most=most,
         may_raise=may_raise,
         async_library=async_library,
-        template=_template(dialect, tuple(flags)),
+        template=_template(dialect, (*flags_of_version(kubernetes), *flags)),
     )
     try:
         began = time.perf_counter()

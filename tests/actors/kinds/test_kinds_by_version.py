@@ -17,17 +17,30 @@ from rewound.actors.versions.features import CHANGES, GATES, choose_release
 from rewound.actors.versions.gates import gates_of, outlived_by_features
 from rewound.actors.versions.version import VERSIONS, minor
 
-# Modules that may know the version: they make the declarations of one, or say to people which it is.
+# Modules that may know the version: they make the declarations of one, choose or record it, or say which it is.
 KNOW_THE_VERSION = {
     "actors/kinds/built_in.py",
     "actors/kinds/catalog.py",
     "actors/kinds/schema/projection.py",
+    "actors/store/etcd/copy.py",
+    "actors/store/etcd/migration.py",
+    "actors/store/migration.py",
     "actors/versions/features.py",
     "actors/versions/gates.py",
     "cli/envtest.py",
+    "cli/importing.py",
+    "cli/serve.py",
+    "cluster/membership.py",
+    "cluster/standby/sinks.py",
     "gateway/settings/settings.py",
+    "recording/record/kinds.py",
+    "recording/replay/replay.py",
+    "recording/replay/writable.py",
+    "server/flags/parser.py",
+    "server/standby.py",
     "testing/envtest/api_server.py",
     "testing/envtest/flags.py",
+    "testing/fixture/plugin.py",
 }
 
 

@@ -18,7 +18,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.store.document import decode, encode, facts_of, null_empty_lists
-from rewound.actors.store.migration import migrate, needs_migration, recorded
+from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.versions.features import choose_release
 from rewound.actors.versions.version import VERSIONS
 from rewound.journal.errors import NewerKubernetes
@@ -87,7 +87,7 @@ def stored(journal: Journal) -> Iterator[tuple[str, Object]]:
 
 
 def fresh(tmp_path: Path, version: str, count: int = 1) -> Journal:
-    journal = Journal.open(tmp_path, dialect="kubernetes", kubernetes=recorded(choose_release(version)))
+    journal = Journal.open(tmp_path, dialect="kubernetes", kubernetes=choose_release(version).record)
     fill(journal, version, count)
     return journal
 

@@ -41,6 +41,7 @@ from rewound.actors.etcd.api import (
 )
 from rewound.actors.store.document import at_version
 from rewound.actors.store.etcd.records import Change, Cluster, Floor, Head, Keys, UnknownLayout, Unreadable
+from rewound.actors.versions.version import parse_version, record_of, stored_version
 from rewound.journal.errors import JournalError
 from rewound.journal.files.identity import new_cluster_id
 from rewound.journal.files.identity import read as read_identity
@@ -109,14 +110,21 @@ class Prepared:
     cluster_id: bytes
     start: int  # the version after which an empty journal follows
     unreadable: tuple[bytes, ...] = ()  # keys of objects that were left out
+    kubernetes: str = ""  # the version that the cluster records
 
 
 async def prepare(
-    etcd: Etcd, keys: Keys, folder: Path, dialect: str, unsynced: UnsyncedMarker | None = None
+    etcd: Etcd,
+    keys: Keys,
+    folder: Path,
+    dialect: str,
+    unsynced: UnsyncedMarker | None = None,
+    kubernetes: str = "",
 ) -> Prepared:
     """Make the journal in the folder ready to follow. Raises CannotJoin, EtcdUnavailable or EtcdRefused.
 
-    `unsynced`: records whether the machine was rebooted while the journal was open.
+    `unsynced`: records whether the machine was rebooted while the journal was open. `kubernetes` is the version of a
+    new cluster; empty: 1.25.
     """
     cluster, created = await _find_cluster(etcd, keys, folder, dialect)
     if cluster.dialect != dialect:
@@ -124,6 +132,7 @@ async def prepare(
             f"--dialect: the cluster in etcd has the dialect {cluster.dialect}, not {dialect}; "
             f"give --dialect {cluster.dialect}, or another prefix in --journal"
         )
+    recorded = await _find_kubernetes(etcd, keys, kubernetes)
     if unsynced is not None and unsynced.is_of_earlier_boot():
         logger.warning("the machine stopped while this node ran: rebuilding its copy from the state in etcd")
         _remove(folder)
@@ -141,7 +150,7 @@ async def prepare(
         _remove(folder)
         if floor.version > created:
             try:
-                unreadable = await _restore(etcd, keys, folder, cluster, floor)
+                unreadable = await _restore(etcd, keys, folder, cluster, floor, recorded)
             except Compacted:
                 continue
             except NoFloor:
@@ -152,7 +161,32 @@ async def prepare(
         raise CannotJoin(
             "etcd is compacted faster than its state can be read; see its flag --auto-compaction-retention"
         )
-    return Prepared(cluster.cluster_id, created, tuple(unreadable))
+    return Prepared(cluster.cluster_id, created, tuple(unreadable), recorded)
+
+
+async def _find_kubernetes(etcd: Etcd, keys: Keys, kubernetes: str) -> str:
+    """Read the version that the cluster records; a cluster without objects gets `kubernetes`."""
+    while True:
+        try:
+            result = await etcd.txn(
+                [
+                    Compare(keys.head, "create_revision", 0),
+                    Compare(keys.kubernetes, "create_revision", 0),
+                ],
+                [Put(keys.kubernetes, stored_version(kubernetes).encode())],
+                [Get(keys.kubernetes)],
+            )
+        except OutcomeUnknown:
+            continue
+        if result.succeeded:
+            return kubernetes
+        stored = result.responses[-1]
+        assert isinstance(stored, RangeResult)
+        try:
+            found = parse_version(stored.kvs[0].value.decode()) if stored.kvs else stored_version("")
+        except ValueError as wrong:
+            raise CannotJoin(f"--journal: the key {keys.kubernetes.decode()} of etcd: {wrong}") from None
+        return record_of(found)
 
 
 async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> tuple[Cluster, int]:
@@ -318,7 +352,9 @@ def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
     return change if isinstance(document, dict) and change.can_be_stored(stored.mod_revision) else None
 
 
-async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> list[bytes]:
+async def _restore(
+    etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor, kubernetes: str
+) -> list[bytes]:
     """Build the journal from the state at the floor; returns the unreadable keys. Raises Compacted or NoFloor."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder.parent) as stream:
@@ -330,7 +366,7 @@ async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor
                 folder,
                 _events(keys, places, stream, floor),
                 dialect=cluster.dialect,
-                kubernetes="",
+                kubernetes=kubernetes,
                 cluster_id=cluster.cluster_id,
                 floor=floor.version,
             )

@@ -11,6 +11,8 @@ Below the prefix of a cluster:
     quotas/<namespace>                  put by every change that a quota of the namespace counts
     floor                               the version that all nodes may start from, and its time (`copy`)
     cluster                             the identity of the cluster: id, dialect, layout
+    kubernetes                          the version of Kubernetes that all nodes are; absent: 1.25
+    migrating                           until all objects have the form of that version (`migration`)
     adopted                             put by every transaction that settles a change of another program (`foreign`)
     quarantine/<key below the prefix>   a value of another program that no node can use (`foreign`)
     keys/service-accounts               the sealed key that signs tokens (`cluster.account_key`)
@@ -74,6 +76,8 @@ class Keys:
         self.quotas = self.prefix + b"quotas/"
         self.floor = self.prefix + b"floor"
         self.cluster = self.prefix + b"cluster"
+        self.kubernetes = self.prefix + b"kubernetes"
+        self.migrating = self.prefix + b"migrating"
         self.adopted = self.prefix + b"adopted"
         self.quarantine = self.prefix + b"quarantine/"
         self.account_key = self.prefix + b"keys/service-accounts"
