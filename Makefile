@@ -144,6 +144,8 @@ workloads: installed
 
 conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)
+	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT) --kubernetes 1.30
+	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT) --kubernetes 1.36
 	$(BIN)/python -m tests.conformance.pod_security ../shared/reference/podsecurity
 	$(BIN)/python -m tests.conformance.cel ../shared/reference/cel
 	$(BIN)/python -m tests.conformance.versions ../shared/reference/versions

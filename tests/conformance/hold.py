@@ -5,6 +5,7 @@
     python tests/conformance/hold.py ../shared/conformance --transport asgi-http2
     python tests/conformance/hold.py ../shared/conformance --profile v1.25 # all but those that its rules change
     python tests/conformance/hold.py ../shared/conformance --only watch/   # whose names begin so
+    python tests/conformance/hold.py ../shared/conformance --kubernetes 1.36   # those of that version, passing-1.36.txt
 
 The recordings and the script that replays them are not part of this project; `make conformance` needs them.
 """
@@ -18,28 +19,40 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-PASSING = HERE / "passing.txt"
+FIRST = "1.25"  # whose scenarios are those in scenarios/; those of other versions are in versions/
+VERSIONS = (FIRST, "1.30", "1.36")
 CHANGED = HERE / "changed_by_v1_25.txt"  # whose responses differ by the rules of the profile v1.25
 SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport} {{port}} --data-dir {{dir}}"
 # The rules of the documents, to which the recordings were brought where the two differ, whatever the dialect. They were
 # made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.
 RULES = " --profile {profile} --controllers=default,-pv-protection,-pvc-protection"
+# Newer versions were recorded as they are: their servers follow the rules of Kubernetes.
+NEWER = ("kubernetes", "v1.25")  # dialect and profile
 LONGEST = 3600  # seconds of all scenarios, on a busy machine
 TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers", "etcd")
 
 
-def read_passing(profile: str = "documents") -> list[str]:
-    changed = CHANGED.read_text().split() if profile != "documents" else []
-    return [name for name in PASSING.read_text().split() if name not in changed]
+def list_of(version: str) -> pathlib.Path:
+    """The file with the names of the scenarios of a version that must be exact."""
+    return HERE / ("passing.txt" if version == FIRST else f"passing-{version}.txt")
 
 
-def replay(
-    folder: pathlib.Path, scenarios: list[str], dialect: str, transport: str, profile: str
-) -> set[str]:
+def scenarios_of(folder: pathlib.Path, version: str) -> pathlib.Path:
+    return folder / "scenarios" if version == FIRST else folder / "versions" / version
+
+
+def read_passing(version: str, profile: str = "documents") -> list[str]:
+    changed = CHANGED.read_text().split() if version == FIRST and profile != "documents" else []
+    return [name for name in list_of(version).read_text().split() if name not in changed]
+
+
+def replay(scenarios: list[str], given: argparse.Namespace) -> set[str]:
     """Runs the scenarios; returns those whose responses are exact."""
-    command = SERVE.format(root=HERE.parents[1], python=sys.executable, transport=transport)
-    command += f" --dialect {dialect}{RULES.format(profile=profile)}"
-    paths = [str(folder / "scenarios" / name) for name in scenarios]
+    folder, dialect = given.folder, given.dialect
+    command = SERVE.format(root=HERE.parents[1], python=sys.executable, transport=given.transport)
+    command += f" --dialect {dialect} --kubernetes-version {given.kubernetes}"
+    command += RULES.format(profile=given.profile)
+    paths = [str(scenarios_of(folder, given.kubernetes) / name) for name in scenarios]
     with tempfile.NamedTemporaryFile("r") as exact:
         call = [sys.executable, str(folder / "replay.py"), "--serve", command, "--passing", exact.name]
         result = subprocess.run(
@@ -60,22 +73,25 @@ def main() -> None:
         "--profile", choices=["documents", "v1.25"], default="documents", help="rules of the server"
     )
     parser.add_argument("--transport", choices=TRANSPORTS, default="http1", help="that requests go through")
+    parser.add_argument("--kubernetes", choices=VERSIONS, default=FIRST, help="version of the server")
     parser.add_argument("--only", default="", metavar="START", help="scenarios whose names begin so")
     arguments = parser.parse_args()
+    version = arguments.kubernetes
+    if version != FIRST:
+        arguments.dialect, arguments.profile = NEWER
     if arguments.learn:
-        scenarios = [f"{p.parent.name}/{p.name}" for p in arguments.folder.glob("scenarios/*/*.json")]
-        exact = replay(
-            arguments.folder, sorted(scenarios), arguments.dialect, arguments.transport, arguments.profile
-        )
-        PASSING.write_text("".join(f"{name}\n" for name in sorted({*read_passing(), *exact})))
+        found = scenarios_of(arguments.folder, version).glob("*/*.json")
+        scenarios = sorted(f"{path.parent.name}/{path.name}" for path in found)
+        exact = replay([name for name in scenarios if name.startswith(arguments.only)], arguments)
+        list_of(version).write_text("".join(f"{name}\n" for name in sorted({*read_passing(version), *exact})))
         return
-    lost = required = [name for name in read_passing(arguments.profile) if name.startswith(arguments.only)]
+    required = [name for name in read_passing(version, arguments.profile) if name.startswith(arguments.only)]
+    lost = required
     # Managers are sorted by the second of their last write: on a busy machine two writes that were recorded in the
     # same second may be in two. So what is not exact is tried once more.
     for _ in range(2):
         if lost:
-            exact = replay(arguments.folder, lost, arguments.dialect, arguments.transport, arguments.profile)
-            lost = sorted(set(lost) - exact)
+            lost = sorted(set(lost) - replay(lost, arguments))
     if lost:
         sys.exit("no longer exact:\n  " + "\n  ".join(lost))
     print(f"{len(required)} passed, 0 failed")
