@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from rewound.actors.versions.version import FIRST, PATCH_RELEASES
+from rewound.actors.versions.version import FIRST, PATCH_RELEASES, check_version
 from rewound.cli.command import run_command
 from rewound.client.errors import Failure, UsageError
 from rewound.release import RELEASE, served_version
@@ -32,9 +32,11 @@ unmodified tests with controller-runtime's envtest find the programs there. docs
 
 examples:
   rewound envtest
+  rewound envtest --kubernetes-version 1.33
   rewound envtest --folder ./testbin       for a CI job that keeps folders
   export KUBEBUILDER_ASSETS=$(rewound envtest)
   KUBEBUILDER_ASSETS=$(rewound envtest) go test ./...
+  for v in 1.29 1.33 1.36; do KUBEBUILDER_ASSETS=$(rewound envtest --kubernetes-version $v) go test ./... || exit; done
 """
 _PACKAGE: Final = Path(programs.__file__).parents[2]
 
@@ -54,36 +56,46 @@ def envtest(arguments: Sequence[str]) -> int:
         metavar="FOLDER",
         help="make it there (default a folder of this release below ~/.cache/rewound, or XDG_CACHE_HOME)",
     )
+    parser.add_argument(
+        "--kubernetes-version",
+        default="",
+        metavar="VERSION",
+        help=f"the Kubernetes that the server is, such as 1.33 (default {check_version('kubernetes', '')})",
+    )
     options, unknown = parser.parse_known_args(arguments)
 
     def run() -> int:
         if unknown:
             raise UsageError(f"envtest: {unknown[0]}: is not a flag of it; see rewound envtest --help")
-        print(make_assets(options.folder or default_folder()))
+        try:
+            version = check_version("kubernetes", options.kubernetes_version)
+        except ValueError as wrong:
+            raise UsageError(f"envtest: --kubernetes-version: {wrong}") from None
+        print(make_assets(options.folder or default_folder(version), version))
         return 0
 
     return run_command(run, ((UsageError, 2), (Failure, 1)))
 
 
-def default_folder() -> Path:
-    """The folder of this installation: releases do not overwrite each other's. Raises Failure without a home folder."""
+def default_folder(version: str) -> Path:
+    """The folder of this installation and version. Raises Failure without a home folder."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         raise Failure("envtest: this user has no home folder; give a folder with --folder") from None
     installation = hashlib.blake2b(f"{sys.executable}\0{_PACKAGE}".encode(), digest_size=4).hexdigest()
-    return cache / "rewound" / f"envtest-{RELEASE}-{installation}"
+    return cache / "rewound" / f"envtest-{RELEASE}-{installation}-{version}"
 
 
-def make_assets(folder: Path) -> Path:
-    """Make the folder unless it is current; returns its absolute path. Raises Failure if it cannot be written."""
+def make_assets(folder: Path, version: str = FIRST) -> Path:
+    """Make the folder for a version unless it is current; returns its absolute path. Raises Failure if it cannot."""
     folder = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(folder):
-            if not _is_current(folder):
-                _make_programs(folder)
-                _make_template(folder / TEMPLATE)
+            if not _is_current(folder, version):
+                _make_programs(folder, version)
+                _make_template(folder / TEMPLATE, version)
             _link_kubectl(folder / "kubectl")
     except OSError as error:
         raise Failure(f"envtest: {folder}: {error.strerror}; give another folder with --folder") from None
@@ -101,7 +113,11 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _is_current(folder: Path) -> bool:
+def _is_current(folder: Path, version: str) -> bool:
+    from rewound.testing.envtest.api_server import version_of
+
+    if version_of(folder) != version:
+        return False
     try:
         made = (folder / TEMPLATE).stat().st_mtime
     except FileNotFoundError:
@@ -110,14 +126,17 @@ def _is_current(folder: Path) -> bool:
     return max(sources, default=0.0) < made
 
 
-def _make_programs(folder: Path) -> None:
+def _make_programs(folder: Path, version: str) -> None:
+    from rewound.testing.envtest.api_server import VERSION
     from rewound.testing.envtest.flags import api_server_help
 
-    texts = {"etcd": programs.etcd_help(), "kube-apiserver": api_server_help()}
+    texts = {"etcd": programs.etcd_help(), "kube-apiserver": api_server_help(version)}
     versions = {
         "etcd": "etcd Version: 3.5.4",
-        "kube-apiserver": f"Kubernetes {served_version(PATCH_RELEASES[FIRST])}",
+        "kube-apiserver": f"Kubernetes {served_version(PATCH_RELEASES[version])}",
     }
+    shutil.rmtree(folder / TEMPLATE, ignore_errors=True)  # it may be of another version
+    _write(folder / VERSION, version, 0o600)
     for name, text in texts.items():
         _write(folder / f"{name}.help", text, 0o600)
         _write(folder / name, _script(folder, name, versions[name]), 0o700)
@@ -149,7 +168,7 @@ def _write(path: Path, text: str, mode: int) -> None:
     draft.rename(path)
 
 
-def _make_template(template: Path) -> None:
+def _make_template(template: Path, version: str) -> None:
     """Start and stop a server, and keep its data folder as the template."""
     from rewound.testing.envtest.api_server import template_flags
     from rewound.testing.fixture.serving import prepare, serve
@@ -157,7 +176,7 @@ def _make_template(template: Path) -> None:
 
     scratch = scratch_folder()
     try:
-        serve(prepare(scratch, "kubernetes", template_flags()), lambda addresses, stop: stop())
+        serve(prepare(scratch, "kubernetes", template_flags(version)), lambda addresses, stop: stop())
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=template.parent))
         shutil.copytree(scratch, draft, dirs_exist_ok=True)
         shutil.rmtree(template, ignore_errors=True)

@@ -304,7 +304,13 @@ class ApiServer:
             from rewound.rewind.page.handler import JournalPage
 
             names = self._store.names
-            about = About(self._settings.data_dir, self._url(), names.dialect, extensions.replayed)
+            about = About(
+                self._settings.data_dir,
+                self._url(),
+                names.dialect,
+                self._store.release.patch_release,
+                extensions.replayed,
+            )
             replays = extensions.add_controls is not None
             return JournalPage(self._store, self._stop, self._nursery.start_soon, about, replays=replays)
 

@@ -389,7 +389,10 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
     from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
 
-    yield NAME, partial(SimulatedNodes, count=settings.controllers.nodes)
+    yield (
+        NAME,
+        partial(SimulatedNodes, count=settings.controllers.nodes, version=settings.release.patch_release),
+    )
     path = settings.controllers.scheduler_config
     if path is None:
         yield Scheduler.name, Scheduler

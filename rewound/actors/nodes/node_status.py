@@ -13,7 +13,6 @@ SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "tr
 STOPPED: Final = "sim/stopped"  # "true" while the node does nothing, as if its machine were down
 KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # the equivalent of users of kwok
 CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-VERSION: Final = "v1.25.16"
 LEASE_SECONDS: Final = 40
 
 # Type, status, reason and message, as a kubelet reports them.
@@ -42,7 +41,7 @@ def has_agent(node: Object) -> bool:
     return bool((node.get("status") or {}).get("conditions"))
 
 
-def new_node(name: str, address: str, names: Names, now: int) -> Object:
+def new_node(name: str, address: str, names: Names, version: str, now: int) -> Object:
     labels = {names.key("hostname"): name}
     for part, value in (("arch", "amd64"), ("os", "linux")):
         labels[names.key(part)] = labels[names.key(part, "beta")] = value
@@ -51,12 +50,15 @@ def new_node(name: str, address: str, names: Names, now: int) -> Object:
         "spec": {},
         "status": {},
     }
-    node["status"] = reported_status(node, address, now)
+    node["status"] = reported_status(node, address, version, now)
     return node
 
 
-def reported_status(node: Object, address: str, now: int) -> Object:
-    """The status of a healthy node: existing values of the object stay, missing ones are filled in."""
+def reported_status(node: Object, address: str, version: str, now: int) -> Object:
+    """The status of a healthy node: existing values of the object stay, missing ones are filled in.
+
+    `version` is that of its kubelet.
+    """
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
     capacity = status.get("capacity") or CAPACITY
@@ -67,7 +69,7 @@ def reported_status(node: Object, address: str, now: int) -> Object:
         "conditions": _conditions(status.get("conditions") or (), now),
         "addresses": status.get("addresses")
         or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
-        "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name)),
+        "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name, version)),
     }
     ordered = [part for part in _ORDER if part in reported]
     return {part: reported[part] for part in (*ordered, *(reported.keys() - _ORDER))}
@@ -117,7 +119,7 @@ def _condition(healthy: tuple[str, str, str, str], now: int) -> Object:
     }
 
 
-def _node_info(name: str) -> Object:
+def _node_info(name: str, version: str) -> Object:
     return {
         "machineID": name,
         "systemUUID": name,
@@ -125,8 +127,8 @@ def _node_info(name: str) -> Object:
         "kernelVersion": "simulated",
         "osImage": "simulated",
         "containerRuntimeVersion": "sim://1",
-        "kubeletVersion": VERSION,
-        "kubeProxyVersion": VERSION,
+        "kubeletVersion": version,
+        "kubeProxyVersion": version,
         "operatingSystem": "linux",
         "architecture": "amd64",
     }

@@ -34,7 +34,6 @@ from rewound.actors.nodes.jq import QueryError
 from rewound.actors.nodes.node_status import (
     HEALTHY,
     SIMULATED,
-    VERSION,
     address_of,
     has_agent,
     is_simulated,
@@ -48,6 +47,7 @@ from rewound.actors.nodes.stages import Stage, StageError, StageFollower, StageP
 from rewound.actors.nodes.templates import TemplateError
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import in_turns
+from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import node_of
@@ -85,10 +85,14 @@ class _Due:
 class SimulatedNodes(WorkloadController):
     name, account = NAME, NAME
 
-    def __init__(self, parts: Parts, count: int | None = None) -> None:
-        """`count` is the number of nodes to create; None: only annotated Node objects are simulated."""
+    def __init__(self, parts: Parts, count: int | None = None, version: str = V1_25.patch_release) -> None:
+        """`count` is the number of nodes to create; None: only annotated Node objects are simulated.
+
+        `version` is that of their kubelets.
+        """
         super().__init__(parts)
         self._context = parts.context
+        self._version = version
         grace = parts.context.workloads.node_monitor_grace_period
         self._renew_seconds = min(RENEW_SECONDS, grace / 4)
         self._takes_all = count is not None
@@ -182,7 +186,7 @@ class SimulatedNodes(WorkloadController):
     async def _create(self, name: str) -> None:
         definition = self._node_objects.definition
         address = self._node_addresses.take()
-        made = new_node(name, address, self.names, self.now())
+        made = new_node(name, address, self.names, self._version, self.now())
         try:
             await self._client_of(name).create(definition, "", definition.schema.decode_object(made).object)
         except RequestError as refused:
@@ -199,7 +203,7 @@ class SimulatedNodes(WorkloadController):
     async def _report(self, node: Object, known: SimulatedNode) -> None:
         address = address_of(node) or known.address or self._node_addresses.take()
         known.address = address
-        status = reported_status(node, address, self.now())
+        status = reported_status(node, address, self._version, self.now())
         if status != node.get("status"):
             changed = {**node, "status": status}
             await known.client.replace(self._node_objects.definition, changed, "status")
@@ -459,7 +463,7 @@ class SimulatedNodes(WorkloadController):
         return {
             "Now": lambda: now,
             "StartTime": lambda: now,
-            "Version": lambda: VERSION,
+            "Version": lambda: self._version,
             "NodeConditions": lambda: conditions,
             "NodeName": lambda: known.name,
             "NodePort": lambda: 0,

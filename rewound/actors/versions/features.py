@@ -13,7 +13,7 @@ version keep their default: giving them another value is refused, because the se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -264,6 +264,10 @@ BYTES_COUNTED_IN_TEXTS: Final = _change(
 )
 JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON", since="1.34")
 
+FEATURE_METRIC: Final = _change(
+    "feature-metric", "/metrics has kubernetes_feature_enabled, with every feature gate.", since="1.26"
+)
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
@@ -312,7 +316,17 @@ def choose_release(version: str, text: str = "") -> Release:
     on = {name for name, gate in gates.items() if given.get(name, _default(gate, given))}
     on |= {name for name in EARLY if given.get(name)} | outlived_by_features(version)
     changes = {one.name for one in CHANGES if exists_in(version, one.since, one.until)}
-    return Release(version, frozenset(on & GATES | changes))
+    of_stages = {name for name in (ALL_ALPHA, ALL_BETA) if given.get(name)}
+    return Release(version, frozenset(on & GATES | of_stages | changes))
+
+
+def gates_in(release: Release) -> Iterator[tuple[str, str, bool]]:
+    """Return the name of every gate of a version, its stage as the metric writes it, and whether it is on."""
+    yield ALL_ALPHA, "ALPHA", ALL_ALPHA in release.features
+    yield ALL_BETA, "BETA", ALL_BETA in release.features
+    for name, gate in sorted(gates_of(release.version).items()):
+        on = name in release.features if name in GATES else gate.on
+        yield name, "" if gate.stage == "GA" else gate.stage.upper(), on
 
 
 def release_of(recorded: str) -> Release:

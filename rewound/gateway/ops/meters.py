@@ -16,6 +16,7 @@ from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
 from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
+from rewound.actors.versions.features import FEATURE_METRIC, Release, gates_in
 from rewound.gateway.ops.exposition import Distributions, Value
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.request_series import summed
@@ -63,6 +64,7 @@ def meter_all(
 def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     """Metrics of the parts below the API."""
     meter_release(metrics, RELEASE, version_document(store.release.patch_release))
+    meter_features(metrics, store.release)
     meter_objects(metrics, lambda: _count_objects(store))
     meter_memory(metrics, store.memory.statistics)
     meter_loop(metrics, watchdog.statistics)
@@ -162,6 +164,20 @@ def meter_release(metrics: Metrics, release: str, version: Mapping[str, str]) ->
     }
     values = tuple(version[field] for field in shown.values())
     metrics.gauge("kubernetes_build_info", "What /version says.", lambda: {values: 1}, *shown, across="max")
+
+
+def meter_features(metrics: Metrics, release: Release) -> None:
+    """The feature gates, in the versions whose API server reports them."""
+    if FEATURE_METRIC not in release.features:
+        return
+    values = {(name, stage): int(on) for name, stage, on in gates_in(release)}
+    metrics.gauge(
+        "kubernetes_feature_enabled",
+        "The feature gates of the version, and whether they are on.",
+        lambda: values,
+        *("name", "stage"),
+        across="max",
+    )
 
 
 def meter_objects(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:

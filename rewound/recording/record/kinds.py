@@ -18,7 +18,7 @@ from rewound.actors.kinds.catalog import Catalog, preference
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.versions.version import check_version, nearest_version
-from rewound.client.errors import ClientError
+from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 
 Document = dict[str, Any]
@@ -141,12 +141,13 @@ async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names
 
 
 async def version_of(session: StreamingSession, names: Names) -> str:
-    """The version of Kubernetes that is nearest to what the server says. Raises ClientError if it says none."""
+    """The version of Kubernetes that is nearest to what the server says; the newest if it says none."""
+    if names.dialect != "kubernetes":
+        return check_version(names.dialect, "")
     try:
-        said = str((await session.get_document("/version")).get("gitVersion", ""))
-    except _UNREADABLE as error:
-        raise ClientError(f"{session.target.server}/version cannot be read: {error!r}") from error
-    return check_version(names.dialect, nearest_version(said) if names.dialect == "kubernetes" else "")
+        return nearest_version(str((await session.get_document("/version"))["gitVersion"]))
+    except (StatusError, *_UNREADABLE):
+        return nearest_version("")
 
 
 async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:

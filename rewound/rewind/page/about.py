@@ -26,6 +26,7 @@ class About:
     data_dir: Path
     server: str  # its URL; empty if it listens on none
     dialect: str
+    kubernetes: str  # the version of Kubernetes that it is
     replayed: Path | None  # the folder or file, in a replay
 
     def document(self) -> dict[str, Any]:
@@ -37,6 +38,7 @@ class About:
             "title": host or name or urlsplit(self.server).netloc,
             "server": self.server,
             "dialect": self.dialect,
+            "kubernetes": self.kubernetes,
             "release": RELEASE,
         }
         if self.replayed is not None:

@@ -1,4 +1,4 @@
-"""The API server of `rewound envtest`: takes the flags of kube-apiserver v1.25, and serves from the folder of its etcd.
+"""The API server of `rewound envtest`: takes the flags of kube-apiserver, and serves from the folder of its etcd.
 
 `programs` starts it through the zygote or, without one, as a process of its own. The line, a pair of sockets, connects
 it to the program that envtest started: a byte from there asks the server to stop, closing it ends the server at once,
@@ -55,6 +55,7 @@ _SHAPING: Final = {
     "rule": None,
 }
 _ETCD_SECONDS: Final = 10.0
+VERSION: Final = "kubernetes.version"  # the file of an assets folder that says it
 _CERTIFICATE, _KEY = "apiserver.crt", "apiserver.key"
 
 
@@ -102,14 +103,17 @@ def run_server(arguments: Sequence[str], assets: str, line: socket.socket) -> in
 
 
 def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
-    if any(flag.name == "version" and value == "true" for flag, value in parse(arguments)):
-        print(f"Kubernetes {served_version(PATCH_RELEASES[FIRST])}", flush=True)
+    version = version_of(assets)
+    if any(flag.name == "version" and value == "true" for flag, value in parse(arguments, version)):
+        print(f"Kubernetes {served_version(PATCH_RELEASES[version])}", flush=True)
         return 0
-    given = translate(arguments)
+    given = translate(arguments, version)
     place = _place(given.etcd_servers)
     folder = place.folder / "rewound" / (quote(given.prefix, safe="") or "-")
     _copy_template(assets / TEMPLATE, folder, given.serve)
-    settings, warnings = parse_flags([*place.flags, *serve_flags(given, folder)])
+    settings, warnings = parse_flags(
+        [f"--kubernetes-version={version}", *place.flags, *serve_flags(given, folder)]
+    )
 
     def run() -> int:
         for warning in warnings:
@@ -120,6 +124,14 @@ def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
         return 0
 
     return run_configured(settings, run)
+
+
+def version_of(assets: Path) -> str:
+    """The version of Kubernetes that the programs of a folder are."""
+    try:
+        return (assets / VERSION).read_text().strip()
+    except FileNotFoundError:
+        return FIRST  # an earlier release made the folder
 
 
 def serve_flags(given: TranslatedFlags, folder: Path) -> list[str]:
@@ -181,10 +193,10 @@ def same_initial_objects(flags: Sequence[str]) -> bool:
     return all(name in given for name, usual in _SHAPING.items() if usual is not None)
 
 
-def template_flags() -> list[str]:
-    """The flags with which the template is made."""
+def template_flags(version: str = FIRST) -> list[str]:
+    """The flags with which the template of a version is made."""
     usual = [f"--{name}={value}" for name, value in _SHAPING.items() if value is not None]
-    return [_NO_CONTROLLERS, *usual]
+    return [f"--kubernetes-version={version}", _NO_CONTROLLERS, *usual]
 
 
 def _place(servers: Sequence[str]) -> EtcdFolder:

@@ -1,4 +1,4 @@
-"""Every flag of kube-apiserver v1.25, and how it is handled here: one table.
+"""Every flag of kube-apiserver v1.25, those that came and went since, and how each is handled here: one table.
 
 A flag that means the same is passed on to `rewound serve`. One that cannot change what a test sees is accepted and
 logged. One that would change what a test proves if it were ignored is refused, unless its value is what this server
@@ -8,13 +8,14 @@ v1.25, including `--insecure-port`, which envtest looks for in the output of --h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from typing import Final, NamedTuple
 
 from rewound.actors.versions.features import ALL_ALPHA, ALL_BETA, GATES
-from rewound.actors.versions.gates import gates_of
-from rewound.actors.versions.version import FIRST
+from rewound.actors.versions.gates import Gate, gates_of
+from rewound.actors.versions.version import FIRST, exists_in
 from rewound.server.flags.values import parse_duration
 
 
@@ -232,6 +233,84 @@ FLAGS: Final = {
         _refused("tls-sni-cert-key", "namedCertKey", [""], "there is one serving certificate: leave it out"),
     )
 }
+# The last version that has a flag of v1.25.
+_UNTIL: Final = {
+    name: version
+    for version, names in (
+        (
+            "1.25",
+            "add-dir-header alsologtostderr identity-lease-duration-seconds identity-lease-renew-interval-seconds "
+            "log-backtrace-at log-dir log-file log-file-max-size logtostderr one-output skip-headers skip-log-headers "
+            "stderrthreshold",
+        ),
+        ("1.26", "master-service-namespace"),
+        ("1.32", "cloud-config cloud-provider"),
+    )
+    for name in names.split()
+}
+_PASSED_OVER: Final = "has no effect here"
+# Flags that v1.25 does not have, with the first version that has them.
+_NEWER: Final = (
+    ("1.26", Flag("encryption-provider-config-automatic-reload", "bool", Use.NOTHING, _PASSED_OVER)),
+    ("1.27", Flag("debug-socket-path", "string", Use.NOTHING, _PASSED_OVER)),
+    ("1.27", Flag("shutdown-watch-termination-grace-period", "duration", Use.NOTHING, _PASSED_OVER)),
+    ("1.28", Flag("peer-advertise-ip", "string", Use.NOTHING, _PASSED_OVER)),
+    ("1.28", Flag("peer-advertise-port", "string", Use.NOTHING, _PASSED_OVER)),
+    ("1.28", Flag("peer-ca-file", "string", Use.NOTHING, _PASSED_OVER)),
+    ("1.29", Flag("allow-metric-labels-manifest", "string", Use.NOTHING, _PASSED_OVER)),
+    (
+        "1.29",
+        _refused(
+            "authentication-config", "string", [""], "give the flags --oidc-... and --anonymous-auth instead"
+        ),
+    ),
+    (
+        "1.29",
+        _refused("authorization-config", "string", [""], "give --authorization-mode and its flags instead"),
+    ),
+    ("1.30", Flag("log-text-info-buffer-size", "quantity", Use.NOTHING, _PASSED_OVER)),
+    ("1.30", Flag("log-text-split-stream", "bool", Use.NOTHING, _PASSED_OVER)),
+    ("1.31", Flag("disable-http2-serving", "bool", Use.NOTHING, _PASSED_OVER)),
+    (
+        "1.31",
+        _refused(
+            "emulated-version",
+            "strings",
+            [""],
+            "choose the version with `rewound envtest --kubernetes-version`",
+        ),
+    ),
+    ("1.31", Flag("storage-initialization-timeout", "duration", Use.NOTHING, _PASSED_OVER)),
+    (
+        "1.32",
+        _refused("requestheader-uid-headers", "strings", [""], "users of proxies have no uid: leave it out"),
+    ),
+    (
+        "1.32",
+        _refused(
+            "service-account-signing-endpoint",
+            "string",
+            [""],
+            "give --service-account-signing-key-file instead",
+        ),
+    ),
+    ("1.33", Flag("emulation-forward-compatible", "bool", Use.NOTHING, _PASSED_OVER)),
+    ("1.33", Flag("runtime-config-emulation-forward-compatible", "bool", Use.NOTHING, _PASSED_OVER)),
+    ("1.34", Flag("coordinated-leadership-lease-duration", "duration", Use.NOTHING, _PASSED_OVER)),
+    ("1.34", Flag("coordinated-leadership-renew-deadline", "duration", Use.NOTHING, _PASSED_OVER)),
+    ("1.34", Flag("coordinated-leadership-retry-period", "duration", Use.NOTHING, _PASSED_OVER)),
+    ("1.35", Flag("min-compatibility-version", "strings", Use.NOTHING, _PASSED_OVER)),
+    ("1.36", Flag("tls-curve-preferences", "strings", Use.NOTHING, _PASSED_OVER)),
+)
+
+
+@cache
+def flags_of(version: str) -> dict[str, Flag]:
+    """The flags that kube-apiserver of a version has, and our own, by name."""
+    old = {name: flag for name, flag in FLAGS.items() if exists_in(version, "", _UNTIL.get(name, ""))}
+    return old | {flag.name: flag for since, flag in _NEWER if exists_in(version, since, "")}
+
+
 _SHORT: Final = {"h": "help", "v": "v"}
 
 # Gates that change an API server, and that this one cannot switch. Those that are not here, and have no effect in this
@@ -252,8 +331,11 @@ _FIXED: Final = _words(
 )
 
 
-def parse(arguments: Sequence[str]) -> list[tuple[Flag, str]]:
-    """Parse a command line as v1.25 does. Raises FlagError."""
+_OF_LOGS: Final = _words("ContextualLogging LoggingAlphaOptions LoggingBetaOptions")  # in all versions
+
+
+def parse(arguments: Sequence[str], version: str = FIRST) -> list[tuple[Flag, str]]:
+    """Parse a command line as kube-apiserver of a version does. Raises FlagError."""
     rest, found = list(arguments), []
     while rest:
         given = rest.pop(0)
@@ -261,7 +343,7 @@ def parse(arguments: Sequence[str]) -> list[tuple[Flag, str]]:
             break
         if not given.startswith("-") or given == "-":
             raise FlagError(f'"kube-apiserver" does not take any arguments, got {_listed([given, *rest])}')
-        flag, value = _named(given)
+        flag, value = _named(given, flags_of(version))
         if value is None:
             if flag.kind == "bool":
                 value = "true"
@@ -283,17 +365,17 @@ def _listed(words: Sequence[str]) -> str:
     return "[" + " ".join(f'"{word}"' for word in words) + "]"
 
 
-def _named(given: str) -> tuple[Flag, str | None]:
+def _named(given: str, flags: Mapping[str, Flag]) -> tuple[Flag, str | None]:
     """The flag that an argument names, and the value in it, if there is one."""
     if given.startswith("--"):
         name, equals, value = given[2:].partition("=")
-        if name not in FLAGS:
+        if name not in flags:
             raise FlagError(f"unknown flag: --{name}")
-        return FLAGS[name], value if equals else None
+        return flags[name], value if equals else None
     letter, value = given[1], given[2:]
     if letter not in _SHORT:
         raise FlagError(f"unknown shorthand flag: '{letter}' in {given}")
-    return FLAGS[_SHORT[letter]], value.removeprefix("=") if value else None
+    return flags[_SHORT[letter]], value.removeprefix("=") if value else None
 
 
 _BOOLS: Final = {
@@ -318,12 +400,12 @@ def _check(kind: str, value: str) -> object:
     return value
 
 
-def translate(arguments: Sequence[str]) -> TranslatedFlags:
+def translate(arguments: Sequence[str], version: str = FIRST) -> TranslatedFlags:
     """Translate the flags of kube-apiserver. Raises FlagError that names the flag and says what to do."""
     serve: list[str] = []
     unused: list[str] = []
     here: dict[str, list[str]] = {}
-    for flag, value in parse(arguments):
+    for flag, value in parse(arguments, version):
         if flag.use is Use.REFUSED and not flag.accepts(value):
             raise FlagError(f"--{flag.name}={value} is refused by rewound envtest: {flag.text}")
         if flag.use is Use.HERE:
@@ -336,7 +418,7 @@ def translate(arguments: Sequence[str]) -> TranslatedFlags:
         raise FlagError("--etcd-servers must be specified: the URL of the etcd of rewound envtest")
     if not any(one.startswith("--authorization-mode=") for one in serve):
         serve.append("--authorization-mode=AlwaysAllow")  # the default of v1.25
-    serve += _gates(here.get("feature-gates", []), unused)
+    serve += _gates(here.get("feature-gates", []), gates_of(version), unused)
     serve += _history(here.get("etcd-compaction-interval", []))
     return TranslatedFlags(
         tuple(serve),
@@ -347,10 +429,9 @@ def translate(arguments: Sequence[str]) -> TranslatedFlags:
     )
 
 
-def _gates(given: Sequence[str], unused: list[str]) -> list[str]:
+def _gates(given: Sequence[str], gates: Mapping[str, Gate], unused: list[str]) -> list[str]:
     """The flag for the gates that have an effect here; the others of the version go to `unused`."""
     passed: list[str] = []
-    gates = gates_of(FIRST)
     for entry in (one.strip() for text in given for one in text.split(",") if one.strip()):
         name, equals, value = entry.partition("=")
         if not equals or value not in _BOOLS:
@@ -359,6 +440,8 @@ def _gates(given: Sequence[str], unused: list[str]) -> list[str]:
             )
         if name in GATES | {ALL_ALPHA, ALL_BETA}:
             passed.append(f"{name}={str(_BOOLS[value]).lower()}")
+        elif name in _OF_LOGS:
+            unused.append(f"--feature-gates={name}")
         elif name not in gates:
             raise FlagError(
                 f'invalid argument "{entry}" for "--feature-gates" flag: unrecognized feature gate: {name}'
@@ -381,13 +464,13 @@ def _history(intervals: Sequence[str]) -> list[str]:
     return [f"--watch-history={intervals[-1] if seconds else '24h'}"]
 
 
-def api_server_help() -> str:
+def api_server_help(version: str = FIRST) -> str:
     """What `kube-apiserver --help` prints; envtest looks for a flag by a line that begins with it."""
     from rewound.server.flags.parser import make_parser
 
     texts = make_parser().help_texts()
     lines = [
-        "The kube-apiserver of `rewound envtest`: Rewound, which takes the flags of Kubernetes v1.25.",
+        f"The kube-apiserver of `rewound envtest`: Rewound, which takes the flags of Kubernetes v{version}.",
         "",
     ]
     lines += ["Usage:", "  kube-apiserver [flags]", ""]
@@ -398,7 +481,7 @@ def api_server_help() -> str:
         ("Without effect here", (Use.NOTHING,)),
     )
     for title, uses in sections:
-        flags = sorted(flag for flag in FLAGS.values() if flag.use in uses)
+        flags = sorted(flag for flag in flags_of(version).values() if flag.use in uses)
         lines += [f"{title}:", "", *(_line(flag, texts.get(flag.name, "")) for flag in flags), ""]
     return "\n".join(lines)
 

@@ -122,29 +122,32 @@ async def test_types_have_the_names_of_the_command_line() -> None:
         assert (described["singular"], described["shortNames"]) == ("configmap", ["cm"])
         about = found["about"]
         assert about["server"].startswith("http://127.0.0.1:")
-        assert (about["dialect"], about.keys()) == ("cluster", {"title", "server", "dialect", "release"})
+        assert (about["dialect"], about.keys()) == (
+            "cluster",
+            {"title", "server", "dialect", "kubernetes", "release"},
+        )
 
 
 def test_what_the_page_is_about(tmp_path: Path) -> None:
     folder = tmp_path / "shop" / "rewound-data"
     folder.mkdir(parents=True)
-    plain = About(folder, "https://127.0.0.1:6443", "cluster", None).document()
+    plain = About(folder, "https://127.0.0.1:6443", "cluster", "v1.25.16", None).document()
     assert plain["title"] == "shop"
     for path in ("rewound-fixture-ab_3xy9z", "rewound-fixture-ab_3xy9z/data"):
-        made_up = About(tmp_path / path, "https://127.0.0.1:6443", "cluster", None)
+        made_up = About(tmp_path / path, "https://127.0.0.1:6443", "cluster", "v1.25.16", None)
         assert made_up.document()["title"] == "127.0.0.1:6443"
     (folder / "recording.json").write_bytes(
         orjson.dumps({"server": "https://prod.example:6443", "exactFrom": 17})
     )
-    recorded = About(folder, "https://127.0.0.1:6443", "cluster", None).document()
+    recorded = About(folder, "https://127.0.0.1:6443", "cluster", "v1.25.16", None).document()
     assert recorded["title"] == "prod.example"
     assert recorded["recorded"] == {"server": "https://prod.example:6443", "exactFrom": "17"}
     exported = tmp_path / "incident.journal.gz"
     exported.touch()
-    replayed = About(folder, "", "cluster", exported).document()
+    replayed = About(folder, "", "cluster", "v1.25.16", exported).document()
     assert (replayed["title"], replayed["replay"]) == ("incident", {"of": "incident"})
     (folder / "recording.json").write_bytes(b"[]")
-    assert "recorded" not in About(folder, "", "cluster", folder / "journal").document()
+    assert "recorded" not in About(folder, "", "cluster", "v1.25.16", folder / "journal").document()
 
 
 @pytest.mark.parametrize(

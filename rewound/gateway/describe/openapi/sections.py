@@ -319,6 +319,7 @@ _ABOUT = Struct(
     Field("title", STRING, 0),
     Field("server", STRING, 0),
     Field("dialect", STRING, 0),
+    Field("kubernetes", STRING, 0),
     Field("release", STRING, 0),
     Field("replay", Struct("rewound.v1.TimelineReplay", Field("of", STRING, 0)), 0),
     Field(
