@@ -12,7 +12,7 @@ them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ class Publication:
         feed: Feed,
         next_offset: Callable[[], int],
         rules: Rules = DOCUMENTED,
-        features: Set[str] = frozenset(),
+        features: frozenset[str] = frozenset(),
     ) -> None:
         """`next_offset`: the first offset that no write decided before now can get."""
         self._names, self._registry, self._journal = names, registry, journal

@@ -20,7 +20,7 @@ The columns of tables are the printer columns, or the name and the time of creat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -60,7 +60,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import is_imported
-from rewound.actors.versions.features import FIELD_SELECTORS, FINALIZER_WARNINGS
+from rewound.actors.versions.features import FIELD_SELECTORS, FINALIZER_WARNINGS, OWNED_CUSTOM_SCALES
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.structural.compile import Compiled
@@ -75,7 +75,7 @@ class SchemaSource:
     api_version: str
     kind: str
     names: Names
-    features: Set[str] = frozenset()
+    features: frozenset[str] = frozenset()
 
     def parse(self) -> Object:
         """Return the schema. A version without one, which older servers could store, gets a schema that allows
@@ -233,7 +233,9 @@ class ScalePaths:
         return cls(declared["specReplicasPath"], declared["statusReplicasPath"], selector)
 
 
-def scale_subresource(paths: ScalePaths, namespaced: bool, rules: Rules) -> Subresource:
+def scale_subresource(
+    paths: ScalePaths, namespaced: bool, rules: Rules, features: frozenset[str]
+) -> Subresource:
     view = Definition(
         group="autoscaling",
         version="v1",
@@ -245,9 +247,11 @@ def scale_subresource(paths: ScalePaths, namespaced: bool, rules: Rules) -> Subr
         storage=Storage(conversion=Conversion(to_storage=_as_sent, from_storage=partial(show_scale, paths))),
         table=Table(COLUMNS),
         rules=rules,
+        features=features,
     )
     return Subresource(
         name="scale",
+        replicas=tuple(_split(paths.spec)) if OWNED_CUSTOM_SCALES in features else (),
         kind="Scale",
         group="autoscaling",
         version="v1",
@@ -580,7 +584,7 @@ def definitions_of(
     since: int,
     names: Names,
     rules: Rules = DOCUMENTED,
-    features: Set[str] = frozenset(),
+    features: frozenset[str] = frozenset(),
 ) -> DeclaredKind:
     """Make the definitions. All objects written at or after the offset `since` have the form of these schemas.
 
@@ -595,7 +599,7 @@ def definitions_of(
 
 class _Maker:
     def __init__(
-        self, stored: Object, body: bytes, since: int, names: Names, rules: Rules, features: Set[str]
+        self, stored: Object, body: bytes, since: int, names: Names, rules: Rules, features: frozenset[str]
     ) -> None:
         self._features = features
         self._stored, self._body, self._since, self._names = stored, body, since, names
@@ -653,6 +657,7 @@ class _Maker:
             table=table_of(version.get("additionalPrinterColumns", []), self._rules),
             strategy=custom.strategy(),
             rules=self._rules,
+            features=self._features,
         )
 
     def _selection(self, version: Object, *, is_storage: bool) -> Selection:
@@ -681,7 +686,8 @@ class _Maker:
                 )
             )
         if scale is not None:
-            found.append(scale_subresource(scale, self._spec["scope"] == "Namespaced", self._rules))
+            namespaced = self._spec["scope"] == "Namespaced"
+            found.append(scale_subresource(scale, namespaced, self._rules, self._features))
         return found
 
     def _make_versions(self) -> Versions:

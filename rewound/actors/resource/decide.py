@@ -60,11 +60,7 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import Creation, owned_after
-from rewound.actors.patch.managed_fields.scale_owners import (
-    owned_by_scale,
-    owners_after_apply,
-    owners_after_update,
-)
+from rewound.actors.patch.managed_fields.scale_owners import scale_owners
 from rewound.actors.resource.applying import apply_object
 from rewound.actors.resource.current import (
     Current,
@@ -373,9 +369,10 @@ class Attempt:
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and current.proposal is not None
             prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
-            if owned_by_scale(definition, command.subresource):
-                version, manager = definition.api_version, command.context.manager
-                owned = owners or owners_after_update(current.object, prepared, version, manager)
+            of_scale = scale_owners(definition, command.subresource)
+            if of_scale is not None:
+                manager = command.context.manager
+                owned = owners or of_scale.after_update(current.object, prepared, manager)
                 self._set_managed_fields(prepared, owned)
             self._to_store = prepared
             return _reviewed(definition, command, admitted, prepared)
@@ -669,12 +666,10 @@ def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidde
 
 def _owners_after_apply(definition: Definition, current: Current, command: Patch) -> list[Object] | None:
     """managedFields after an apply of the scale; None after other patches. Raises ApplyConflict."""
-    if not command.merges_apply or not owned_by_scale(definition, command.subresource):
+    of_scale = scale_owners(definition, command.subresource) if command.merges_apply else None
+    if of_scale is None:
         return None
-    manager = command.context.manager
-    return owners_after_apply(
-        current.object, command.patch, definition.api_version, manager, force=command.force
-    )
+    return of_scale.after_apply(current.object, command.patch, command.context.manager, force=command.force)
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

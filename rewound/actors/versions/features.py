@@ -145,6 +145,11 @@ NODES_WRITE_NEW_EVENTS: Final = _change(
 )
 RATCHETING: Final = _gate("CRDValidationRatcheting")  # values that an update does not change are not refused
 FIELD_SELECTORS: Final = _gate("CustomResourceFieldSelectors")
+OWNED_CUSTOM_SCALES: Final = _change(
+    "owned-custom-scales",
+    "who changes the replicas of a custom object through its scale owns them (rule `scale-owner`)",
+    since="1.27",
+)
 STATUS_ALONE: Final = _change(
     "status-alone",
     "a write to the status of a custom object is validated without the rest, and texts name fields below the status",

@@ -181,6 +181,7 @@ class Subresource:
     options: Definition | None = None  # of a forwarded request, from its query; admission reviews them
     issues_token: bool = False  # a POST returns a TokenRequest with a token, and stores nothing
     not_found_resource: Resource | None = None  # the resource that the 404 response of a get names
+    replicas: tuple[str, ...] = ()  # of a scale: where the object has them, if a write through here owns them
     # Paths that a write through here does not change. None: all but metadata and the field of this name; without such
     # a field, the status.
     reset_fields: tuple[str, ...] | None = None

@@ -67,6 +67,7 @@ def scale(selector: Callable[[Object], str], not_found_resource: Resource | None
     )
     return Subresource(
         name="scale",
+        replicas=("spec", "replicas"),
         kind="Scale",
         group="autoscaling",
         version="v1",
