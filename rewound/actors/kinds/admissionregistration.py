@@ -1,34 +1,54 @@
-"""The admissionregistration group: which admission webhooks the server calls for which requests.
+"""The admissionregistration group: which admission webhooks the server calls for which requests, and policies by
+expression.
 
-Three rules were added after the kinds. An update of a configuration that already violates one of them may keep
-violating it (ratcheting validation).
+Three rules were added after webhook configurations. An update of a configuration that already violates one of them may
+keep violating it (ratcheting validation). Policies are stored as v1, whatever versions are served; their expressions
+are compiled, and not evaluated yet.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from rewound.actors.kinds.admission_expressions import (
+    BOOLEAN,
+    OBJECT,
+    PATCHES,
+    TEXT,
+    TEXT_OR_NULL,
+    Compiler,
+)
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
 from rewound.actors.kinds.declaration.definition import (
+    Conversion,
     Definition,
     Deletion,
     DiscoveryNames,
+    Storage,
     Strategy,
     Table,
     bump_generation,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+    status_subresource,
 )
 from rewound.actors.kinds.declaration.meta import (
+    CONDITION,
     LABEL_SELECTOR,
     METADATA,
     label_selector_rules,
     metadata_rules,
 )
+from rewound.actors.kinds.declaration.meta import condition_rules as status_condition_rules
 from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
 from rewound.actors.kinds.schema.fields import (
     BYTES,
     INT32,
+    INT64,
     STRING,
     STRINGS,
     UNTYPED_BEFORE_1_30,
@@ -42,13 +62,19 @@ from rewound.actors.kinds.validation import (
     dns_1035_label,
     dns_subdomain,
     duplicate,
+    forbidden,
     invalid,
+    name_is_path_segment,
     name_is_subdomain,
     not_supported,
+    qualified_name,
     required,
+    size,
+    too_many,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import IDENTIFIER_TEXT
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
@@ -108,17 +134,51 @@ def _webhook(kind: str, object_selector: int, *more: Field) -> Struct:
     )
 
 
-MUTATING = _webhook("Mutating", 11, Field("reinvocationPolicy", STRING, 10, pointer=True, default="Never"))
-VALIDATING = _webhook("Validating", 10)
+def _match_condition(version: str) -> Struct:
+    return Struct(
+        f"admissionregistration.{version}.MatchCondition",
+        Field("name", STRING, 1, required=True, always=True),
+        Field("expression", STRING, 2, required=True, always=True),
+    )
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def _match_conditions(condition: Struct, number: int, *, gate: str = "") -> Field:
+    return Field(
+        "matchConditions",
+        ListOf(condition),
+        number,
+        patch="merge",
+        merge_key="name",
+        list_type="map",
+        list_keys=("name",),
+        since="1.27",
+        gate=gate,
+    )
+
+
+WEBHOOK_CONDITIONS: Final = "AdmissionWebhookMatchConditions"
+MATCH_CONDITION = _match_condition("v1")
+MUTATING = _webhook(
+    "Mutating",
+    11,
+    Field("reinvocationPolicy", STRING, 10, pointer=True, default="Never"),
+    _match_conditions(MATCH_CONDITION, 12, gate=WEBHOOK_CONDITIONS),
+)
+VALIDATING = _webhook("Validating", 10, _match_conditions(MATCH_CONDITION, 11, gate=WEBHOOK_CONDITIONS))
+
+
+def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
+    return (
+        _define(names, features, "Mutating", MUTATING),
+        _define(names, features, "Validating", VALIDATING),
+        *_define_policies(names, features),
+    )
+
+
+def _define(names: Names, features: frozenset[str], kind: str, webhook: Struct) -> Definition:
     group = names.group("admissionregistration")
-    return _define(group, "Mutating", MUTATING), _define(group, "Validating", VALIDATING)
-
-
-def _define(group: str, kind: str, webhook: Struct) -> Definition:
     configuration = f"{kind}WebhookConfiguration"
+    compiler = Compiler(names, features, has_params=False)
     fields = Struct(
         f"admissionregistration.v1.{configuration}",
         METADATA,
@@ -148,8 +208,8 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
             allow_unconditional_update=False,
             prepare_for_create=prepare_create,
             prepare_for_update=lambda new, old: bump_generation(new, old, "webhooks"),
-            validate_create=partial(rules, options=ALL_RULES),
-            validate_update=update_rules,
+            validate_create=partial(rules, compiler=compiler, options=ALL_RULES),
+            validate_update=partial(update_rules, compiler=compiler),
         ),
     )
 
@@ -165,16 +225,19 @@ class ValidationOptions:
     require_no_side_effects: bool = True
     require_recognized_version: bool = True
     require_unique_names: bool = True
+    check_conditions: bool = True
 
 
 ALL_RULES: Final = ValidationOptions()
 
 
-def rules(errors: FieldErrors, new: Object, options: ValidationOptions) -> None:
+def rules(errors: FieldErrors, new: Object, *, compiler: Compiler, options: ValidationOptions) -> None:
     seen: set[str] = set()
     for index, hook in enumerate(new.get("webhooks", ())):
         field, name = f"webhooks[{index}]", hook["name"]
         _hook(errors, hook, field, NO_SIDE_EFFECTS if options.require_no_side_effects else SIDE_EFFECTS)
+        if options.check_conditions and "matchConditions" in hook:
+            condition_rules(errors, hook["matchConditions"], compiler, f"{field}.matchConditions")
         versions = hook["admissionReviewVersions"] or []
         _versions(
             errors,
@@ -187,7 +250,7 @@ def rules(errors: FieldErrors, new: Object, options: ValidationOptions) -> None:
         seen |= {name} if name else set()
 
 
-def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, compiler: Compiler) -> None:
     hooks = old.get("webhooks", [])
     options = ValidationOptions(
         all(hook["sideEffects"] in NO_SIDE_EFFECTS for hook in hooks),
@@ -196,11 +259,16 @@ def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
             for hook in hooks
         ),
         len({hook["name"] for hook in hooks}) == len(hooks),
+        _conditions_of(hooks) != _conditions_of(new.get("webhooks", [])),
     )
     metadata_rules(
         errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
     )
-    rules(errors, new, options)
+    rules(errors, new, compiler=compiler, options=options)
+
+
+def _conditions_of(hooks: list[Object]) -> list[object]:
+    return [hook.get("matchConditions") for hook in hooks]
 
 
 def _hook(errors: FieldErrors, hook: Object, field: str, side_effects: tuple[str, ...]) -> None:
@@ -331,3 +399,608 @@ def _wildcards(errors: FieldErrors, resources: list[str], field: str) -> None:
     if "*" in without_subresource and without_subresource[-1] != "*":
         text = "if '*' is present, must not specify other resources without subresources"
         errors.add(invalid(field, resources, text))
+
+
+VALIDATION_ACTIONS: Final = ("Audit", "Deny", "Warn")
+VALIDATION_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+MUTATED_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
+NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
+MOST_CONDITIONS: Final = 64
+MOST_ANNOTATIONS: Final = 20
+LONGEST_VALUE_EXPRESSION: Final = 5 * 1024
+UNSET: Final = "<unset>"
+_is_identifier = re.compile("[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
+_RESERVED: Final = frozenset(
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
+)
+
+
+class _PolicyStructs:
+    """The types of policies and their bindings in one version of the group."""
+
+    def __init__(self, version: str) -> None:
+        self._prefix = f"admissionregistration.{version}"
+        conditions = _match_condition(version) if version != "v1" else MATCH_CONDITION
+        kind = self._struct(
+            "ParamKind", Field("apiVersion", STRING, 1), Field("kind", STRING, 2), atomic=True
+        )
+        self.status = self._status()
+        resources, reference = self._match_resources(), self._param_ref(version)
+        variable = self._struct(
+            "Variable",
+            Field("name", STRING, 1, required=True, always=True),
+            Field("expression", STRING, 2, required=True, always=True),
+            atomic=True,
+        )
+        common = (
+            Field("paramKind", kind, 1, pointer=True),
+            Field("matchConstraints", resources, 2, pointer=True),
+        )
+        self.validating = self._kind(
+            "ValidatingAdmissionPolicy",
+            *common,
+            Field(
+                "validations",
+                ListOf(self._validation()),
+                3,
+                list_type="atomic",
+                before=(Before("1.27", required=True, always=True),),
+            ),
+            Field("failurePolicy", STRING, 4, pointer=True, default="Fail"),
+            Field("auditAnnotations", ListOf(self._audit_annotation()), 5, list_type="atomic", since="1.27"),
+            _match_conditions(conditions, 6),
+            Field(
+                "variables",
+                ListOf(variable),
+                7,
+                patch="merge",
+                merge_key="name",
+                list_type="map",
+                list_keys=("name",),
+                since="1.28",
+            ),
+            status=self.status,
+        )
+        self.mutating = self._kind(
+            "MutatingAdmissionPolicy",
+            *common,
+            Field("variables", ListOf(variable), 3, list_type="atomic"),
+            Field("mutations", ListOf(self._mutation()), 4, list_type="atomic"),
+            Field("failurePolicy", STRING, 5, pointer=True, default="Fail"),
+            _match_conditions(conditions, 6),
+            Field("reinvocationPolicy", STRING, 7),
+        )
+        binding = (
+            Field("policyName", STRING, 1),
+            Field("paramRef", reference, 2, pointer=True),
+            Field("matchResources", resources, 3, pointer=True),
+        )
+        actions = Field("validationActions", STRINGS, 4, list_type="set", since="1.27")
+        if version == "v1":
+            # Declarative validation made them required.
+            later = (Before("1.36", required=False),)
+            required_fields = (
+                replace(binding[0], required=True, before=later),
+                *binding[1:],
+                replace(actions, required=True, before=later),
+            )
+            self.validating_binding = self._kind("ValidatingAdmissionPolicyBinding", *required_fields)
+        else:
+            self.validating_binding = self._kind("ValidatingAdmissionPolicyBinding", *binding, actions)
+        self.mutating_binding = self._kind("MutatingAdmissionPolicyBinding", *binding)
+
+    def _struct(self, name: str, *fields: Field, atomic: bool = False) -> Struct:
+        return Struct(f"{self._prefix}.{name}", *fields, atomic=atomic)
+
+    def _kind(self, kind: str, *spec: Field, status: Struct | None = None) -> Struct:
+        fields = [METADATA, Field("spec", self._struct(f"{kind}Spec", *spec), 2)]
+        if status is not None:
+            fields.append(Field("status", status, 3, since="1.27"))
+        return self._struct(kind, *fields)
+
+    def _match_resources(self) -> Struct:
+        rule = self._struct(
+            "NamedRuleWithOperations",
+            Field("resourceNames", STRINGS, 1, list_type="atomic"),
+            *(replace(one, before=(), embedded=2, embedded_inside=one.embedded) for one in RULE.fields),
+            atomic=True,
+        )
+        return self._struct(
+            "MatchResources",
+            Field("namespaceSelector", LABEL_SELECTOR, 1, pointer=True, default=dict),
+            Field("objectSelector", LABEL_SELECTOR, 2, pointer=True, default=dict),
+            Field("resourceRules", ListOf(rule), 3, list_type="atomic"),
+            Field("excludeResourceRules", ListOf(rule), 4, list_type="atomic"),
+            Field("matchPolicy", STRING, 7, pointer=True, default="Equivalent"),
+            atomic=True,
+        )
+
+    def _param_ref(self, version: str) -> Struct:
+        action = Field("parameterNotFoundAction", STRING, 4, pointer=True, since="1.28")
+        return self._struct(
+            "ParamRef",
+            Field("name", STRING, 1),
+            Field("namespace", STRING, 2),
+            Field("selector", LABEL_SELECTOR, 3, pointer=True, since="1.28"),
+            replace(action, default="Deny") if version == "v1alpha1" else action,
+            atomic=True,
+        )
+
+    def _validation(self) -> Struct:
+        return self._struct(
+            "Validation",
+            Field("expression", STRING, 1, required=True, always=True),
+            Field("message", STRING, 2),
+            Field("reason", STRING, 3, pointer=True),
+            Field("messageExpression", STRING, 4, since="1.27"),
+        )
+
+    def _audit_annotation(self) -> Struct:
+        return self._struct(
+            "AuditAnnotation",
+            Field("key", STRING, 1, required=True, always=True),
+            Field("valueExpression", STRING, 2, required=True, always=True),
+        )
+
+    def _mutation(self) -> Struct:
+        expression = Field("expression", STRING, 1)
+        return self._struct(
+            "Mutation",
+            Field("patchType", STRING, 2, required=True, always=True),
+            Field("applyConfiguration", self._struct("ApplyConfiguration", expression), 3, pointer=True),
+            Field("jsonPatch", self._struct("JSONPatch", expression), 4, pointer=True),
+        )
+
+    def _status(self) -> Struct:
+        warning = self._struct(
+            "ExpressionWarning",
+            Field("fieldRef", STRING, 2, required=True, always=True),
+            Field("warning", STRING, 3, required=True, always=True),
+        )
+        checking = self._struct(
+            "TypeChecking", Field("expressionWarnings", ListOf(warning), 1, list_type="atomic")
+        )
+        return self._struct(
+            "ValidatingAdmissionPolicyStatus",
+            Field("observedGeneration", INT64, 1),
+            Field("typeChecking", checking, 2, pointer=True),
+            Field("conditions", ListOf(CONDITION), 3, list_type="map", list_keys=("type",)),
+        )
+
+
+_SAME_FIELDS: Final = Conversion(to_storage=dict, from_storage=dict)
+# The versions of the group in which policies of each kind are served: since, until.
+_SERVED: Final = {
+    "Validating": {"v1": ("1.30", ""), "v1beta1": ("1.28", "1.33"), "v1alpha1": ("1.26", "1.31")},
+    "Mutating": {"v1": ("1.36", ""), "v1beta1": ("1.34", ""), "v1alpha1": ("1.32", "")},
+}
+
+
+def _define_policies(names: Names, features: frozenset[str]) -> Iterator[Definition]:
+    for version in ("v1", "v1beta1", "v1alpha1"):
+        structs = _PolicyStructs(version)
+        validating = PolicyRules(names, features, mutates=False)
+        mutating = PolicyRules(names, features, mutates=True)
+        yield _policy(names, "Validating", version, structs.validating, validating, structs.status)
+        yield _policy_binding(names, "Validating", version, structs.validating_binding)
+        yield _policy(names, "Mutating", version, structs.mutating, mutating)
+        yield _policy_binding(names, "Mutating", version, structs.mutating_binding)
+
+
+def _policy_kind(names: Names, kind: str, suffix: str, version: str, **more: Any) -> Definition:
+    group, name = names.group("admissionregistration"), f"{kind}AdmissionPolicy{suffix}"
+    plural = f"{kind.lower()}admissionpolic{'ybindings' if suffix else 'ies'}"
+    since, until = _SERVED[kind][version]
+    view = Storage(stored_as=f"{plural}.{group}", conversion=_SAME_FIELDS)
+    return Definition(
+        group=group,
+        version=version,
+        kind=name,
+        plural=plural,
+        names=DiscoveryNames(categories=("api-extensions",)),
+        namespaced=False,
+        check_name=name_is_subdomain,
+        since=since,
+        until=until,
+        gate=f"{kind}AdmissionPolicy",
+        on_by_default=version == "v1",
+        storage=Storage() if version == "v1" else view,
+        **more,
+    )
+
+
+def _policy(
+    names: Names,
+    kind: str,
+    version: str,
+    fields: Struct,
+    policy_rules: PolicyRules,
+    status: Struct | None = None,
+) -> Definition:
+    counted = "mutations" if kind == "Mutating" else "validations"
+    columns = (
+        NAME,
+        Column(
+            counted.capitalize(),
+            "integer",
+            f"Number of {counted}.",
+            lambda stored, _: len(stored["spec"].get(counted) or ()),
+        ),
+        Column("ParamKind", "string", "Kind of the parameters.", _param_kind_cell),
+        AGE,
+    )
+    prepare: Callable[[Object], None] = prepare_create
+    if status is not None:
+        prepare = partial(reset_status_and_generation, status)
+    return _policy_kind(
+        names,
+        kind,
+        "",
+        version,
+        fields=fields,
+        table=Table(columns),
+        subresources=()
+        if status is None
+        else (replace(status_subresource(policy_status_rules), since="1.27"),),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=prepare,
+            prepare_for_update=bump_generation if status is None else keep_status_and_bump_generation,
+            validate_create=policy_rules.create,
+            validate_update=policy_rules.update,
+        ),
+    )
+
+
+def _policy_binding(names: Names, kind: str, version: str, fields: Struct) -> Definition:
+    validate = partial(binding_rules, mutates=kind == "Mutating")
+
+    def update(errors: FieldErrors, new: Object, _: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        validate(errors, new)
+
+    columns = (
+        NAME,
+        Column("PolicyName", "string", "Policy that is bound.", at("spec", "policyName")),
+        Column("ParamRef", "string", "Parameters of the policy.", _param_ref_cell),
+        AGE,
+    )
+    return _policy_kind(
+        names,
+        kind,
+        "Binding",
+        version,
+        fields=fields,
+        table=Table(columns),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=prepare_create,
+            prepare_for_update=bump_generation,
+            validate_create=validate,
+            validate_update=update,
+        ),
+    )
+
+
+def _param_kind_cell(stored: Object, _: int) -> str:
+    kind = stored["spec"].get("paramKind")
+    return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+def _param_ref_cell(stored: Object, _: int) -> str:
+    reference = stored["spec"].get("paramRef") or {}
+    if name := reference.get("name"):
+        return f"{reference.get('namespace') or '*'}/{name}"
+    if selector := reference.get("selector"):
+        labels = ",".join(f"{key}: {value}," for key, value in (selector.get("matchLabels") or {}).items())
+        return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[],}}"
+    return UNSET
+
+
+class PolicyRules:
+    """The rules of policies that validate or mutate."""
+
+    def __init__(self, names: Names, features: frozenset[str], *, mutates: bool) -> None:
+        self._compiler = partial(Compiler, names, features)
+        self._identifier_text = (
+            "must be a valid CEL identifier"
+            if IDENTIFIER_TEXT in features
+            else "name is not a valid CEL identifier"
+        )
+        self._mutates = mutates
+
+    def update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        parts = ("paramKind", "matchConditions")
+        same = all(new["spec"].get(part) == old["spec"].get(part) for part in parts)
+        self._spec(errors, new, conditions=not same)
+
+    def create(self, errors: FieldErrors, new: Object) -> None:
+        self._spec(errors, new, conditions=True)
+
+    def _spec(self, errors: FieldErrors, new: Object, *, conditions: bool) -> None:
+        spec = new["spec"]
+        has_params = "paramKind" in spec
+        if spec["failurePolicy"] not in FAILURE_POLICIES:
+            errors.add(not_supported("spec.failurePolicy", spec["failurePolicy"], FAILURE_POLICIES))
+        if has_params:
+            _param_kind_rules(errors, spec["paramKind"], "spec.paramKind")
+        constraints = spec.get("matchConstraints")
+        if constraints is None:
+            errors.add(required("spec.matchConstraints"))
+        else:
+            match_resources_rules(errors, constraints, "spec.matchConstraints")
+            if not constraints.get("resourceRules"):
+                errors.add(required("spec.matchConstraints.resourceRules"))
+            if self._mutates:
+                _mutated_operations_rules(errors, constraints, "spec.matchConstraints")
+        if conditions:
+            compiler = self._compiler(has_params=has_params)
+            condition_rules(errors, spec.get("matchConditions", ()), compiler, "spec.matchConditions")
+        variables = spec.get("variables", ())
+        compiler = self._compiler(has_params=has_params, variables=bool(variables) or self._mutates)
+        for index, one in enumerate(variables):
+            self._variable(errors, one, compiler, f"spec.variables[{index}]")
+        if self._mutates:
+            self._mutations(errors, spec, compiler)
+        else:
+            self._validations(errors, new, compiler)
+
+    def _variable(self, errors: FieldErrors, variable: Object, compiler: Compiler, field: str) -> None:
+        name, expression = variable["name"], variable["expression"]
+        if not name.strip():
+            errors.add(required(f"{field}.name", "name is not specified"))
+        elif not _is_identifier(name) or name in _RESERVED:
+            errors.add(invalid(f"{field}.name", name, self._identifier_text))
+        if not expression.strip():
+            errors.add(required(f"{field}.expression", "expression is not specified"))
+        elif problem := compiler.declare(name, expression):
+            errors.add(invalid(f"{field}.expression", expression, problem))
+
+    def _mutations(self, errors: FieldErrors, spec: Object, compiler: Compiler) -> None:
+        mutations = spec.get("mutations", ())
+        if not mutations:
+            errors.add(required("spec.mutations", "mutations must contain at least one item"))
+        for index, one in enumerate(mutations):
+            _mutation_rules(errors, one, compiler, f"spec.mutations[{index}]")
+        policy = spec.get("reinvocationPolicy", "")
+        if not policy:
+            errors.add(required("spec.reinvocationPolicy"))
+        elif policy not in REINVOCATION_POLICIES:
+            errors.add(not_supported("spec.reinvocationPolicy", policy, REINVOCATION_POLICIES))
+
+    def _validations(self, errors: FieldErrors, new: Object, compiler: Compiler) -> None:
+        spec, text = new["spec"], "validations or auditAnnotations must contain at least one item"
+        validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations", ())
+        if not validations and not annotations:
+            errors.add(required("spec.validations", text))
+            errors.add(required("spec.auditAnnotations", text))
+            return
+        messages = self._compiler(has_params=False, variables=bool(spec.get("variables")))
+        for one in spec.get("variables", ()):
+            messages.declare(one["name"], one["expression"])
+        for index, one in enumerate(validations):
+            _validation_rules(errors, one, compiler, messages, f"spec.validations[{index}]")
+        if len(annotations) > MOST_ANNOTATIONS:
+            text = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
+            errors.add(invalid("spec.auditAnnotations", annotations, text))
+        seen: set[str] = set()
+        for index, one in enumerate(annotations):
+            field = f"spec.auditAnnotations[{index}]"
+            _audit_annotation_rules(errors, one, new["metadata"].get("name", ""), compiler, field)
+            if one["key"] in seen:
+                errors.add(duplicate(f"{field}.key", one["key"]))
+            seen.add(one["key"])
+
+
+def policy_status_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    status = new.get("status", {})
+    warnings = (status.get("typeChecking") or {}).get("expressionWarnings", ())
+    for index, one in enumerate(warnings):
+        field = f"status.typeChecking.expressionWarnings[{index}]"
+        if not one["warning"]:
+            errors.add(required(f"{field}.warning"))
+        if not one["fieldRef"].strip():
+            errors.add(required(f"{field}.fieldRef"))
+    status_condition_rules(errors, status.get("conditions", ()), "status.conditions")
+
+
+def binding_rules(errors: FieldErrors, new: Object, *, mutates: bool) -> None:
+    spec = new["spec"]
+    policy = spec.get("policyName", "")
+    if policy:
+        errors.add_each("spec.policyName", policy, dns_subdomain(policy))
+    else:
+        errors.add(required("spec.policyName"))
+    if "paramRef" in spec:
+        _param_ref_rules(errors, spec["paramRef"], "spec.paramRef")
+    resources = spec.get("matchResources")
+    if resources is not None:
+        match_resources_rules(errors, resources, "spec.matchResources")
+        if mutates:
+            _mutated_operations_rules(errors, resources, "spec.matchResources")
+    if not mutates:
+        _validation_action_rules(errors, spec.get("validationActions", []), "spec.validationActions")
+
+
+def _validation_action_rules(errors: FieldErrors, actions: list[str], field: str) -> None:
+    seen: set[str] = set()
+    for index, one in enumerate(actions):
+        if one not in VALIDATION_ACTIONS:
+            errors.add(not_supported(f"{field}[{index}]", one, VALIDATION_ACTIONS))
+        if one in seen:
+            errors.add(duplicate(f"{field}[{index}]", one))
+        seen.add(one)
+    if {"Deny", "Warn"} <= seen:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+            "response and headers serves no purpose)"
+        )
+        errors.add(invalid(field, actions, text))
+    if not seen:
+        errors.add(required(field, "at least one validation action is required"))
+
+
+def _param_ref_rules(errors: FieldErrors, reference: Object, field: str) -> None:
+    name, selector = reference.get("name", ""), reference.get("selector")
+    exclusive = "name and selector are mutually exclusive"
+    if name:
+        errors.add_each(f"{field}.name", name, name_is_path_segment(name, False))
+        if selector is not None:
+            errors.add(forbidden(f"{field}.name", exclusive))
+    if selector is not None:
+        label_selector_rules(errors, selector, f"{field}.selector")
+        if name:
+            errors.add(forbidden(f"{field}.selector", exclusive))
+    if not name and selector is None:
+        errors.add(required(field, "one of name or selector must be specified"))
+    action = reference.get("parameterNotFoundAction")
+    if not action:
+        errors.add(required(f"{field}.parameterNotFoundAction"))
+    elif action not in NOT_FOUND_ACTIONS:
+        errors.add(not_supported(f"{field}.parameterNotFoundAction", action, NOT_FOUND_ACTIONS))
+
+
+def _param_kind_rules(errors: FieldErrors, kind: Object, field: str) -> None:
+    api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")
+    here = f"{field}.apiVersion"
+    if not api_version:
+        errors.add(required(here))
+    elif api_version.count("/") > 1:
+        errors.add(invalid(here, api_version, f"unexpected GroupVersion string: {api_version}"))
+    else:
+        group, _, version = ("", "", api_version) if "/" not in api_version else api_version.partition("/")
+        if group and (wrong := dns_subdomain(group)):
+            errors.add(invalid(here, group, ",".join(wrong)))
+        if not version:
+            errors.add(invalid(here, api_version, "version must be specified"))
+        elif wrong := dns_1035_label(version):
+            errors.add(invalid(here, version, ",".join(wrong)))
+    if not name:
+        errors.add(required(f"{field}.kind"))
+    elif wrong := dns_1035_label(name.lower()):
+        text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        errors.add(invalid(f"{field}.kind", name, text))
+
+
+def match_resources_rules(errors: FieldErrors, resources: Object, field: str) -> None:
+    if resources["matchPolicy"] not in MATCH_POLICIES:
+        errors.add(not_supported(f"{field}.matchPolicy", resources["matchPolicy"], MATCH_POLICIES))
+    label_selector_rules(errors, resources["namespaceSelector"], f"{field}.namespaceSelector")
+    label_selector_rules(errors, resources["objectSelector"], f"{field}.objectSelector")
+    for part in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(resources.get(part, ())):
+            _named_rule(errors, rule, f"{field}.{part}[{index}]")
+
+
+def _named_rule(errors: FieldErrors, rule: Object, field: str) -> None:
+    seen: set[str] = set()
+    for index, name in enumerate(rule.get("resourceNames", ())):
+        errors.add_each(f"{field}.resourceNames[{index}]", name, name_is_path_segment(name, False))
+        if name in seen:
+            errors.add(duplicate(f"{field}.resourceNames[{index}]", name))
+        seen.add(name)
+    _rule(errors, rule, field)
+
+
+def _mutated_operations_rules(errors: FieldErrors, resources: Object, field: str) -> None:
+    for rule in resources.get("resourceRules", ()):
+        for one in rule.get("operations", ()):
+            if one not in MUTATED_OPERATIONS:
+                errors.add(not_supported(f"{field}.resourceRules.operations", one, MUTATED_OPERATIONS))
+
+
+def condition_rules(
+    errors: FieldErrors, conditions: Sequence[Object], compiler: Compiler, field: str
+) -> None:
+    if len(conditions) > MOST_CONDITIONS:
+        errors.add(too_many(field, len(conditions), MOST_CONDITIONS))
+    seen: set[str] = set()
+    for index, one in enumerate(conditions):
+        here, name = f"{field}[{index}]", one["name"]
+        _expression_rules(errors, one["expression"].strip(), compiler, BOOLEAN, f"{here}.expression")
+        if not name:
+            errors.add(required(f"{here}.name"))
+        else:
+            errors.add_each(f"{here}.name", name, qualified_name(name))
+            if name in seen:
+                errors.add(duplicate(f"{here}.name", name))
+        seen.add(name)
+
+
+def _expression_rules(
+    errors: FieldErrors,
+    text: str,
+    compiler: Compiler,
+    results: tuple[str, ...],
+    field: str,
+    missing: str = "",
+) -> None:
+    if not text.strip():
+        errors.add(required(field, missing))
+    elif problem := compiler.problem(text, results):
+        errors.add(invalid(field, text, problem))
+
+
+def _validation_rules(
+    errors: FieldErrors, validation: Object, compiler: Compiler, messages: Compiler, field: str
+) -> None:
+    here, missing = f"{field}.expression", "expression is not specified"
+    _expression_rules(errors, validation["expression"], compiler, BOOLEAN, here, missing)
+    by_expression, message = validation.get("messageExpression", ""), validation.get("message", "")
+    if by_expression and not by_expression.strip():
+        errors.add(invalid(f"{field}.messageExpression", by_expression, "must be non-empty if specified"))
+    elif by_expression:
+        _expression_rules(errors, by_expression, messages, TEXT, f"{field}.messageExpression")
+    if message and not message.strip():
+        errors.add(invalid(f"{field}.message", message, "must be non-empty if specified"))
+    elif re.search(r"[\n\r]", message.strip()):
+        errors.add(invalid(f"{field}.message", message, "must not contain line breaks"))
+    reason = validation.get("reason")
+    if reason is not None and reason not in VALIDATION_REASONS:
+        errors.add(not_supported(f"{field}.reason", reason, VALIDATION_REASONS))
+
+
+def _audit_annotation_rules(
+    errors: FieldErrors, annotation: Object, policy: str, compiler: Compiler, field: str
+) -> None:
+    if policy:
+        key = f"{policy}/{annotation['key']}"
+        errors.add_each(f"{field}.key", key, qualified_name(key))
+    else:
+        errors.add(invalid(f"{field}.key", annotation["key"], "requires metadata.name be non-empty"))
+    text, here = annotation["valueExpression"], f"{field}.valueExpression"
+    if size(text.strip()) > LONGEST_VALUE_EXPRESSION:
+        errors.add(required(here, f"must not exceed {LONGEST_VALUE_EXPRESSION} bytes in length"))
+    elif not text.strip():
+        errors.add(required(here, "valueExpression is not specified"))
+    elif problem := compiler.problem(text.strip(), TEXT_OR_NULL):
+        errors.add(invalid(here, text, problem))
+
+
+_PATCHES: Final = {
+    "JSONPatch": ("jsonPatch", "applyConfiguration", PATCHES),
+    "ApplyConfiguration": ("applyConfiguration", "jsonPatch", OBJECT),
+}
+
+
+def _mutation_rules(errors: FieldErrors, mutation: Object, compiler: Compiler, field: str) -> None:
+    kind = mutation["patchType"]
+    if not kind:
+        errors.add(required(f"{field}.patchType"))
+        return
+    if kind not in _PATCHES:
+        errors.add(not_supported(f"{field}.patchType", kind, tuple(sorted(_PATCHES))))
+        return
+    part, other, results = _PATCHES[kind]
+    if part not in mutation:
+        errors.add(required(f"{field}.{part}", f"must be specified when patchType is {kind}"))
+    else:
+        text = mutation[part].get("expression", "").strip()
+        _expression_rules(errors, text, compiler, results, f"{field}.{part}.expression")
+    if other in mutation:
+        text = f"must not be specified when patchType is {kind}"
+        errors.add(invalid(f"{field}.{other}", f"{{{other}}}", text))

@@ -70,7 +70,18 @@ _GROUPS = (
     flowcontrol,
 )
 _GATED = frozenset(
-    {core, apiextensions, apps, autoscaling, batch, flowcontrol, networking, policy, storage}
+    {
+        admissionregistration,
+        core,
+        apiextensions,
+        apps,
+        autoscaling,
+        batch,
+        flowcontrol,
+        networking,
+        policy,
+        storage,
+    }
 )  # some of their fields depend on feature gates
 _RULED = frozenset({apps, policy, rbac})  # their behaviour depends on the profile
 

@@ -131,6 +131,12 @@ ONLY_LEASES_LOCK: Final = _change(
 FLOW_CONTROL_TEXTS: Final = _change(
     "flow-control-texts", "flow control reports missing types as declarative validation does", since="1.34"
 )
+RESULT_TYPE_IN_TEXTS: Final = _change(
+    "result-type-in-texts", "errors of expressions with a wrong result name its type", since="1.32"
+)
+IDENTIFIER_TEXT: Final = _change(
+    "identifier-text", "errors of names of variables say what they must be", since="1.34"
+)
 NO_NULL_CREATION_TIME: Final = _change(
     "no-null-creation-time", "what has no creation time omits it instead of having null", since="1.34"
 )
@@ -275,6 +281,7 @@ FEATURE_METRIC: Final = _change(
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
+    AdmissionWebhookMatchConditions MutatingAdmissionPolicy ValidatingAdmissionPolicy
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest

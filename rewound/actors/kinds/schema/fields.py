@@ -91,6 +91,7 @@ class Field:
     type: Type
     number: int  # protobuf
     embedded: int = 0  # protobuf: the number of the embedded message that holds this field
+    embedded_inside: int = 0  # protobuf: that of a message embedded in the embedded one
     pointer: bool = False  # present zero values are stored
     always: bool = False  # written even when zero
     required: bool = False  # in OpenAPI; validation enforces it

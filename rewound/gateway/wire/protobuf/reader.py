@@ -153,7 +153,8 @@ def _embedded_setter(inner: Struct) -> Setter:
 
 
 def _without_embedding(field: Field) -> Field:
-    return Field(field.name, field.type, field.number, pointer=field.pointer)
+    inside = field.embedded_inside
+    return Field(field.name, field.type, field.number, pointer=field.pointer, embedded=inside)
 
 
 def _setters(field: Field) -> Iterator[tuple[int, Setter]]:

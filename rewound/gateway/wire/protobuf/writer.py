@@ -106,7 +106,9 @@ def _outer_number(field: Field) -> int:
 
 def _embedded(number: int, fields: tuple[Field, ...]) -> FieldWriter:
     """Writes a message whose fields JSON has inline in the object around it."""
-    inner = _message(tuple(Field(field.name, field.type, field.number) for field in fields))
+    inner = _message(
+        tuple(Field(field.name, field.type, field.number, embedded=field.embedded_inside) for field in fields)
+    )
 
     def write(value: Mapping[str, Any]) -> bytes:
         content = inner(value)

@@ -1,0 +1,186 @@
+"""Compilation of the expressions of admission policies and of match conditions of webhooks.
+
+    compiler = Compiler(names, features, has_params=False)
+    compiler.problem("object.metadata.name == 1", BOOLEAN)      "" if it compiles to a boolean
+
+Expressions may use functions and syntax that the CEL of this server does not have. These are accepted: only what is
+wrong for certain is reported. Nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from rewound.actors.cel.checker import check
+from rewound.actors.cel.declarations import functions
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.syntax import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    MessageLiteral,
+    Node,
+    Problems,
+    Select,
+)
+from rewound.actors.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Environment,
+    MessageType,
+    Type,
+    list_of,
+    map_of,
+)
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.versions.features import RESULT_TYPE_IN_TEXTS
+
+LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
+_NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
+_LATER: Final = frozenset({"authorizer"})  # variables whose functions only a later CEL has
+
+BOOLEAN: Final = ("bool",)
+TEXT: Final = ("string",)
+TEXT_OR_NULL: Final = ("string", "null_type")
+ANYTHING: Final = ()
+PATCHES: Final = ("list(JSONPatch)",)
+OBJECT: Final = ("Object",)
+
+
+class Compiler:
+    """Compiles the expressions of one object. With `variables`, they may use those declared before."""
+
+    def __init__(
+        self, names: Names, features: frozenset[str], *, has_params: bool, variables: bool = False
+    ) -> None:
+        self._url_type = names.url_type
+        self._names_result = RESULT_TYPE_IN_TEXTS in features
+        self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
+        self._messages = dict(_messages())
+        self._variables |= {
+            "request": Type("kubernetes.AdmissionRequest"),
+            "namespaceObject": Type("kubernetes.Namespace"),
+        }
+        if has_params:
+            self._variables["params"] = DYN
+        self._composed: dict[str, Type] = {}
+        if variables:
+            self._messages[_VARIABLES] = MessageType(_VARIABLES, self._composed)
+            self._variables["variables"] = Type(_VARIABLES)
+
+    def problem(self, text: str, results: tuple[str, ...]) -> str:
+        """Return what is wrong with an expression that must have one of these types; empty if nothing is."""
+        return self._compile(text, results)[0]
+
+    def declare(self, name: str, text: str) -> str:
+        """Compile the expression of a variable, which later ones may use. Returns what is wrong with it."""
+        problem, self._composed[name] = self._compile(text, ANYTHING)
+        return problem
+
+    def _compile(self, text: str, results: tuple[str, ...]) -> tuple[str, Type]:
+        if len(text) > LARGE:
+            need_thread()
+        parsed = parse(text)
+        if isinstance(parsed, Problems):
+            newer = _NEWER_SYNTAX.search(text) is not None
+            return "" if newer else f"compilation failed: {parsed}", DYN
+        if self._needs_later_library(parsed):
+            return "", DYN
+        checked = check(parsed, Environment(self._variables, self._messages, self._url_type))
+        if isinstance(checked, Problems):
+            return f"compilation failed: {checked}", DYN
+        found = "null_type" if checked.result == NULL else str(checked.result)
+        if not results or found in results:
+            return "", checked.result
+        wanted = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
+        got = f" but got {found}" if self._names_result else ""
+        return f"must evaluate to {wanted}{got}", checked.result
+
+    def _needs_later_library(self, expression: Expression) -> bool:
+        known = functions(self._url_type)
+        for node in _nodes(expression.root):
+            if isinstance(node, Call) and node.function not in known:
+                return True
+            if isinstance(node, MessageLiteral) or (isinstance(node, Identifier) and node.name in _LATER):
+                return True
+        return False
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    remaining = [node]
+    while remaining:
+        one = remaining.pop()
+        yield one
+        if isinstance(one, Select):
+            remaining.append(one.operand)
+        elif isinstance(one, Call):
+            remaining += [*one.arguments, *((one.target,) if one.target is not None else ())]
+        elif isinstance(one, ListLiteral):
+            remaining += one.items
+        elif isinstance(one, MapLiteral):
+            remaining += [part for entry in one.entries for part in entry]
+        elif isinstance(one, Comprehension):
+            remaining += [one.range, one.initial, one.condition, one.step, one.result]
+
+
+_VARIABLES: Final = "kubernetes.variables"
+
+
+@cache
+def _messages() -> dict[str, MessageType]:
+    """The types of the variables `request` and `namespaceObject`."""
+    kind = {"group": STRING, "version": STRING, "kind": STRING}
+    resource = {"group": STRING, "version": STRING, "resource": STRING}
+    texts = list_of(STRING)
+    declared: dict[str, dict[str, Type]] = {
+        "GroupVersionKind": kind,
+        "GroupVersionResource": resource,
+        "UserInfo": {"username": STRING, "uid": STRING, "groups": texts, "extra": map_of(STRING, texts)},
+        "AdmissionRequest": {
+            "kind": Type("kubernetes.GroupVersionKind"),
+            "resource": Type("kubernetes.GroupVersionResource"),
+            "subResource": STRING,
+            "requestKind": Type("kubernetes.GroupVersionKind"),
+            "requestResource": Type("kubernetes.GroupVersionResource"),
+            "requestSubResource": STRING,
+            "name": STRING,
+            "namespace": STRING,
+            "operation": STRING,
+            "userInfo": Type("kubernetes.UserInfo"),
+            "dryRun": BOOL,
+            "options": DYN,
+        },
+        "NamespaceSpec": {"finalizers": texts},
+        "NamespaceCondition": {
+            **dict.fromkeys(("status", "type", "message", "reason"), STRING),
+            "lastTransitionTime": TIMESTAMP,
+        },
+        "NamespaceStatus": {
+            "conditions": list_of(Type("kubernetes.NamespaceCondition")),
+            "phase": STRING,
+        },
+        "NamespaceMetadata": {
+            **dict.fromkeys(("name", "generateName", "namespace", "UID", "resourceVersion"), STRING),
+            **dict.fromkeys(("labels", "annotations"), map_of(STRING, STRING)),
+            **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), TIMESTAMP),
+            **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), INT),
+            "finalizers": texts,
+        },
+        "Namespace": {
+            "metadata": Type("kubernetes.NamespaceMetadata"),
+            "spec": Type("kubernetes.NamespaceSpec"),
+            "status": Type("kubernetes.NamespaceStatus"),
+        },
+    }
+    return {f"kubernetes.{name}": MessageType(f"kubernetes.{name}", of) for name, of in declared.items()}
