@@ -100,6 +100,9 @@ LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and contin
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+INITIAL_EVENTS: Final = _change(
+    "sendInitialEvents", "checks sendInitialEvents, and refuses it while WatchList is off", since="1.27"
+)
 AGGREGATED_DISCOVERY: Final = _gate("AggregatedDiscoveryEndpoint")
 NO_BETA_DISCOVERY: Final = _gate("AggregatedDiscoveryRemoveBetaType")
 OUR_DISCOVERY: Final = _change(

@@ -64,8 +64,8 @@ class Dispatch:
         self._encoders = lists.encoders
         self._lists = lists
         self._rewind = rewind
-        features = store.release.features
-        reviews = Reviews(access.authenticator, access.authorizer, access.audiences, features)
+        self._features = store.release.features
+        reviews = Reviews(access.authenticator, access.authorizer, access.audiences, self._features)
         self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
         self._subresources = SubresourceHandler(store, bodies)
         # Definition and handler by shape of path, for shapes that need no further check; of one version of the catalog.
@@ -399,7 +399,7 @@ class Dispatch:
                 token,
                 watch=context.route.verb == "watch",
                 initial_events=parameters.optional_boolean("sendInitialEvents"),
-                watch_list=self._watches.watch_list,
+                features=self._features,
             )
         if version == "0" and not token and self._rules.zero_version_limit == "whole":
             # v1.25 has no watch cache for Events.

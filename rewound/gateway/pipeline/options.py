@@ -29,6 +29,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import DeleteOptions
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.versions.features import INITIAL_EVENTS, WATCH_LIST
 
 MANAGER_BYTES = 128  # limit of the name of a field manager
 
@@ -75,19 +76,21 @@ def list_options(
     *,
     watch: bool = False,
     initial_events: bool | None = None,
-    watch_list: bool = False,
+    features: frozenset[str] = frozenset(),
 ) -> None:
     """Raise if resourceVersion, resourceVersionMatch, sendInitialEvents and continue token do not fit together.
 
-    A limit fits every combination. A watch has no pages: it ignores limit and token. Without the feature WatchList
-    sendInitialEvents is ignored.
+    A limit fits every combination. A watch has no pages: it ignores limit and token. Versions that do not know
+    sendInitialEvents ignore it.
     """
-    if watch and watch_list and (match or initial_events is not None):
-        errors = collect(_validate_initial_events, match, token, initial_events)
+    watch_list = WATCH_LIST in features
+    knows_initial_events = watch_list or INITIAL_EVENTS in features
+    if watch and knows_initial_events and (match or initial_events is not None):
+        errors = collect(_validate_initial_events, match, token, initial_events, watch_list)
         _raise_invalid(names, "ListOptions", errors)
         return
     errors = collect(_validate_match, resource_version, match, token, watch) if match else []
-    if watch_list and not watch and initial_events is not None:
+    if knows_initial_events and not watch and initial_events is not None:
         errors = [*errors, forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
     _raise_invalid(names, "ListOptions", errors)
     if token and not watch and resource_version not in ("", "0"):
@@ -95,11 +98,14 @@ def list_options(
 
 
 def _validate_initial_events(
-    errors: FieldErrors, match: str, token: str, initial_events: bool | None
+    errors: FieldErrors, match: str, token: str, initial_events: bool | None, watch_list: bool
 ) -> None:
     name = "resourceVersionMatch"
     if initial_events is not None and match != _NOT_OLDER_THAN:
         errors.add(forbidden(name, f"sendInitialEvents requires setting {name} to {_NOT_OLDER_THAN}"))
+    if initial_events is not None and not watch_list:
+        why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        errors.add(forbidden("sendInitialEvents", why))
     if not match:
         return
     if initial_events is None:

@@ -80,3 +80,25 @@ def test_watch_with_a_version_match_is_refused() -> None:
         f"Forbidden: {WATCH}",
         f"Forbidden: {EXACT_ZERO}",
     ]
+
+
+@cases(
+    ("features", "match", "sent", "messages"),
+    [
+        ({INITIAL_EVENTS}, "Exact", None, ["unless sendInitialEvents is provided", '"Exact": supported values']),
+        ({INITIAL_EVENTS}, "NotOlderThan", True, ["unless the WatchList feature gate is enabled"]),
+        ({INITIAL_EVENTS}, "", False, ["requires setting", "unless the WatchList feature gate is enabled"]),
+        ({INITIAL_EVENTS, WATCH_LIST}, "NotOlderThan", True, []),
+    ],
+)
+def test_initial_events_of_a_watch(
+    features: set[str], match: str, sent: bool | None, messages: list[str]
+) -> None:
+    if not messages:
+        list_options(CLUSTER, "", match, "", watch=True, initial_events=sent, features=frozenset(features))
+        return
+    with pytest.raises(Invalid) as caught:
+        list_options(CLUSTER, "", match, "", watch=True, initial_events=sent, features=frozenset(features))
+    assert len(caught.value.causes) == len(messages)
+    for cause, message in zip(caught.value.causes, messages, strict=True):
+        assert message in cause.message
