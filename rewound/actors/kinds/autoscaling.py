@@ -385,10 +385,10 @@ def _metric_rules(errors: FieldErrors, metric: Object, field: str) -> None:
         errors.add_each(f"{field}.name", name, name_is_path_segment(name, False))
 
 
-def targets_text(metrics: list[Object], current: list[Any]) -> str:
+def targets_text(metrics: list[Object], current: list[Any], *, named: bool = False) -> str:
     """Return current and target values of the first two metrics, as the table shows them: "40%/80%, 12/20"."""
     texts = [
-        _target_text(metric, current[index] if index < len(current) else {})
+        _target_text(metric, current[index] if index < len(current) else {}, named=named)
         for index, metric in enumerate(metrics)
     ]
     if not texts:
@@ -397,7 +397,13 @@ def targets_text(metrics: list[Object], current: list[Any]) -> str:
     return ", ".join(texts[:2]) + more
 
 
-def _target_text(metric: Object, status: Object) -> str:
+def _target_text(metric: Object, status: Object, *, named: bool) -> str:
+    text, source = _values_text(metric, status), _SOURCE_OF.get(metric["type"], "")
+    is_resource = source in ("resource", "containerResource") and source in metric
+    return f"{metric[source]['name']}: {text}" if named and is_resource else text
+
+
+def _values_text(metric: Object, status: Object) -> str:
     source = _SOURCE_OF.get(metric["type"], "")
     if source not in metric:
         return "<unknown type>"
@@ -485,17 +491,20 @@ def _reference_cell(stored: Object, _: int) -> str:
     return f"{named['kind']}/{named['name']}"
 
 
+_TARGETS: Final = "Current and target values of the metrics."
+
+
+def _targets_cell(stored: Object, _: int, *, named: bool) -> str:
+    """Resources have their name in front if `named`."""
+    current = stored["status"].get("currentMetrics") or []
+    return targets_text(stored["spec"].get("metrics", []), current, named=named)
+
+
 AUTOSCALER_COLUMNS: Final = (
     NAME,
     Column("Reference", "string", "Object that it scales.", _reference_cell),
-    Column(
-        "Targets",
-        "string",
-        "Current and target values of the metrics.",
-        lambda stored, _: targets_text(
-            stored["spec"].get("metrics", []), stored["status"].get("currentMetrics") or []
-        ),
-    ),
+    Column("Targets", "string", _TARGETS, partial(_targets_cell, named=False), until="1.29"),
+    Column("Targets", "string", _TARGETS, partial(_targets_cell, named=True), since="1.30"),
     Column("MinPods", "string", "Minimum number of pods.", _min_cell),
     Column("MaxPods", "string", "Maximum number of pods.", count_cell("spec", "maxReplicas")),
     Column("Replicas", "string", "Current number of pods.", count_cell("status", "currentReplicas")),

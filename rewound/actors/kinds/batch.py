@@ -348,8 +348,34 @@ def _duration_cell(stored: Object, now: int) -> str:
     return human_duration((micros_of(ended) - micros_of(started)) // SECOND)
 
 
+# Conditions that the table prints, the first that is True; then a job that is being deleted is Terminating.
+_ENDS: Final = ("Complete", "Failed")
+_STATES_BEFORE_1_34: Final = ("Suspended", "FailureTarget")
+_STATES: Final = (*_STATES_BEFORE_1_34, "SuccessCriteriaMet")
+
+
+def _status_cell(states: tuple[str, ...], stored: Object, _: int) -> str:
+    conditions = stored["status"].get("conditions", ())
+    true = {one["type"] for one in conditions if one["status"] == "True"}
+    for end in _ENDS:
+        if end in true:
+            return end
+    if "deletionTimestamp" in stored["metadata"]:
+        return "Terminating"
+    return next((state for state in states if state in true), "Running")
+
+
 JOB_COLUMNS: Final = (
     NAME,
+    Column(
+        "Status",
+        "string",
+        "State of the job.",
+        partial(_status_cell, _STATES_BEFORE_1_34),
+        since="1.30",
+        until="1.33",
+    ),
+    Column("Status", "string", "State of the job.", partial(_status_cell, _STATES), since="1.34"),
     Column("Completions", "string", "Succeeded pods of required completions.", _completions_cell),
     Column("Duration", "string", "Time from start to completion, or until now.", _duration_cell),
     AGE,
@@ -612,6 +638,9 @@ def _last_schedule_cell(stored: Object, now: int) -> str:
 CRON_JOB_COLUMNS: Final = (
     NAME,
     Column("Schedule", "string", "Schedule in cron format.", at("spec", "schedule")),
+    Column(
+        "Timezone", "string", "Time zone of the schedule.", at("spec", "timeZone", missing=NONE), since="1.30"
+    ),
     Column(
         "Suspend",
         "boolean",

@@ -57,6 +57,13 @@ def declare(names: Names) -> tuple[Definition, ...]:
                     at("globalDefault", missing=False),
                 ),
                 AGE,
+                Column(
+                    "PreemptionPolicy",
+                    "string",
+                    "Whether its pods may preempt others.",
+                    at("preemptionPolicy"),
+                    since="1.32",
+                ),
             )
         ),
         strategy=Strategy(

@@ -100,6 +100,18 @@ LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and contin
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+GATED_IN_TABLES: Final = _change(
+    "scheduling-gates-in-tables", "prints SchedulingGated for pods that wait for their gates", since="1.26"
+)
+SIDECARS_IN_TABLES: Final = _change(
+    "sidecars-in-tables", "counts restartable init containers of pods as containers", since="1.28"
+)
+ENDED_IN_TABLES: Final = _change(
+    "ended-pods-in-tables", "does not print Terminating for pods that have ended", since="1.31"
+)
+ERRORS_IN_TABLES: Final = _change(
+    "errors-in-tables", "prints the error of a pod's container although another one completed", since="1.35"
+)
 INITIAL_EVENTS: Final = _change(
     "sendInitialEvents", "checks sendInitialEvents, and refuses it while WatchList is off", since="1.27"
 )

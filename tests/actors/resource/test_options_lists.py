@@ -4,6 +4,7 @@ import pytest
 
 from rewound.actors.errors import BadRequest, Invalid
 from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.actors.versions.features import INITIAL_EVENTS, WATCH_LIST
 from rewound.gateway.pipeline.options import list_options
 from tests.cases import cases
 
@@ -85,7 +86,12 @@ def test_watch_with_a_version_match_is_refused() -> None:
 @cases(
     ("features", "match", "sent", "messages"),
     [
-        ({INITIAL_EVENTS}, "Exact", None, ["unless sendInitialEvents is provided", '"Exact": supported values']),
+        (
+            {INITIAL_EVENTS},
+            "Exact",
+            None,
+            ["unless sendInitialEvents is provided", '"Exact": supported values'],
+        ),
         ({INITIAL_EVENTS}, "NotOlderThan", True, ["unless the WatchList feature gate is enabled"]),
         ({INITIAL_EVENTS}, "", False, ["requires setting", "unless the WatchList feature gate is enabled"]),
         ({INITIAL_EVENTS, WATCH_LIST}, "NotOlderThan", True, []),

@@ -6,6 +6,7 @@ precedence. `configSource` and its status belong to a removed feature: the API s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -463,6 +464,15 @@ def _reported_column(name: str, field: str, description: str) -> Column:
     return Column(name, "string", description, lambda stored, now: value(stored, now) or UNKNOWN, priority=1)
 
 
+_KERNEL: Final = _reported_column("Kernel-Version", "kernelVersion", "Kernel it reports.")
+
+
+def _kernel_and_architecture(stored: Object, now: int) -> str:
+    architecture = at("status", "nodeInfo", "architecture")(stored, now)
+    kernel = str(_KERNEL.cell(stored, now))
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
 def node_columns(names: Names) -> tuple[Column, ...]:
     return (
         NAME,
@@ -475,6 +485,7 @@ def node_columns(names: Names) -> tuple[Column, ...]:
         _address_column("Internal-IP"),
         _address_column("External-IP"),
         _reported_column("OS-Image", "osImage", "Operating system it reports."),
-        _reported_column("Kernel-Version", "kernelVersion", "Kernel it reports."),
+        replace(_KERNEL, until="1.35"),
+        replace(_KERNEL, cell=_kernel_and_architecture, since="1.36"),
         _reported_column("Container-Runtime", "containerRuntimeVersion", "Container runtime it reports."),
     )

@@ -941,6 +941,13 @@ SHORT_MODES: Final = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
+_ATTRIBUTES_CLASS: Final = Column(
+    "VolumeAttributesClass",
+    "string",
+    "Volume attributes class.",
+    at("spec", "volumeAttributesClassName", missing=UNSET),
+    since="1.29",
+)
 _VOLUME_MODE: Final = Column(
     "VolumeMode", "string", "Filesystem or Block.", at("spec", "volumeMode", missing=UNSET), priority=1
 )
@@ -967,6 +974,7 @@ def volume_columns(names: Names) -> tuple[Column, ...]:
         Column("Status", "string", "Phase.", _phase_cell),
         Column("Claim", "string", "Namespace and name of its claim.", _claim_cell),
         Column("StorageClass", "string", "Storage class of the volume.", _class_cell(names)),
+        _ATTRIBUTES_CLASS,
         Column("Reason", "string", "Reason of the failure.", at("status", "reason")),
         AGE,
         _VOLUME_MODE,
@@ -981,6 +989,7 @@ def claim_columns(names: Names) -> tuple[Column, ...]:
         Column("Capacity", "string", "Capacity of the bound volume.", _bound_size_cell),
         Column("Access Modes", "string", "Access modes.", _bound_modes_cell),
         Column("StorageClass", "string", "Storage class that the claim requests.", _class_cell(names)),
+        _ATTRIBUTES_CLASS,
         AGE,
         _VOLUME_MODE,
     )

@@ -63,7 +63,7 @@ from rewound.actors.kinds.core.resources import (
 )
 from rewound.actors.kinds.core.security_context import HIGHEST_ID, NOT_ON_WINDOWS
 from rewound.actors.kinds.core.volume_sources import tokens_of
-from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Cell, Column, since
 from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
@@ -116,7 +116,10 @@ from rewound.actors.versions.features import (
     AFFINITY_LABEL_KEYS,
     APP_ARMOR_FIELDS,
     CLAIMS_OF_STATIC_PODS,
+    ENDED_IN_TABLES,
+    ERRORS_IN_TABLES,
     EXPANDED_DNS,
+    GATED_IN_TABLES,
     LIMIT_IN_TEXTS,
     NOMINATION_ENDS,
     POD_GENERATIONS,
@@ -133,6 +136,7 @@ from rewound.actors.versions.features import (
     RESTART_RULES,
     SCHEDULING_WHILE_GATED,
     SECCOMP_FIELDS_ALONE,
+    SIDECARS_IN_TABLES,
     SPREAD_LABEL_KEYS,
     SPREAD_SELECTOR_MERGE,
 )
@@ -745,7 +749,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         ),
         deletion=Deletion(returns_object=True, grace_period=grace_period_seconds),
         selection=Selection(fields=SELECTABLE, stored_labels=SELECTOR_NAMES, own_label_conversion=True),
-        table=Table(COLUMNS, row_conditions=row_conditions),
+        table=Table(columns(features), row_conditions=row_conditions),
         strategy=Strategy(
             prepare_for_create=pods.prepare_create,
             prepare_for_update=pods.prepare_update,
@@ -1470,26 +1474,64 @@ class Summary:
     last_termination: str  # when a restarted container last terminated
 
 
-def summarize(pod: Object) -> Summary:
-    """Summarize the init containers until all of them have succeeded, then the main containers."""
+def summarize(pod: Object, features: frozenset[str] = frozenset()) -> Summary:
+    """Summarize the init containers until all of them have succeeded or run on, then the main containers."""
     status = pod["status"]
-    reason = status.get("reason") or status.get("phase", "")
-    summary = _init_summary(pod) or _main_summary(pod, reason)
+    counts_sidecars = SIDECARS_IN_TABLES in features
+    sidecars = frozenset(_names_of_sidecars(pod) if counts_sidecars else ())
+    stopped, begun = _init_summary(pod, sidecars)
+    if stopped is not None and not (counts_sidecars and _has_condition(pod, "Initialized")):
+        summary = stopped
+    else:
+        reason = stopped.reason if stopped is not None else _own_reason(pod, features)
+        summary = _main_summary(pod, reason, begun, features)
     if "deletionTimestamp" in pod["metadata"]:
-        reason = "Unknown" if status.get("reason") == LOST_NODE else "Terminating"
-        return Summary(reason, summary.ready, summary.restarts, summary.last_termination)
+        if status.get("reason") == LOST_NODE:
+            return replace(summary, reason="Unknown")
+        if ENDED_IN_TABLES not in features or status.get("phase") not in _TERMINATED_MESSAGES:
+            return replace(summary, reason="Terminating")
     return summary
 
 
-def _init_summary(pod: Object) -> Summary | None:
-    """Return the summary by the first init container that has not succeeded, or None if all have."""
+def _own_reason(pod: Object, features: frozenset[str]) -> str:
+    status = pod["status"]
+    if GATED_IN_TABLES in features and any(
+        one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated"
+        for one in status.get("conditions", ())
+    ):
+        return "SchedulingGated"
+    return str(status.get("reason") or status.get("phase", ""))
+
+
+def _names_of_sidecars(pod: Object) -> Iterator[str]:
+    """Yield the names of init containers that run on beside the main containers."""
+    for one in pod["spec"].get("initContainers", ()):
+        if one.get("restartPolicy") == "Always":
+            yield one["name"]
+
+
+def _init_summary(pod: Object, sidecars: frozenset[str]) -> tuple[Summary | None, Summary]:
+    """Return the summary by the first init container that neither succeeded nor runs on, None if there is none; and
+    the summary of the sidecars before it.
+    """
     statuses = pod["status"].get("initContainerStatuses", ())
-    restarts, last_termination = 0, ""
+    restarts, last_termination, begun = 0, "", Summary("", 0, 0, "")
     for index, status in enumerate(statuses):
         restarts += status["restartCount"]
         last_termination = max(last_termination, _last_termination(status))
+        is_sidecar = status["name"] in sidecars
+        if is_sidecar:
+            begun = Summary(
+                "",
+                begun.ready,
+                begun.restarts + status["restartCount"],
+                max(begun.last_termination, _last_termination(status)),
+            )
         terminated = status["state"].get("terminated")
         if terminated is not None and not terminated["exitCode"]:
+            continue
+        if is_sidecar and status.get("started"):
+            begun = replace(begun, ready=begun.ready + bool(status["ready"]))
             continue
         waiting_reason = status["state"].get("waiting", {}).get("reason", "")
         if terminated is not None:
@@ -1498,16 +1540,17 @@ def _init_summary(pod: Object) -> Summary | None:
             reason = waiting_reason
         else:
             reason = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
-        return Summary(f"Init:{reason}", 0, restarts, last_termination)
-    return None
+        return Summary(f"Init:{reason}", begun.ready, restarts, last_termination), begun
+    return None, begun
 
 
-def _main_summary(pod: Object, reason: str) -> Summary:
+def _main_summary(pod: Object, reason: str, begun: Summary, features: frozenset[str]) -> Summary:
     """Summarize the main containers, with the reason of the first one that is waiting or has terminated."""
-    ready, restarts = 0, 0
-    last_termination = max(
-        (_last_termination(one) for one in pod["status"].get("initContainerStatuses", ())), default=""
-    )
+    ready, restarts, last_termination = 0, begun.restarts, begun.last_termination
+    if SIDECARS_IN_TABLES not in features:
+        ended = (_last_termination(one) for one in pod["status"].get("initContainerStatuses", ()))
+        last_termination = max(ended, default="")
+    error = ""
     for status in reversed(pod["status"].get("containerStatuses", ())):
         state = status["state"]
         restarts += status["restartCount"]
@@ -1516,11 +1559,18 @@ def _main_summary(pod: Object, reason: str) -> Summary:
             reason = state["waiting"]["reason"]
         elif "terminated" in state:
             reason = _termination_reason(state["terminated"])
+            if state["terminated"]["exitCode"]:
+                error = reason
         elif status["ready"] and "running" in state:
             ready += 1
-    if reason == "Completed" and ready:
-        reason = "Running" if _has_condition(pod, "Ready") else "NotReady"
-    return Summary(reason, ready, restarts, last_termination)
+    if reason == "Completed":
+        if ready and _has_condition(pod, "Ready"):
+            reason = "Running"
+        elif error and ERRORS_IN_TABLES in features:
+            reason = error
+        elif ready:
+            reason = "NotReady"
+    return Summary(reason, begun.ready + ready, restarts, last_termination)
 
 
 def _termination_reason(terminated: Object) -> str:
@@ -1540,15 +1590,23 @@ def _has_condition(pod: Object, kind: str) -> bool:
     return first.get("status") == "True"
 
 
-def _ready(pod: Object, _: int) -> str:
-    return f"{summarize(pod).ready}/{len(pod['spec']['containers'] or ())}"
+def _ready_cell(features: frozenset[str]) -> Cell:
+    def cell(pod: Object, _: int) -> str:
+        sidecars = len(list(_names_of_sidecars(pod))) if SIDECARS_IN_TABLES in features else 0
+        return f"{summarize(pod, features).ready}/{len(pod['spec']['containers'] or ()) + sidecars}"
+
+    return cell
 
 
-def _restarts(pod: Object, now: int) -> str:
-    summary = summarize(pod)
-    if not summary.last_termination:
-        return str(summary.restarts)
-    return f"{summary.restarts} ({since(summary.last_termination, now)} ago)"
+def _restarts_cell(features: frozenset[str]) -> Cell:
+    def cell(pod: Object, now: int) -> str:
+        summary = summarize(pod, features)
+        shows_time = summary.restarts or SIDECARS_IN_TABLES not in features
+        if not summary.last_termination or not shows_time:
+            return str(summary.restarts)
+        return f"{summary.restarts} ({since(summary.last_termination, now)} ago)"
+
+    return cell
 
 
 def _gates(pod: Object, _: int) -> str:
@@ -1564,34 +1622,43 @@ def _text_or_none(section: str, part: str) -> Any:
     return lambda pod, _: pod[section].get(part) or NONE
 
 
-COLUMNS: Final = (
-    NAME,
-    Column("Ready", "string", "Ready containers and the number of all containers.", _ready),
-    Column(
-        "Status",
-        "string",
-        "Phase of the pod, or the reason it is not running.",
-        lambda pod, _: summarize(pod).reason,
-    ),
-    Column("Restarts", "string", "Container restarts and the time since the last one.", _restarts),
-    AGE,
-    Column("IP", "string", "Address of the pod.", _text_or_none("status", "podIP"), priority=1),
-    Column("Node", "string", "Node that the pod runs on.", _text_or_none("spec", "nodeName"), priority=1),
-    Column(
-        "Nominated Node",
-        "string",
-        "Node on which others make room for the pod.",
-        _text_or_none("status", "nominatedNodeName"),
-        priority=1,
-    ),
-    Column(
-        "Readiness Gates",
-        "string",
-        "Readiness gates whose condition is True and the number of all gates.",
-        _gates,
-        priority=1,
-    ),
-)
+def columns(features: frozenset[str]) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column(
+            "Ready", "string", "Ready containers and the number of all containers.", _ready_cell(features)
+        ),
+        Column(
+            "Status",
+            "string",
+            "Phase of the pod, or the reason it is not running.",
+            lambda pod, _: summarize(pod, features).reason,
+        ),
+        Column(
+            "Restarts",
+            "string",
+            "Container restarts and the time since the last one.",
+            _restarts_cell(features),
+        ),
+        AGE,
+        Column("IP", "string", "Address of the pod.", _text_or_none("status", "podIP"), priority=1),
+        Column("Node", "string", "Node that the pod runs on.", _text_or_none("spec", "nodeName"), priority=1),
+        Column(
+            "Nominated Node",
+            "string",
+            "Node on which others make room for the pod.",
+            _text_or_none("status", "nominatedNodeName"),
+            priority=1,
+        ),
+        Column(
+            "Readiness Gates",
+            "string",
+            "Readiness gates whose condition is True and the number of all gates.",
+            _gates,
+            priority=1,
+        ),
+    )
+
 
 _TERMINATED_MESSAGES: Final = {
     "Succeeded": "The pod has completed successfully.",

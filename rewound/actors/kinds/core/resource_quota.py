@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -101,7 +102,7 @@ def _used(stored: Object, limits: bool) -> str:
 
 COLUMNS: Final = (
     NAME,
-    AGE,
+    replace(AGE, until="1.32"),
     Column(
         "Request",
         "string",
@@ -111,6 +112,7 @@ COLUMNS: Final = (
     Column(
         "Limit", "string", "Used and hard amounts of limits.", lambda stored, _: _used(stored, limits=True)
     ),
+    replace(AGE, since="1.33"),
 )
 
 

@@ -63,6 +63,7 @@ def define(names: Names) -> Definition:
                     "string",
                     "Number of secrets that pods with this service account may use.",
                     size_of("secrets"),
+                    until="1.34",
                 ),
                 AGE,
             )
