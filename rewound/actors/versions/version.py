@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 FIRST, NEWEST = "1.25", "1.36"
@@ -55,6 +56,7 @@ def record_of(version: str) -> str:
     return "" if version == FIRST else version
 
 
+@cache
 def minor(version: str) -> int:
     """Return the second number of a version, by which versions are ordered."""
     return int(version.partition(".")[2])
@@ -62,6 +64,8 @@ def minor(version: str) -> int:
 
 def exists_in(version: str, since: str, until: str) -> bool:
     """Whether something exists in a version that came with `since` and was there last in `until`; empty: no limit."""
+    if not since and not until:
+        return True
     at = minor(version)
     return (not since or minor(since) <= at) and (not until or at <= minor(until))
 

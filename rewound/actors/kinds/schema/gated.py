@@ -11,7 +11,7 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from rewound.actors.kinds.schema.fields import ListOf, MapOf, Struct, Type
@@ -24,7 +24,7 @@ Used = Set[tuple[Struct, str]]  # the gated fields that an object has
 
 def gated_fields(struct: Struct, features: Set[str]) -> Drop | None:
     """Return the function that drops fields of disabled features, or None if there are none to drop."""
-    node = _Nodes(features).of(struct)
+    node = _nodes(frozenset(features)).of(struct)
     if node is None:
         return None
 
@@ -67,14 +67,24 @@ class _Node:
         return kept
 
 
+@cache
+def _nodes(features: frozenset[str]) -> _Nodes:
+    return _Nodes(features)
+
+
 class _Nodes:
     def __init__(self, features: Set[str]) -> None:
         self._features = features
         self._made: dict[Struct, _Node] = {}
+        self._without: set[Struct] = set()  # structs in which nothing is disabled
 
     def of(self, struct: Struct) -> _Node | None:
         """Return the node of a struct, or None if nothing in it is disabled."""
-        return self._make(struct) if self._has_disabled(struct, set()) else None
+        seen: set[Struct] = set()
+        if self._has_disabled(struct, seen):
+            return self._make(struct)
+        self._without |= seen
+        return None
 
     def _make(self, struct: Struct) -> _Node:
         if struct in self._made:
@@ -84,15 +94,16 @@ class _Nodes:
         below = []
         for field in struct.fields:
             inner = struct_inside(field.type)
-            if field.name not in node.names and inner is not None and self._has_disabled(inner, set()):
-                below.append((field.name, field.type, self._make(inner)))
+            inside = self.of(inner) if inner is not None and field.name not in node.names else None
+            if inside is not None:
+                below.append((field.name, field.type, inside))
         node.below = tuple(below)
         return node
 
     def _has_disabled(self, struct: Struct, seen: set[Struct]) -> bool:
         if struct in self._made:
             return True
-        if struct in seen:
+        if struct in self._without or struct in seen:
             return False
         seen.add(struct)
         return any(

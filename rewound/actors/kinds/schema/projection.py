@@ -81,6 +81,8 @@ class Structs:
     def _earlier(self, field: Field) -> dict[str, object]:
         """Return the attributes that differ in this version from the newest declaration of the field."""
         differs: dict[str, object] = {}
+        if not field.before:
+            return differs
         for one in sorted(field.before, key=lambda one: -minor(one.version)):
             if minor(self._version) < minor(one.version):
                 differs |= one.differs
