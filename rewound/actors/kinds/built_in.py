@@ -42,7 +42,7 @@ from rewound.actors.kinds.schema.gated import Drop, gated_fields
 from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.profile import DOCUMENTED, Rules, default_rules
+from rewound.actors.profile import Rules, default_rules
 from rewound.actors.versions.features import NO_NULL_CREATION_TIME, SINGULAR_NAMES, V1_25, Release
 from rewound.actors.versions.version import exists_in
 
@@ -100,7 +100,7 @@ def built_in(
     rules = rules or default_rules(names.dialect)
     declared = [one for group in _GROUPS for one in _declare(group, names, release.features, rules)]
     existing = {one.type_name for one in declared if exists_in(release.version, one.since, "")}
-    made = (_in_release(one, release) for one in declared if one.type_name in existing)
+    made = (_in_release(one, release, rules) for one in declared if one.type_name in existing)
     return Catalog(structs_of(release.version)).adding(
         made, lambda one: _exists(one, release) and enabled.serves(one)
     )
@@ -112,15 +112,7 @@ def _declare(
     gated: tuple[Any, ...] = (features,) if group in _GATED else ()
     ruled: tuple[Any, ...] = (rules,) if group in _RULED else ()
     declared: tuple[Definition, ...] = group.declare(names, *gated, *ruled)
-    return declared if rules == DOCUMENTED else tuple(_with_rules(one, rules) for one in declared)
-
-
-def _with_rules(definition: Definition, rules: Rules) -> Definition:
-    subresources = tuple(
-        replace(one, view=replace(one.view, rules=rules)) if one.view is not None else one
-        for one in definition.subresources
-    )
-    return replace(definition, subresources=subresources, rules=rules)
+    return declared
 
 
 def _exists(declared: Definition | Subresource, release: Release) -> bool:
@@ -128,7 +120,7 @@ def _exists(declared: Definition | Subresource, release: Release) -> bool:
     return is_on and exists_in(release.version, declared.since, declared.until)
 
 
-def _in_release(definition: Definition, release: Release) -> Definition:
+def _in_release(definition: Definition, release: Release, rules: Rules) -> Definition:
     """Return the definition with the fields, subresources and columns that the version has."""
     fields = structs_of(release.version).project(definition.fields)
     drop = gated_fields(fields, release.features)
@@ -141,7 +133,9 @@ def _in_release(definition: Definition, release: Release) -> Definition:
         names=_names(definition, release),
         fields=fields,
         subresources=tuple(
-            _subresource(one, drop, release) for one in definition.subresources if _exists(one, release)
+            _subresource(one, drop, release, rules)
+            for one in definition.subresources
+            if _exists(one, release)
         ),
         table=replace(definition.table, columns=columns),
         storage=_storage(definition.storage, release),
@@ -149,6 +143,7 @@ def _in_release(definition: Definition, release: Release) -> Definition:
         deprecation_warning=definition.deprecation_warning if warns else "",
         null_creation_time=NO_NULL_CREATION_TIME not in release.features,
         features=release.features,
+        rules=rules,
     )
 
 
@@ -165,11 +160,11 @@ def _storage(storage: Storage, release: Release) -> Storage:
     return replace(storage, announced_version=versions[-1]) if versions else storage
 
 
-def _subresource(one: Subresource, drop: Drop | None, release: Release) -> Subresource:
+def _subresource(one: Subresource, drop: Drop | None, release: Release, rules: Rules) -> Subresource:
     return replace(
         one,
-        view=one.view and _in_release(one.view, release),
-        options=one.options and _in_release(one.options, release),
+        view=one.view and _in_release(one.view, release, rules),
+        options=one.options and _in_release(one.options, release, rules),
         prepare=_dropping_on_update(drop, one.prepare),
     )
 

@@ -734,6 +734,7 @@ def _renamed_shares(level: Object, name: str, other: str) -> Object:
     return {**level, "spec": {**spec, "limited": renamed}}
 
 
+@cache
 def _struct_of(struct: Struct, version: str) -> Struct:
     """Return the same struct as it is in another version."""
     fields = (_field_of(struct, field, version) for field in struct.fields)
