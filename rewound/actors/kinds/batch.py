@@ -11,7 +11,9 @@ pod template. `values/schedule.py` reads its schedule.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -80,10 +82,13 @@ from rewound.actors.kinds.schema.fields import (
     Struct,
 )
 from rewound.actors.kinds.validation import (
+    IMMUTABLE,
+    NEGATIVE,
     FieldError,
     FieldErrors,
     at_most,
     dns_label,
+    domain_prefixed_path,
     duplicate,
     forbidden,
     invalid,
@@ -92,25 +97,46 @@ from rewound.actors.kinds.validation import (
     qualified_name,
     required,
     size,
+    too_long,
     too_many,
     unchanged,
+    wording,
 )
 from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import FAILURE_POLICY
+from rewound.actors.versions.features import (
+    ELASTIC_JOBS,
+    FAIL_INDEX,
+    FAILURE_POLICY,
+    MANAGED_BY,
+    MANUAL_SELECTOR_DEFAULT,
+    NAMES_FOR_HOSTS,
+    NO_JOB_TRACKING,
+    NO_ZONE_IN_SCHEDULES,
+    PER_INDEX_LIMITS,
+    POD_REPLACEMENT,
+    PREFIXED_JOB_LABELS,
+    SUCCESS_CRITERIA,
+    SUSPENDED_RESOURCES,
+    SUSPENDED_SCHEDULING,
+    WIDE_SUCCESS_CRITERIA,
+)
 
 MAX_RULES: Final = 20
 MAX_EXIT_CODES: Final = 255
 MAX_CONDITIONS: Final = 20
 ACTIONS: Final = ("Count", "FailJob", "Ignore")
+INDEX_ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 OPERATORS: Final = ("In", "NotIn")
 STATUSES: Final = ("False", "True", "Unknown")
 
+_ALWAYS_WRITTEN: Final = (Before("1.28", always=True),)
+
 EXIT_CODES = Struct(
     "batch.v1.PodFailurePolicyOnExitCodesRequirement",
-    Field("containerName", STRING, 1, pointer=True, always=True),
+    Field("containerName", STRING, 1, pointer=True, before=_ALWAYS_WRITTEN),
     Field("operator", STRING, 2, required=True, always=True, enum=OPERATORS),
     Field("values", ListOf(INT32), 3, required=True, always=True, list_type="set"),
 )
@@ -122,8 +148,8 @@ POD_CONDITION = Struct(
 FAILURE_POLICY_RULE = Struct(
     "batch.v1.PodFailurePolicyRule",
     Field("action", STRING, 1, required=True, always=True, enum=ACTIONS),
-    Field("onExitCodes", EXIT_CODES, 2, pointer=True, always=True),
-    Field("onPodConditions", ListOf(POD_CONDITION), 3, always=True, list_type="atomic"),
+    Field("onExitCodes", EXIT_CODES, 2, pointer=True, before=_ALWAYS_WRITTEN),
+    Field("onPodConditions", ListOf(POD_CONDITION), 3, list_type="atomic", before=_ALWAYS_WRITTEN),
 )
 POD_FAILURE_POLICY = Struct(
     "batch.v1.PodFailurePolicy",
@@ -134,21 +160,30 @@ POD_FAILURE_POLICY = Struct(
 def set_failure_policy_defaults(policy: Object) -> None:
     """Default the status of pod conditions to True."""
     for rule in policy["rules"] or ():
-        for pattern in rule["onPodConditions"] or ():
+        for pattern in rule.get("onPodConditions") or ():
             pattern["status"] = pattern["status"] or "True"
 
 
-def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Set[str], field: str) -> None:
+def failure_policy_rules(
+    errors: FieldErrors, policy: Object, containers: Set[str], field: str, *, per_index: bool = False
+) -> None:
+    """`per_index`: the job has a limit for each index, and the policy may fail one index."""
     rules = policy["rules"] or []
     if len(rules) > MAX_RULES:
         errors.add(too_many(field, len(rules), MAX_RULES))
     for index, rule in enumerate(rules):
+        if FAIL_INDEX in errors.features and rule["action"] == "FailIndex":
+            if not per_index:
+                text = "requires the backoffLimitPerIndex to be set"
+                errors.add(invalid(f"{field}[{index}].action", "FailIndex", text))
+        else:
+            actions = INDEX_ACTIONS if FAIL_INDEX in errors.features else ACTIONS
+            _failure_policy_enum_rules(errors, rule["action"], actions, f"{field}[{index}].action")
         _failure_policy_rule_rules(errors, rule, containers, f"{field}[{index}]")
 
 
 def _failure_policy_rule_rules(errors: FieldErrors, rule: Object, containers: Set[str], field: str) -> None:
-    codes, conditions = rule["onExitCodes"], rule["onPodConditions"]
-    _failure_policy_enum_rules(errors, rule["action"], ACTIONS, f"{field}.action")
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
     if codes is not None:
         _exit_code_rules(errors, codes, containers, f"{field}.onExitCodes")
     _pod_condition_rules(errors, conditions or [], f"{field}.onPodConditions")
@@ -187,7 +222,7 @@ def _pod_condition_rules(errors: FieldErrors, conditions: list[Object], field: s
 
 def _exit_code_rules(errors: FieldErrors, codes: Object, containers: Set[str], field: str) -> None:
     _failure_policy_enum_rules(errors, codes["operator"], OPERATORS, f"{field}.operator")
-    name, values = codes["containerName"], codes["values"] or []
+    name, values = codes.get("containerName"), codes["values"] or []
     if name is not None and name not in containers:
         text = "must be one of the container or initContainer names in the pod template"
         errors.add(invalid(f"{field}.containerName", name, text))
@@ -212,6 +247,12 @@ def _exit_code_value_rules(errors: FieldErrors, values: list[int], operator: str
 
 COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
 MAX_INDEXED_PARALLELISM: Final = 100_000
+MANY_COMPLETIONS: Final = 100_000
+MOST_OF_MANY: Final = 10_000  # pods and failed indexes of jobs with so many completions
+LONGEST_MANAGER: Final = 63
+LONGEST_INDEXES: Final = 64 * 1024
+REPLACEMENT_POLICIES: Final = ("Failed", "TerminatingOrFailed")
+NEEDS_INDEXES: Final = "requires indexed completion mode"
 
 SUCCESS_POLICY_RULE = Struct(
     "batch.v1.SuccessPolicyRule",
@@ -228,23 +269,23 @@ JOB_SPEC = Struct(
     Field("completions", INT32, 2, pointer=True),
     Field("activeDeadlineSeconds", INT64, 3, pointer=True),
     Field("podFailurePolicy", POD_FAILURE_POLICY, 11, pointer=True),
-    Field("successPolicy", SUCCESS_POLICY, 16, pointer=True, since="1.30"),
+    Field("successPolicy", SUCCESS_POLICY, 16, pointer=True, since="1.30", gate="JobSuccessPolicy"),
     Field("backoffLimit", INT32, 7, pointer=True),
-    Field("backoffLimitPerIndex", INT32, 12, pointer=True, since="1.28"),
-    Field("maxFailedIndexes", INT32, 13, pointer=True, since="1.28"),
+    Field("backoffLimitPerIndex", INT32, 12, pointer=True, since="1.28", gate="JobBackoffLimitPerIndex"),
+    Field("maxFailedIndexes", INT32, 13, pointer=True, since="1.28", gate="JobBackoffLimitPerIndex"),
     Field("selector", LABEL_SELECTOR, 4, pointer=True),
     Field("manualSelector", BOOL, 5, pointer=True),
     Field("template", POD_TEMPLATE_SPEC, 6, required=True),
     Field("ttlSecondsAfterFinished", INT32, 8, pointer=True),
     Field("completionMode", STRING, 9, pointer=True),
     Field("suspend", BOOL, 10, pointer=True),
-    Field("managedBy", STRING, 15, pointer=True, since="1.30"),
-    Field("podReplacementPolicy", STRING, 14, pointer=True, since="1.28"),
+    Field("managedBy", STRING, 15, pointer=True, since="1.30", gate="JobManagedBy"),
+    Field("podReplacementPolicy", STRING, 14, pointer=True, since="1.28", gate="JobPodReplacementPolicy"),
 )
 
 _COUNTS: Final = (
     *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"),
-    "ttlSecondsAfterFinished",
+    *("ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"),
 )
 
 
@@ -254,10 +295,25 @@ def job_spec_rules(
     """Validate everything but the selector, which is required in a Job and invalid in a jobTemplate."""
     template = spec["template"]
     not_negative(errors, spec, field, *_COUNTS)
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        errors.add(required(f"{field}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if "managedBy" in spec:
+        domain_prefixed_path(errors, f"{field}.managedBy", spec["managedBy"])
+        if size(spec["managedBy"]) > LONGEST_MANAGER:
+            errors.add(too_long(f"{field}.managedBy", LONGEST_MANAGER))
     _mode_rules(errors, spec, field)
     if "podFailurePolicy" in spec:
         here = f"{field}.podFailurePolicy.rules"
-        failure_policy_rules(errors, spec["podFailurePolicy"], _container_names(template), here)
+        per_index = "backoffLimitPerIndex" in spec
+        names_of_containers = _container_names(template)
+        failure_policy_rules(errors, spec["podFailurePolicy"], names_of_containers, here, per_index=per_index)
+    if "successPolicy" in spec:
+        _success_policy_rules(errors, spec, f"{field}.successPolicy")
+    if "podReplacementPolicy" in spec:
+        supported = ("Failed",) if "podFailurePolicy" in spec else REPLACEMENT_POLICIES
+        if spec["podReplacementPolicy"] not in supported:
+            here = f"{field}.podReplacementPolicy"
+            errors.add(not_supported(here, spec["podReplacementPolicy"], supported))
     pod_template_rules(errors, template, f"{field}.template", names, old_template)
     _restart_rules(errors, spec, f"{field}.template.spec.restartPolicy")
 
@@ -266,6 +322,10 @@ def _mode_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in COMPLETION_MODES:
         errors.add(not_supported(f"{field}.completionMode", mode, COMPLETION_MODES))
+    if mode == "NonIndexed":
+        for part in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if part in spec:
+                errors.add(invalid(f"{field}.{part}", spec[part], NEEDS_INDEXES))
     if mode != "Indexed":
         return
     if "completions" not in spec:
@@ -274,6 +334,109 @@ def _mode_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if parallelism > MAX_INDEXED_PARALLELISM:
         text = f"must be less than or equal to {MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
         errors.add(invalid(f"{field}.parallelism", parallelism, text))
+    _failed_index_rules(errors, spec, field)
+
+
+def _failed_index_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    """Validate limits of jobs with very many indexes, whose failed ones would not fit into the status."""
+    most, completions = spec.get("maxFailedIndexes"), spec.get("completions")
+    if most is not None and completions is not None and most > completions:
+        errors.add(invalid(f"{field}.maxFailedIndexes", most, "must be less than or equal to completions"))
+    if most is not None and most > MAX_INDEXED_PARALLELISM:
+        text = f"must be less than or equal to {MAX_INDEXED_PARALLELISM}"
+        errors.add(invalid(f"{field}.maxFailedIndexes", most, text))
+    if (completions or 0) <= MANY_COMPLETIONS or "backoffLimitPerIndex" not in spec:
+        return
+    if most is None:
+        text = f"must be specified when completions is above {MANY_COMPLETIONS}"
+        errors.add(required(f"{field}.maxFailedIndexes", text))
+    text = (
+        f"must be less than or equal to {MOST_OF_MANY} when completions are above {MANY_COMPLETIONS} "
+        "and used with backoff limit per index"
+    )
+    for part in ("parallelism", "maxFailedIndexes"):
+        if spec.get(part, 0) > MOST_OF_MANY:
+            errors.add(invalid(f"{field}.{part}", spec[part], text))
+
+
+def _success_policy_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+    policy = spec["successPolicy"]
+    rules = policy["rules"] or []
+    if spec.get("completionMode", "NonIndexed") != "Indexed":
+        shown = {
+            "Rules": [
+                {"SucceededIndexes": one.get("succeededIndexes"), "SucceededCount": one.get("succeededCount")}
+                for one in rules
+            ]
+        }
+        errors.add(invalid(field, shown, NEEDS_INDEXES))
+        return
+    if not rules:
+        text = "at least one rules must be specified when the successPolicy is specified"
+        errors.add(required(f"{field}.rules", text))
+    if len(rules) > MAX_RULES:
+        errors.add(too_many(f"{field}.rules", len(rules), MAX_RULES))
+    for index, rule in enumerate(rules):
+        _success_rule_rules(errors, rule, spec.get("completions", 0), f"{field}.rules[{index}]")
+
+
+def _success_rule_rules(errors: FieldErrors, rule: Object, completions: int, field: str) -> None:
+    indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
+    if indexes is None and count is None:
+        text = "at least one of succeededCount or succeededIndexes must be specified"
+        errors.add(required(field, text))
+    if indexes is not None:
+        if size(indexes) > LONGEST_INDEXES:
+            errors.add(too_long(f"{field}.succeededIndexes", LONGEST_INDEXES))
+        try:
+            total = sum(last - first + 1 for first, last in parse_indexes(indexes, completions))
+        except ValueError as why:
+            text = f"error parsing succeededIndexes: {why}"
+            errors.add(invalid(f"{field}.succeededIndexes", indexes, text))
+    if count is None:
+        return
+    here = f"{field}.succeededCount"
+    if count < 0:
+        errors.add(invalid(here, count, NEGATIVE))
+    if count > completions:
+        text = f"must be less than or equal to {completions} (the number of specified completions)"
+        errors.add(invalid(here, count, text))
+    if indexes is not None and count > total:
+        text = (
+            f"must be less than or equal to {total} "
+            "(the number of indexes in the specified succeededIndexes field)"
+        )
+        errors.add(invalid(here, count, text))
+
+
+def parse_indexes(text: str, completions: int) -> list[tuple[int, int]]:
+    """Parse `1,3-5` into intervals. Raises ValueError, which says what is wrong, as Kubernetes does."""
+    intervals: list[tuple[int, int]] = []
+    for part in text.split(",") if text else ():
+        first, last = _parse_interval(part, completions)
+        if intervals and intervals[-1][1] >= first:
+            raise ValueError(f"non-increasing order, previous: {intervals[-1][1]}, current: {first}")
+        intervals.append((first, last))
+    return intervals
+
+
+def _parse_interval(text: str, completions: int) -> tuple[int, int]:
+    limits = text.split("-")
+    if len(limits) > 2:
+        raise ValueError(
+            f"the fragment {quoted_start(text)} violates the requirement that an index interval can have "
+            "at most two parts separated by '-'"
+        )
+    numbers = []
+    for limit in limits:
+        if not re.fullmatch("[+-]?[0-9]{1,18}", limit):
+            raise ValueError(f"cannot convert string to integer for index: {quoted_start(limit)}")
+        if int(limit) >= completions:
+            raise ValueError(f"too large index: {quoted_start(limit)}")
+        numbers.append(int(limit))
+    if len(numbers) > 1 and numbers[0] >= numbers[1]:
+        raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+    return numbers[0], numbers[-1]
 
 
 def _container_names(template: Object) -> set[str]:
@@ -411,7 +574,7 @@ def define_job(names: Names, features: frozenset[str] = frozenset()) -> Definiti
             validate_create=jobs.rules,
             validate_update=jobs.update_rules,
             canonicalize=label_as_template,
-            warnings=partial(spec_warnings, names, features),
+            warnings=partial(job_warnings, names, features),
         ),
     )
 
@@ -419,6 +582,13 @@ def define_job(names: Names, features: frozenset[str] = frozenset()) -> Definiti
 def set_job_defaults(features: frozenset[str], new: Object) -> None:
     spec = new["spec"]
     defaults: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
+    if "backoffLimitPerIndex" in spec:
+        defaults["backoffLimit"] = 2**31 - 1
+    if POD_REPLACEMENT in features:
+        replaced = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+        defaults["podReplacementPolicy"] = replaced
+    if MANUAL_SELECTOR_DEFAULT in features:
+        defaults["manualSelector"] = False
     if "completions" not in spec and "parallelism" not in spec:
         defaults["completions"] = 1
     new["spec"] = spec = JOB_SPEC.arranged({**defaults, "suspend": False, **spec})
@@ -434,17 +604,24 @@ class Jobs:
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._names, self._features = names, features
         self._tracking = names.key("job-tracking", "batch")
+        prefixed = (names.key(UID_LABEL, "batch"), names.key(NAME_LABEL, "batch"))
+        self._prefixed = prefixed if PREFIXED_JOB_LABELS in features else ()
 
     def prepare_create(self, new: Object) -> None:
         metadata, spec = new["metadata"], new["spec"]
         reset_status_and_generation(JOB_STATUS, new)
-        annotations = {**metadata.get("annotations", {}), self._tracking: ""}
-        metadata["annotations"] = dict(sorted(annotations.items()))
+        if NO_JOB_TRACKING not in self._features:
+            annotations = {**metadata.get("annotations", {}), self._tracking: ""}
+            metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
             spec.pop("podFailurePolicy", None)
+        if PER_INDEX_LIMITS not in self._features and "podFailurePolicy" in spec:
+            rules = spec["podFailurePolicy"]["rules"] or ()
+            kept = [one for one in rules if FAIL_INDEX not in self._features or one["action"] != "FailIndex"]
+            spec["podFailurePolicy"] = {"rules": kept}
         spec["template"] = without_disabled_template_fields(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
-            generate_selector(new)
+            generate_selector(new, self._prefixed)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         spec, before = new["spec"], old["spec"]
@@ -456,7 +633,7 @@ class Jobs:
         keep_status_and_bump_generation(new, old)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
-        _generated_rules(errors, new)
+        _generated_rules(errors, new, self._prefixed)
         self._spec_rules(errors, new)
         _indexed_name_rules(errors, new)
 
@@ -474,7 +651,8 @@ class Jobs:
 
     def update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-        _generated_rules(errors, new)
+        labels = old["spec"]["template"]["metadata"].get("labels", {})
+        _generated_rules(errors, new, self._prefixed if all(key in labels for key in self._prefixed) else ())
         own = errors.added_by(self._spec_rules, new, old)
         self._tracking_rules(errors, new, old)
         _indexed_name_rules(errors, new)
@@ -484,12 +662,12 @@ class Jobs:
 
     def _tracking_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         now, before = (self._tracking in one["metadata"].get("annotations", {}) for one in (new, old))
-        if not before and now:
+        if not before and now and NO_JOB_TRACKING not in errors.features:
             errors.add(forbidden(f"metadata.annotations[{self._tracking}]", "cannot add this annotation"))
 
 
-def generate_selector(new: Object) -> None:
-    """Set a selector and pod labels that are unique to this job.
+def generate_selector(new: Object, prefixed: tuple[str, ...] = ()) -> None:
+    """Set a selector and pod labels that are unique to this job; `prefixed` are later names of the two labels.
 
     Labels that `set_job_defaults` copied from the template are the same dict, and get the new ones too; equal labels
     that a client sent are another dict, and stay unchanged. `label_as_template` labels a job whose template had none.
@@ -497,16 +675,22 @@ def generate_selector(new: Object) -> None:
     metadata, spec = new["metadata"], new["spec"]
     template = spec["template"]["metadata"]
     labels = template.get("labels") or {}
-    own = {UID_LABEL: metadata["uid"], NAME_LABEL: metadata.get("name", "")}
+    own = _own_labels(metadata, prefixed)
     selected = dict(sorted({**own, **labels}.items()))
     if metadata.get("labels") is labels:
         metadata["labels"] = dict(selected)
     selector = spec.get("selector", {})
-    match_labels = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
+    key = prefixed[0] if prefixed else UID_LABEL
+    match_labels = {key: metadata["uid"], **selector.get("matchLabels", {})}
     labelled = OBJECT_META.arranged({**template, "labels": selected})
     spec["template"] = {**spec["template"], "metadata": labelled}
     spec["selector"] = {**selector, "matchLabels": dict(sorted(match_labels.items()))}
     new["spec"] = JOB_SPEC.arranged(spec)
+
+
+def _own_labels(metadata: Object, prefixed: tuple[str, ...]) -> dict[str, str]:
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    return {UID_LABEL: uid, NAME_LABEL: name, **dict(zip(prefixed, (uid, name), strict=False))}
 
 
 def label_as_template(new: Object) -> None:
@@ -519,13 +703,13 @@ def label_as_template(new: Object) -> None:
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
 
 
-def _generated_rules(errors: FieldErrors, new: Object) -> None:
+def _generated_rules(errors: FieldErrors, new: Object, prefixed: tuple[str, ...]) -> None:
     """The selector and pod labels, whether generated or sent by a client, must name this job."""
     metadata, spec = new["metadata"], new["spec"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
         return
-    expected = {UID_LABEL: metadata.get("uid", ""), NAME_LABEL: metadata.get("name", "")}
+    expected = _own_labels(metadata, prefixed)
     labels = spec["template"]["metadata"].get("labels", {})
     for key, value in expected.items():
         field = f"spec.template.metadata.labels[{key}]"
@@ -551,24 +735,64 @@ def _indexed_name_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def _immutable_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
-    before = old["spec"]
+    before, features = old["spec"], errors.features
     template = before["template"]
-    if before.get("suspend") and "startTime" not in old["status"]:
-        template = _with_scheduling_of(template, spec["template"])
-    unchanged(errors, "spec.completions", spec.get("completions"), before.get("completions"))
+    scheduling = before.get("suspend") and "startTime" not in old["status"]
+    if SUSPENDED_SCHEDULING in features:
+        scheduling = _is_at_rest(old)
+    if scheduling:
+        template = _with_scheduling_of(template, spec["template"], gates=ELASTIC_JOBS in features)
+    if ELASTIC_JOBS in features and spec.get("completionMode") == "Indexed":
+        _completion_rules(errors, spec, before)
+    else:
+        unchanged(errors, "spec.completions", spec.get("completions"), before.get("completions"))
     unchanged(errors, "spec.selector", spec.get("selector"), before.get("selector"))
-    unchanged(errors, "spec.template", spec["template"], template)
+    if SUSPENDED_RESOURCES in features and before.get("suspend") and _is_at_rest(old):
+        spec_before = _with_resources_of(template["spec"], spec["template"]["spec"])
+        unchanged(errors, "spec.template.spec", spec["template"]["spec"], spec_before)
+    else:
+        unchanged(errors, "spec.template", spec["template"], template)
     unchanged(errors, "spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
-    unchanged(errors, "spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy"))
+    for part in ("podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        unchanged(errors, f"spec.{part}", spec.get(part), before.get(part))
 
 
-def _with_scheduling_of(template: Object, other: Object) -> Object:
+def _completion_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+    completions = spec.get("completions")
+    if completions in (None, before.get("completions")) or completions == spec.get("parallelism"):
+        return
+    text = "can only be modified in tandem with spec.parallelism"
+    errors.add(invalid("spec.completions", completions, text))
+
+
+def _is_at_rest(job: Object) -> bool:
+    """Whether a job is suspended and has no pods."""
+    status = job["status"]
+    rests = "startTime" not in status or _is_true(status, "Suspended")
+    return bool(job["spec"].get("suspend")) and rests and not status.get("active")
+
+
+def _with_resources_of(spec: Object, other: Object) -> Object:
+    """Return the spec of a template with the resources of the other's containers."""
+    kept = dict(spec)
+    for part in ("containers", "initContainers"):
+        ours, theirs = spec.get(part) or [], other.get(part) or []
+        if ours and len(ours) == len(theirs):
+            kept[part] = [
+                {**one, "resources": another["resources"]} if one["name"] == another["name"] else one
+                for one, another in zip(ours, theirs, strict=True)
+            ]
+    return kept
+
+
+def _with_scheduling_of(template: Object, other: Object, *, gates: bool) -> Object:
     """Return the template with the scheduling directives of the other.
 
     These are mutable while a job is suspended and has never started.
     """
     metadata = _with_fields_of(template["metadata"], other["metadata"], "labels", "annotations")
-    spec = _with_fields_of(template["spec"], other["spec"], "nodeSelector", "tolerations")
+    parts = ("nodeSelector", "tolerations", *(("schedulingGates",) if gates else ()))
+    spec = _with_fields_of(template["spec"], other["spec"], *parts)
     affinity, other_affinity = spec.pop("affinity", {}), other["spec"].get("affinity")
     affinity = _with_fields_of(affinity, other_affinity or {}, "nodeAffinity")
     if affinity or other_affinity is not None:
@@ -583,7 +807,7 @@ def _with_fields_of(holder: Object, other: Object, *parts: str) -> Object:
 
 def job_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    not_negative(errors, new["status"], "status", "active", "succeeded", "failed", "ready")
+    not_negative(errors, new["status"], "status", "active", "succeeded", "failed", "ready", "terminating")
     seen: set[str] = set()
     uncounted = new["status"].get("uncountedTerminatedPods", {})
     for part in ("succeeded", "failed"):
@@ -594,6 +818,183 @@ def job_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> No
             elif uid in seen:
                 errors.add(duplicate(field, uid))
             seen.add(uid)
+    if MANAGED_BY in errors.features:
+        _finished_rules(errors, new, old)
+    if SUCCESS_CRITERIA in errors.features:
+        _success_criteria_rules(errors, new, old)
+    if MANAGED_BY in errors.features:
+        _progress_rules(errors, new, old)
+    if SUCCESS_CRITERIA in errors.features:
+        _success_criteria_update_rules(errors, new["status"], old["status"])
+
+
+def _is_true(status: Object, condition: str) -> bool:
+    return any(one["type"] == condition and one["status"] == "True" for one in status.get("conditions", ()))
+
+
+def _is_finished(status: Object) -> bool:
+    return _is_true(status, "Complete") or _is_true(status, "Failed")
+
+
+def _finished_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """Validate what controllers other than the built-in one may report; what the update leaves alone may stay."""
+    spec, now, before = new["spec"], new["status"], old["status"]
+    complete, failed, finished = _is_true(now, "Complete"), _is_true(now, "Failed"), _is_finished(now)
+    started, ended = now.get("startTime"), now.get("completionTime")
+
+    def changed(*parts: str) -> bool:
+        return any(now.get(part) != before.get(part) for part in parts)
+
+    def turned(*conditions: str) -> bool:
+        return any(_is_true(now, one) != _is_true(before, one) for one in conditions)
+
+    ends = finished != _is_finished(before)
+    if turned("Complete", "Failed") and complete and failed:
+        errors.add(_conditions_error("cannot set Complete=True and Failed=true conditions"))
+    if turned("Complete", "FailureTarget") and complete and _is_true(now, "FailureTarget"):
+        errors.add(_conditions_error("cannot set Complete=True and FailureTarget=true conditions"))
+    if turned("Complete") or changed("completionTime"):
+        if ended is not None and not complete:
+            text = "cannot set completionTime when there is no Complete=True condition"
+            errors.add(invalid("status.completionTime", ended, text))
+        if ended is None and complete:
+            errors.add(required("status.completionTime", "completionTime is required for Complete jobs"))
+    if changed("startTime", "completionTime") and started and ended and micros_of(ended) < micros_of(started):
+        errors.add(invalid("status.completionTime", ended, "must be equal to or after `startTime`"))
+    if (turned("Failed") or changed("failedIndexes")) and failed and not _is_true(now, "FailureTarget"):
+        errors.add(
+            _conditions_error("cannot set Failed=True condition without the FailureTarget=true condition")
+        )
+    if turned("Complete", "SuccessCriteriaMet") and complete and not _is_true(now, "SuccessCriteriaMet"):
+        errors.add(
+            _conditions_error(
+                "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
+            )
+        )
+    if (ends or changed("active")) and finished and now.get("active", 0) > 0:
+        errors.add(invalid("status.active", now["active"], "active>0 is invalid for finished job"))
+    empty_and_suspended = spec.get("suspend") and spec.get("completions") == 0
+    if (ends or changed("startTime")) and not empty_and_suspended and finished and started is None:
+        errors.add(required("status.startTime", "startTime is required for finished job"))
+    uncounted = now.get("uncountedTerminatedPods", {})
+    if (ends or changed("uncountedTerminatedPods")) and finished and any(uncounted.values()):
+        shown = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
+        errors.add(invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job"))
+    _status_index_rules(errors, spec, now, before)
+    if (ends or changed("terminating")) and finished and now.get("terminating", 0) > 0:
+        errors.add(
+            invalid("status.terminating", now["terminating"], "terminating>0 is invalid for finished job")
+        )
+    if changed("ready", "active") and now.get("ready", 0) > now.get("active", 0):
+        errors.add(invalid("status.ready", now["ready"], "cannot set more ready pods than active"))
+
+
+def _status_index_rules(errors: FieldErrors, spec: Object, now: Object, before: Object) -> None:
+    completions, completed = spec.get("completions"), now.get("completedIndexes", "")
+    failed, per_index = now.get("failedIndexes"), "backoffLimitPerIndex" in spec
+    new_completed = completed != before.get("completedIndexes", "")
+    new_failed = failed != before.get("failedIndexes")
+    if new_completed and completions is not None:
+        _index_format_rules(errors, completed, completions, "completedIndexes")
+    if new_failed and completions is not None and per_index and failed is not None:
+        _index_format_rules(errors, failed, completions, "failedIndexes")
+    if new_completed and completed and spec.get("completionMode") != "Indexed":
+        text = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        errors.add(invalid("status.completedIndexes", completed, text))
+    if new_failed and not per_index and failed is not None:
+        text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+        errors.add(invalid("status.failedIndexes", failed, text))
+    if (new_failed or new_completed) and completions is not None and failed is not None:
+        index = _first_overlap(completed, failed, completions)
+        if index is not None:
+            text = f"failedIndexes and completedIndexes overlap at index: {index}"
+            errors.add(invalid("status.failedIndexes", failed, text))
+
+
+def _index_format_rules(errors: FieldErrors, indexes: str, completions: int, part: str) -> None:
+    try:
+        parse_indexes(indexes, completions)
+    except ValueError as why:
+        errors.add(invalid(f"status.{part}", indexes, f"error parsing {part}: {why}"))
+
+
+def _first_overlap(completed: str, failed: str, completions: int) -> int | None:
+    """Return the first index in both lists; intervals that cannot be parsed are left out."""
+    ours, theirs = (_valid_intervals(text, completions) for text in (completed, failed))
+    at = other = 0
+    while at < len(ours) and other < len(theirs):
+        (first, last), (start, end) = ours[at], theirs[other]
+        if first <= end and start <= last:
+            return max(first, start)
+        if first <= start:
+            at += 1
+        else:
+            other += 1
+    return None
+
+
+def _valid_intervals(text: str, completions: int) -> list[tuple[int, int]]:
+    found = []
+    for part in text.split(",") if text else ():
+        with suppress(ValueError):
+            found.append(_parse_interval(part, completions))
+    return found
+
+
+def _conditions_error(text: str) -> FieldError:
+    return _invalid_without_value("status.conditions", text)
+
+
+def _success_criteria_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    spec, now, before = new["spec"], new["status"], old["status"]
+    met = _is_true(now, "SuccessCriteriaMet")
+    wide = WIDE_SUCCESS_CRITERIA in errors.features and (
+        not errors.features.isdisjoint((MANAGED_BY, POD_REPLACEMENT))
+        or _is_true(before, "SuccessCriteriaMet")
+    )
+    if not wide and met and spec.get("completionMode", "NonIndexed") != "Indexed":
+        errors.add(_conditions_error("cannot set SuccessCriteriaMet to NonIndexed Job"))
+    if met and _is_true(now, "Failed"):
+        errors.add(_conditions_error("cannot set SuccessCriteriaMet=True and Failed=true conditions"))
+    if met and _is_true(now, "FailureTarget"):
+        errors.add(_conditions_error("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"))
+    if not wide and met and "successPolicy" not in spec:
+        errors.add(_conditions_error("cannot set SuccessCriteriaMet=True for Job without SuccessPolicy"))
+    if "successPolicy" in spec and not met and _is_true(now, "Complete"):
+        text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
+        errors.add(_conditions_error(text))
+
+
+def _success_criteria_update_rules(errors: FieldErrors, now: Object, before: Object) -> None:
+    met, was_met = (_is_true(status, "SuccessCriteriaMet") for status in (now, before))
+    if was_met and not met:
+        errors.add(_conditions_error("cannot disable the SuccessCriteriaMet=True condition"))
+    if _is_true(before, "Complete") and not was_met and met:
+        text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        errors.add(_conditions_error(text))
+
+
+def _progress_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """Counts do not shrink, and what has ended stays so."""
+    spec, now, before = new["spec"], new["status"], old["status"]
+    for condition in ("Failed", "Complete", "FailureTarget"):
+        if _is_true(before, condition) and not _is_true(now, condition):
+            errors.add(_conditions_error(f"cannot disable the terminal {condition}=True condition"))
+    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+    for part in ("failed", *(() if elastic else ("succeeded",))):
+        if now.get(part, 0) < before.get(part, 0):
+            text = f"cannot decrease the {part} counter"
+            errors.add(invalid(f"status.{part}", now.get(part, 0), text))
+    ended = now.get("completionTime"), before.get("completionTime")
+    if None not in ended and ended[0] != ended[1]:
+        errors.add(invalid("status.completionTime", ended[0], IMMUTABLE))
+    resumes = _is_true(before, "Suspended") and any(
+        one["type"] == "Suspended" and one["status"] == "False" for one in now.get("conditions", ())
+    )
+    started = before.get("startTime")
+    if started is not None and now.get("startTime") != started and not resumes and not spec.get("suspend"):
+        text = "field is immutable for unsuspended job once set"
+        errors.add(invalid("status.startTime", now.get("startTime"), text))
 
 
 CONCURRENCY_POLICIES: Final = ("Allow", "Forbid", "Replace")
@@ -726,7 +1127,7 @@ def cron_job_update_rules(errors: FieldErrors, new: Object, old: Object, *, name
 
 def cron_job_rules(errors: FieldErrors, names: Names, new: Object, old: Object | None = None) -> None:
     spec = new["spec"]
-    _schedule_rules(errors, spec)
+    _schedule_rules(errors, spec, None if old is None else old["spec"])
     not_negative(errors, spec, "spec", "startingDeadlineSeconds")
     if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
         _zone_rules(errors, spec.get("timeZone"))
@@ -737,7 +1138,7 @@ def cron_job_rules(errors: FieldErrors, names: Names, new: Object, old: Object |
     not_negative(errors, spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
-def _schedule_rules(errors: FieldErrors, spec: Object) -> None:
+def _schedule_rules(errors: FieldErrors, spec: Object, old: Object | None) -> None:
     schedule = spec["schedule"]
     if not schedule:
         errors.add(required("spec.schedule"))
@@ -746,7 +1147,11 @@ def _schedule_rules(errors: FieldErrors, spec: Object) -> None:
         parse_schedule(schedule)
     except InvalidSchedule as why:
         errors.add(invalid("spec.schedule", schedule, str(why)))
-    if "TZ" in schedule and "timeZone" in spec:
+    may_have_zone = NO_ZONE_IN_SCHEDULES not in errors.features or "TZ" in (old or {}).get("schedule", "")
+    if "TZ" in schedule and not may_have_zone:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.add(invalid("spec.schedule", schedule, text))
+    elif "TZ" in schedule and "timeZone" in spec:
         text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
         errors.add(invalid("spec.schedule", schedule, text))
 
@@ -780,13 +1185,50 @@ def cron_job_warnings(names: Names, features: frozenset[str], new: Object, old: 
     if old is not None and new["spec"] is old["spec"]:
         return []  # only the status was written
     changed = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
-    found = template_warnings(_pod_template(new), POD_TEMPLATE, names, features) if changed else []
-    if "TZ" in new["spec"]["schedule"]:
+    found = _name_warnings(new, features) if old is None else []
+    if changed:
+        found += _size_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", features)
+        found += template_warnings(_pod_template(new), POD_TEMPLATE, names, features)
+    if "TZ" in new["spec"]["schedule"] and NO_ZONE_IN_SCHEDULES in features:
+        if old is not None:
+            page = f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
+            found.append(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, "
+                f"see {page} for more details"
+            )
+    elif "TZ" in new["spec"]["schedule"]:
         page = f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
         found.append(
             f"CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see {page} for more details"
         )
     return found
+
+
+def job_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
+    found = _name_warnings(new, features) if old is None else []
+    if old is None or new["metadata"].get("generation") != old["metadata"].get("generation"):
+        found += _size_warnings(new["spec"], "spec", features)
+    return found + spec_warnings(names, features, new, old)
+
+
+def _name_warnings(new: Object, features: frozenset[str]) -> list[str]:
+    wrong = dns_label(new["metadata"].get("name", "")) if NAMES_FOR_HOSTS in features else []
+    return [
+        f"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(wording(one, features) for one in wrong)}]"
+        for _ in wrong[:1]
+    ]
+
+
+def _size_warnings(spec: Object, field: str, features: frozenset[str]) -> list[str]:
+    if FAIL_INDEX not in features or spec.get("completionMode") != "Indexed":
+        return []
+    if spec.get("completions", 0) <= MANY_COMPLETIONS or spec.get("parallelism", 0) <= MOST_OF_MANY:
+        return []
+    return [
+        f"{field}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
+        "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+    ]
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:

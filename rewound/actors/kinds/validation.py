@@ -60,7 +60,8 @@ def reworded(text: str, feature: str, later: str) -> Worded:
     return Worded(text, lambda features: later if feature in features else text)
 
 
-def _wording(text: str, features: frozenset[str]) -> str:
+def wording(text: str, features: frozenset[str]) -> str:
+    """Return the text as a server with these features words it."""
     return text.word(features) if isinstance(text, Worded) else text
 
 
@@ -214,7 +215,7 @@ def _with_detail(text: str, detail: str) -> str:
         return text
     joined = f"{text}: {detail}"
     if isinstance(text, Worded) or isinstance(detail, Worded):
-        return Worded(joined, lambda features: f"{_wording(text, features)}: {_wording(detail, features)}")
+        return Worded(joined, lambda features: f"{wording(text, features)}: {wording(detail, features)}")
     return joined
 
 

@@ -210,6 +210,34 @@ RULE_VALUES: Final = _change(
     since="1.35",
 )
 
+PER_INDEX_LIMITS: Final = _gate("JobBackoffLimitPerIndex")
+POD_REPLACEMENT: Final = _gate("JobPodReplacementPolicy")
+MANAGED_BY: Final = _gate("JobManagedBy")
+SUSPENDED_RESOURCES: Final = _gate("MutablePodResourcesForSuspendedJobs")
+SUSPENDED_SCHEDULING: Final = _gate("MutableSchedulingDirectivesForSuspendedJobs")
+PREFIXED_JOB_LABELS: Final = _change(
+    "prefixed-job-labels", "labels the pods of jobs with the prefix of the group batch too", since="1.27"
+)
+ELASTIC_JOBS: Final = _change(
+    "elastic-jobs", "lets the completions of indexed jobs change with their parallelism", since="1.27"
+)
+NO_JOB_TRACKING: Final = _change(
+    "no-job-tracking", "does not annotate jobs that are tracked with finalizers", since="1.28"
+)
+FAIL_INDEX: Final = _change("fail-index", "knows the action FailIndex of failure policies", since="1.28")
+MANUAL_SELECTOR_DEFAULT: Final = _change(
+    "manual-selector-default", "sets manualSelector of jobs that lack it to false", since="1.29"
+)
+NO_ZONE_IN_SCHEDULES: Final = _change("no-zone-in-schedules", "refuses time zones in schedules", since="1.29")
+NAMES_FOR_HOSTS: Final = _change(
+    "names-for-hosts", "warns about names of pods and jobs that are no DNS labels", since="1.27"
+)
+SUCCESS_CRITERIA: Final = _change(
+    "success-criteria", "validates the condition SuccessCriteriaMet of jobs", since="1.30"
+)
+WIDE_SUCCESS_CRITERIA: Final = _change(
+    "wide-success-criteria", "allows the condition SuccessCriteriaMet of all jobs", since="1.31"
+)
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
     "selector-values", "refuses label values in selectors that no label can have", since="1.26"
@@ -300,6 +328,7 @@ _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
+    JobSuccessPolicy
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeAttributesClass VolumeLimitScaling

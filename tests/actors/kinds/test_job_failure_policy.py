@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.kinds import batch
-from rewound.actors.kinds.batch import FAILURE_POLICY
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
+from rewound.actors.versions.features import FAILURE_POLICY, choose_release
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.workload import template
 from tests.cases import cases
@@ -22,8 +23,12 @@ def with_rules(*rules: Any, **pods: Any) -> dict[str, Any]:
     }
 
 
+def _jobs(names: Names) -> Definition:
+    return Definitions(built_in(names, choose_release("1.25", f"{FAILURE_POLICY}=true")))["jobs"]
+
+
 def causes_of_create(names: Names, document: Any) -> list[tuple[str, str]]:
-    definition = batch.define_job(names, frozenset((FAILURE_POLICY,)))
+    definition = _jobs(names)
     _, causes = create(definition, definition.schema.decode_object(document).object)
     start = "spec.podFailurePolicy.rules"
     return [(field.removeprefix(start), text) for field, text in causes]
@@ -35,7 +40,7 @@ def test_pod_failure_policy_is_dropped_while_its_feature_is_disabled(kinds: Defi
 
 
 def test_status_of_pod_conditions_defaults_to_true(names: Names) -> None:
-    definition = batch.define_job(names, frozenset((FAILURE_POLICY,)))
+    definition = _jobs(names)
     document = with_rules({"action": "Ignore", "onPodConditions": [{"type": "Lost"}]})
     new = definition.schema.decode_object(document).object
     assert new["spec"]["podFailurePolicy"]["rules"] == [
