@@ -28,6 +28,7 @@ from rewound.actors.admission.plugins.default_ingress_class import DefaultIngres
 from rewound.actors.admission.plugins.default_storage_class import DefaultStorageClass
 from rewound.actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from rewound.actors.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from rewound.actors.admission.plugins.device_access import DeviceAccess
 from rewound.actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
 from rewound.actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
@@ -107,6 +108,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         ServiceAllocation(AllocatedItems(journal, feed), context.ranges, context.rules),
         SigningRequests(names),
         RoleEscalation(names, context.rbac, authorizer),
+        DeviceAccess(names, journal, authorizer, features),
         CertificateLibrary(names),
         SchemaLibrary(names),
         # The last one that validates: it reserves what the write uses.

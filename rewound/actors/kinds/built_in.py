@@ -10,6 +10,7 @@ from rewound.actors.kinds import (
     admissionregistration,
     apiextensions,
     apiregistration,
+    apiserverinternal,
     apps,
     authentication,
     authorization,
@@ -25,8 +26,10 @@ from rewound.actors.kinds import (
     node,
     policy,
     rbac,
+    resource,
     scheduling,
     storage,
+    storagemigration,
 )
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import (
@@ -38,6 +41,7 @@ from rewound.actors.kinds.declaration.definition import (
     Subresource,
 )
 from rewound.actors.kinds.enablement import DEFAULT, Enablement
+from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.schema.gated import Drop, gated_fields
 from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
@@ -68,6 +72,9 @@ _GROUPS = (
     node,
     discovery,
     flowcontrol,
+    resource,
+    storagemigration,
+    apiserverinternal,
 )
 _GATED = frozenset(
     {
@@ -80,6 +87,8 @@ _GATED = frozenset(
         flowcontrol,
         networking,
         policy,
+        resource,
+        scheduling,
         storage,
     }
 )  # some of their fields depend on feature gates
@@ -100,7 +109,12 @@ def built_in(
     rules = rules or default_rules(names.dialect)
     declared = [one for group in _GROUPS for one in _declare(group, names, release.features, rules)]
     existing = {one.type_name for one in declared if exists_in(release.version, one.since, "")}
-    made = (_in_release(one, release, rules) for one in declared if one.type_name in existing)
+    stored = {one.type_name: one.fields for one in declared if not one.storage.stored_as}
+    made = (
+        _in_release(one, release, rules, stored[one.type_name])
+        for one in declared
+        if one.type_name in existing
+    )
     return Catalog(structs_of(release.version)).adding(
         made, lambda one: _exists(one, release) and enabled.serves(one)
     )
@@ -120,10 +134,15 @@ def _exists(declared: Definition | Subresource, release: Release) -> bool:
     return is_on and exists_in(release.version, declared.since, declared.until)
 
 
-def _in_release(definition: Definition, release: Release, rules: Rules) -> Definition:
-    """Return the definition with the fields, subresources and columns that the version has."""
+def _in_release(
+    definition: Definition, release: Release, rules: Rules, stored: Struct | None = None
+) -> Definition:
+    """Return the definition with the fields, subresources and columns that the version has.
+
+    `stored` is the form in which the strategy sees objects, if it is not that of the definition.
+    """
     fields = structs_of(release.version).project(definition.fields)
-    drop = gated_fields(fields, release.features)
+    drop = gated_fields(structs_of(release.version).project(stored or definition.fields), release.features)
     columns = tuple(
         one for one in definition.table.columns if exists_in(release.version, one.since, one.until)
     )

@@ -627,6 +627,8 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.context.uid
     metadata["creationTimestamp"] = seconds_text(command.context.time)
+    if strategy.stamp is not None:
+        strategy.stamp(new, None, metadata["creationTimestamp"])
     if strategy.prepare_for_create is not None:
         strategy.prepare_for_create(new)
     errors = FieldErrors(definition.features)
@@ -734,6 +736,8 @@ def prepare_replace(
         new = working_copy(subresource.update_object(new, working_copy(old)))
         subresource = None
     _inherit_metadata(new["metadata"], old["metadata"])
+    if definition.strategy.stamp is not None and subresource is None:
+        definition.strategy.stamp(new, old, seconds_text(command.context.time))
     features = definition.features
     if errors := collect_with(features, _prepare_and_validate_update, definition, new, old, subresource):
         raise _invalid(definition, new["metadata"].get("name", command.name), errors)

@@ -322,6 +322,27 @@ FEATURE_METRIC: Final = _change(
     "feature-metric", "/metrics has kubernetes_feature_enabled, with every feature gate.", since="1.26"
 )
 
+CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
+LIST_ATTRIBUTES: Final = _gate("DRAListTypeAttributes")
+DEVICE_STATUS: Final = _gate("DRAResourceClaimDeviceStatus")
+STATUS_PARTS: Final = _gate(
+    "DRAResourceClaimGranularStatusAuthorization"
+)  # rights of parts of a claim's status
+
+GROUP_PREEMPTION: Final = _gate("WorkloadAwarePreemption")
+
+ADMIN_LABEL: Final = _change(
+    "admin-label", "wants a label on namespaces whose claims ask for admin access to devices", since="1.33"
+)
+ADMIN_LABEL_KEY: Final = _change("admin-label-key", "has that label in the domain of labels", since="1.34")
+
+DEVICE_RULES: Final = _change(
+    "device-rules",
+    "stops at the first error of long lists of devices, does not repeat the validation of immutable claims, and says "
+    "otherwise what is wrong with names, attributes and counters of devices",
+    since="1.35",
+)
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     AdmissionWebhookMatchConditions MutatingAdmissionPolicy ValidatingAdmissionPolicy
@@ -332,6 +353,8 @@ _OF_DECLARATIONS: Final = """
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeAttributesClass VolumeLimitScaling
+    DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
+    DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """
 GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))
 CHANGES: Final = tuple(_changes)

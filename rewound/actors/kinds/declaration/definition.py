@@ -54,6 +54,9 @@ class Strategy:
     # Paths that a write resets, so that no manager owns them. None: the status, if it is a subresource.
     reset_fields: tuple[str, ...] | None = None
     # None: the kind has no such step.
+    stamp: Callable[[Object, Object | None, str], None] | None = (
+        None  # (new, old, now): defaults that are times
+    )
     prepare_for_create: Callable[[Object], None] | None = None
     prepare_for_update: PrepareForUpdate | None = None
     validate_create: Callable[[FieldErrors, Object], None] = no_validation
@@ -214,6 +217,7 @@ class Storage:
     """Where created objects go, and in which form."""
 
     stored_as: str = ""  # the type name of another definition whose objects these are
+    type_name: str = ""  # in the journal; empty: plural name, dot, group
     conversion: Conversion | None = None
     error_group: str = ""  # the group that errors name, if it is not the one it is stored under
     also_accepts: str = ""  # an older apiVersion that bodies may still have
@@ -318,8 +322,8 @@ class Definition:
 
     @cached_property
     def type_name(self) -> str:
-        """The name of this type in the journal: plural name, dot, group."""
-        return self.storage.stored_as or str(self.resource)
+        """The name of this type in the journal: plural name, dot, group, unless `storage` says otherwise."""
+        return self.storage.stored_as or self.storage.type_name or str(self.resource)
 
     @cached_property
     def is_stored(self) -> bool:

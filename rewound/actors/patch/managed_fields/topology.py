@@ -203,13 +203,21 @@ class Elements:
 
 @final
 class Entries:
-    __slots__ = ("_defaults", "_exact", "_items", "_names", "_text")
+    __slots__ = ("_defaults", "_exact", "_items", "_names", "_omittable", "_text")
 
     def __init__(
-        self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False, exact: bool = False
+        self,
+        items: Shape,
+        keys: Mapping[str, Any],
+        *,
+        texts: bool = False,
+        exact: bool = False,
+        omittable: frozenset[str] = frozenset(),
     ) -> None:
-        """`keys` maps key names to defaults or None; `texts`: all keys are strings."""
-        self._items, self._exact = items, exact
+        """`keys` maps key names to defaults or None; `texts`: all keys are strings; `omittable`: keys that the name of
+        an entry lacks if the entry does.
+        """
+        self._items, self._exact, self._omittable = items, exact, omittable
         self._names = tuple(sorted(keys))
         self._defaults = keys
         self._text = self._names[0] if len(keys) == 1 and texts else ""
@@ -233,12 +241,15 @@ class Entries:
         defaults = self._defaults
         if self._exact and self.missing_key(item):
             raise DuplicateKeys
-        return field_set.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
+        names = self._names
+        if self._omittable:
+            names = tuple(name for name in names if name in item or name not in self._omittable)
+        return field_set.entry(names, [item.get(name, defaults[name]) for name in names])
 
     def missing_key(self, item: Mapping[str, Any]) -> str:
         """Return a key that the item lacks and that has no default, or "". A null key counts as present."""
         for name in self._names:
-            if name not in item and self._defaults[name] is None:
+            if name not in item and self._defaults[name] is None and name not in self._omittable:
                 return name
         return ""
 
@@ -337,7 +348,8 @@ class Shapes:
                 return LEAF
             texts = all(key.type is STRING for key in keys)
             defaults = {key.name: _default(key) for key in keys}
-            return Entries(self._of(item), defaults, texts=texts, exact=self.exact)
+            omittable = frozenset(key.name for key in keys if key.pointer and len(keys) > 1)
+            return Entries(self._of(item), defaults, texts=texts, exact=self.exact, omittable=omittable)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         divided = merged and isinstance(item, Scalar)
         return Elements(LEAF, exact=self.exact) if divided else LEAF

@@ -1,0 +1,83 @@
+"""The selectors of devices: CEL expressions about one device, `device.attributes["dra.example.com"].model == "a"`.
+
+Expressions are compiled when an object is written, and never evaluated here: allocating devices is what a scheduler
+does. The library has no quantities, versions and `cel.bind` yet: expressions that use them are only parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from rewound.actors.cel.checker import check
+from rewound.actors.cel.cost_estimate import estimate
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.syntax import Problems
+from rewound.actors.cel.types import ANY, BOOL, DYN, STRING, Environment, MessageType, Type, map_of
+from rewound.actors.names import Names
+from rewound.actors.versions.features import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES
+
+TOO_COMPLEX: Final = "too complex, exceeds cost limit"
+MAX_COST: Final = 1_000_000
+LONGEST_DOMAIN, LONGEST_ID, LONGEST_DRIVER, LONGEST_VALUE, MOST_VALUES, MOST_PROPERTIES = (
+    63,
+    32,
+    63,
+    64,
+    48,
+    32,
+)
+_names_unknown = re.compile(
+    r"\b(quantity|isQuantity|semver|isSemver|compareTo|isGreaterThan|isLessThan|asInteger|asApproximateFloat|isInteger"
+    r"|sign|add|sub|major|minor|patch|cel|includes|ip|cidr|isIP|isCIDR|format|optional|orValue|hasValue|sets|math|base64)\b|\.\?|\[\?"
+).search
+
+
+def selector_error(names: Names, features: frozenset[str], expression: str) -> str:
+    """Return what is wrong with an expression; empty: nothing."""
+    parsed = parse(expression)
+    if isinstance(parsed, Problems):
+        return "" if "cel.bind" in expression else f"compilation failed: {parsed}"
+    if _names_unknown(expression):
+        return ""
+    lists = LIST_ATTRIBUTES in features
+    device = _device_type(names, CONSUMABLE_CAPACITY in features, DYN if lists else ANY)
+    checked = check(parsed, Environment({"device": Type(device.name)}, {device.name: device}, names.url_type))
+    if isinstance(checked, Problems):
+        return f"compilation failed: {checked}"
+    if checked.result not in ((BOOL, ANY, DYN) if lists else (BOOL, ANY)):
+        return f"must evaluate to bool or the unknown type, not {checked.result}"
+    return TOO_COMPLEX if estimate(checked, _Sizes()).most > MAX_COST else ""
+
+
+def _device_type(names: Names, consumable: bool, attribute: Type) -> MessageType:
+    prefix = names.url_type.rpartition(".")[0]
+    fields = {
+        "driver": STRING,
+        "attributes": map_of(STRING, map_of(STRING, attribute)),
+        "capacity": map_of(STRING, map_of(STRING, Type(f"{prefix}.Quantity"))),
+    }
+    return MessageType(
+        f"{prefix}.DRADevice", {**fields, "allowMultipleAllocations": BOOL} if consumable else fields
+    )
+
+
+class _Sizes:
+    """How long the strings and maps of a device can be."""
+
+    def most(self, path: Sequence[str]) -> int | None:
+        match path[1:]:
+            case ["driver"]:
+                return LONGEST_DRIVER
+            case ["allowMultipleAllocations"]:
+                return 1
+            case ["attributes" | "capacity"] | ["attributes" | "capacity", "@values"]:
+                return MOST_PROPERTIES
+            case [_, "@keys"]:
+                return LONGEST_DOMAIN
+            case [_, "@values", "@keys"]:
+                return LONGEST_ID
+            case ["attributes", "@values", _]:
+                return LONGEST_VALUE
+        return None
