@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 from typing import Final, TypeVar
 
 import trio
@@ -88,9 +89,11 @@ from rewound.actors.resource.proposing import (
 )
 from rewound.actors.resource.write import WaitingWrites, Write
 from rewound.actors.runtime.large_work import LargeWork, in_event_loop
+from rewound.actors.runtime.write_context import LETTERS
 from rewound.actors.store.committer import Commits
 from rewound.actors.store.document import null_empty_lists
 from rewound.actors.store.proposal import Proposal
+from rewound.actors.versions.features import RETRY_GENERATE_NAME
 from rewound.journal.log import Journal
 from rewound.journal.view import View
 
@@ -275,11 +278,18 @@ class Attempt:
                 entries = await creation.find_entries(new, context.manager, context.time, self.convert)
             self._set_managed_fields(new, entries)
         await self._mutate(CREATE, "", metadata.get("name", ""), new, None)
-        prepared = await self._prepare_and_validate(new, partial(prepare_create, definition, command))
-        name = prepared["metadata"].get("name")
-        current = self.decider.find(self._view, command.namespace, name) if name else None
-        if current is not None:
-            raise _already_exists(definition, prepared["metadata"], current)
+        attempts = MOST_GENERATED if RETRY_GENERATE_NAME in definition.features and _needs_name(new) else 1
+        while True:
+            copy = new if attempts == 1 else working_copy(new)
+            prepared = await self._prepare_and_validate(copy, partial(prepare_create, definition, command))
+            name = prepared["metadata"].get("name")
+            current = self.decider.find(self._view, command.namespace, name) if name else None
+            if current is None:
+                break
+            attempts -= 1
+            if not attempts:
+                raise _already_exists(definition, prepared["metadata"], current)
+            command = with_next_suffix(command)
         if definition.strategy.canonicalize is not None:
             definition.strategy.canonicalize(prepared)
         # The name must stay free, should the attempt wait again.
@@ -606,6 +616,8 @@ def drop_system_metadata(metadata: Object) -> None:
             metadata.pop(system, None)
 
 
+MOST_GENERATED: Final = 8  # names that a create with generateName tries
+
 _SYSTEM_METADATA: Final = frozenset(
     {"selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"}
 )
@@ -641,6 +653,19 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
     if errors.found:
         raise _invalid(definition, metadata.get("name", ""), errors.found)
     return new
+
+
+def _needs_name(new: Object) -> bool:
+    return bool(new["metadata"].get("generateName")) and not new["metadata"].get("name")
+
+
+def with_next_suffix(command: Create) -> Create:
+    """The same command with another suffix for generateName, which follows from the one before and the uid."""
+    context = command.context
+    source = Random(context.uid + context.suffix)
+    return command._replace(
+        context=context._replace(suffix="".join(source.choices(LETTERS, k=len(context.suffix))))
+    )
 
 
 def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:

@@ -164,6 +164,7 @@ NODES_GET_ACCOUNTS: Final = _change(
 NODES_WRITE_NEW_EVENTS: Final = _change(
     "nodes-write-new-events", "nodes write events of the group events too", since="1.35"
 )
+RETRY_GENERATE_NAME: Final = _gate("RetryGenerateName")  # a generated name that exists is replaced by another
 RATCHETING: Final = _gate("CRDValidationRatcheting")  # values that an update does not change are not refused
 FIELD_SELECTORS: Final = _gate("CustomResourceFieldSelectors")
 OWNED_CUSTOM_SCALES: Final = _change(
