@@ -93,7 +93,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         ExtendedResourceToleration(names),
         *(_persistent_volume_label(names, of) if used("PersistentVolumeLabel") else ()),
         DefaultStorageClass(names, journal, feed),
-        StorageObjectInUseProtection(names),
+        StorageObjectInUseProtection(names, features),
         OwnerReferencesPermissionEnforcement(authorizer, context.find_kind),
         PersistentVolumeClaimResize(names, journal),
         RuntimeClass(names, journal, feed),

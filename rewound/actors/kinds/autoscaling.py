@@ -54,6 +54,7 @@ from rewound.actors.kinds.schema.fields import (
     Type,
 )
 from rewound.actors.kinds.validation import (
+    NEGATIVE,
     FieldErrors,
     dns_label,
     forbidden,
@@ -63,7 +64,7 @@ from rewound.actors.kinds.validation import (
     not_supported,
     required,
 )
-from rewound.actors.kinds.values.quantity import nanos_of
+from rewound.actors.kinds.values.quantity import nanos_of, parse_quantity
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import CONTAINER_METRICS, SCALE_TO_ZERO
@@ -73,7 +74,7 @@ MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600
 POLICY_TYPES: Final = ("Percent", "Pods")
 SELECT_POLICIES: Final = ("Disabled", "Max", "Min")
 DIRECTIONS: Final = ("scaleUp", "scaleDown")
-RULES_FIELDS: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies")
+RULES_FIELDS: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 _DEFAULT_PERIOD_SECONDS: Final = 15
 
 
@@ -90,6 +91,11 @@ def behavior_struct(version: str, *, list_type: str = "") -> Struct:
         Field("selectPolicy", STRING, 1, pointer=True),
         # A pointer in Go: an empty list is invalid, while an absent one gets the defaults.
         Field("policies", ListOf(policy), 2, pointer=True, list_type=list_type),
+        *(
+            (Field("tolerance", QUANTITY, 4, pointer=True, since="1.33", gate="HPAConfigurableTolerance"),)
+            if version == "v2"
+            else ()
+        ),
     )
     return Struct(
         f"autoscaling.{version}.HorizontalPodAutoscalerBehavior",
@@ -136,6 +142,9 @@ def _scaling_rules(errors: FieldErrors, rules: Object, field: str) -> None:
         errors.add(required(f"{field}.policies", "must specify at least one Policy"))
     for index, policy in enumerate(policies):
         _policy_rules(errors, policy, f"{field}.policies[{index}]")
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and parse_quantity(tolerance)[0] < 0:
+        errors.add(invalid(f"{field}.tolerance", tolerance, NEGATIVE))
 
 
 def _policy_rules(errors: FieldErrors, policy: Object, field: str) -> None:
@@ -973,6 +982,7 @@ def _behavior_to_v1(behavior: Object) -> Object:
                 {_capitalized(name): value for name, value in policy.items()}
                 for policy in behavior[direction].get("policies", [])
             ],
+            **({"Tolerance": behavior[direction]["tolerance"]} if "tolerance" in behavior[direction] else {}),
         }
         for direction in DIRECTIONS
     }

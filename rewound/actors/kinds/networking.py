@@ -1,4 +1,5 @@
-"""The networking group: Ingress and IngressClass for HTTP from outside, NetworkPolicy for traffic of pods.
+"""The networking group: Ingress and IngressClass for HTTP from outside, NetworkPolicy for traffic of pods, ServiceCIDR
+and IPAddress for cluster IPs.
 
 Ingress routes HTTP requests from outside the cluster to Services or other resources (IngressBackend), by host and
 path. Two of its rules are newer than the kind: an update of an ingress that already violates one of them may keep
@@ -11,6 +12,8 @@ stored one, and the `status` subresource can only clear it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -23,6 +26,7 @@ from rewound.actors.kinds.core.service import (
 from rewound.actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from rewound.actors.kinds.declaration.definition import (
+    Conversion,
     Definition,
     DiscoveryNames,
     Storage,
@@ -30,10 +34,12 @@ from rewound.actors.kinds.declaration.definition import (
     Subresource,
     Table,
     bump_generation,
+    clear_status,
     keep_spec,
     keep_status,
     keep_status_and_bump_generation,
     reset_status_and_generation,
+    status_subresource,
 )
 from rewound.actors.kinds.declaration.meta import (
     CONDITION,
@@ -57,6 +63,7 @@ from rewound.actors.kinds.schema.fields import (
     Struct,
 )
 from rewound.actors.kinds.validation import (
+    IMMUTABLE,
     FieldError,
     FieldErrors,
     Network,
@@ -82,7 +89,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import POLICY_STATUS
+from rewound.actors.versions.features import CIDR_STATUS_WIPING, POLICY_STATUS
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort",
@@ -721,5 +728,219 @@ def _policy_type_rules(errors: FieldErrors, types: list[str]) -> None:
             errors.add(not_supported(f"{field}[{index}]", one, POLICY_TYPES))
 
 
+MOST_CIDRS: Final = 2
+ONE_PER_FAMILY: Final = (
+    "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+)
+
+
+def _address_struct(version: str) -> Struct:
+    prefix = f"networking.{version}"
+    parent = Struct(
+        f"{prefix}.ParentReference",
+        Field("group", STRING, 1),
+        Field("resource", STRING, 2, required=True),
+        Field("namespace", STRING, 3),
+        Field("name", STRING, 4, required=True),
+        *((Field("uid", STRING, 5, until="1.28"),) if version == "v1alpha1" else ()),
+    )
+    spec = Struct(f"{prefix}.IPAddressSpec", Field("parentRef", parent, 1, pointer=True, required=True))
+    return Struct(f"{prefix}.IPAddress", METADATA, Field("spec", spec, 2))
+
+
+def _cidr_struct(version: str) -> Struct:
+    prefix = f"networking.{version}"
+    conditions = Field(
+        "conditions",
+        ListOf(CONDITION),
+        1,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    )
+    return Struct(
+        f"{prefix}.ServiceCIDR",
+        METADATA,
+        Field(
+            "spec",
+            Struct(f"{prefix}.ServiceCIDRSpec", Field("cidrs", STRINGS, 1, list_type="atomic")),
+            2,
+        ),
+        Field("status", Struct(f"{prefix}.ServiceCIDRStatus", conditions), 3),
+    )
+
+
+def _parent_cell(stored: Object, _: int) -> str:
+    parent = stored["spec"].get("parentRef")
+    if parent is None:
+        return NONE
+    resource = ".".join(filter(None, (parent.get("resource", ""), parent.get("group", ""))))
+    return "/".join(filter(None, (resource.lower(), parent.get("namespace", ""), parent.get("name", ""))))
+
+
+def define_addresses(names: Names) -> tuple[Definition, ...]:
+    """IPAddress, a cluster IP that an object of the cluster has; its name is the address. v1 is stored."""
+    stored = Definition(
+        group=names.group("networking"),
+        version="v1",
+        kind="IPAddress",
+        plural="ipaddresses",
+        names=DiscoveryNames(short_names=("ip",)),
+        namespaced=False,
+        check_name=lambda name, _: canonical_ip(name),
+        fields=_address_struct("v1"),
+        since="1.33",
+        table=Table((NAME, Column("ParentRef", "string", "Object that has the address.", _parent_cell), AGE)),
+        strategy=Strategy(validate_create=address_rules, validate_update=address_update_rules),
+    )
+    return stored, *_other_versions(stored, _address_struct, "1.27")
+
+
+def define_service_cidrs(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
+    """ServiceCIDR, ranges from which Services get cluster IPs. v1 is stored."""
+    status = _cidr_struct("v1").by_name["status"].type
+    assert isinstance(status, Struct)
+    strategy = Strategy(
+        reset_fields=(), validate_create=service_cidr_rules, validate_update=service_cidr_update_rules
+    )
+    if CIDR_STATUS_WIPING in features:
+        strategy = replace(
+            strategy,
+            reset_fields=("status",),
+            prepare_for_create=partial(clear_status, status),
+            prepare_for_update=keep_status,
+        )
+    stored = Definition(
+        group=names.group("networking"),
+        version="v1",
+        kind="ServiceCIDR",
+        plural="servicecidrs",
+        namespaced=False,
+        check_name=name_is_subdomain,
+        fields=_cidr_struct("v1"),
+        since="1.33",
+        subresources=(status_subresource(_cidr_status_rules),),
+        table=Table(
+            (
+                NAME,
+                Column(
+                    "CIDRs",
+                    "string",
+                    "Ranges of the addresses.",
+                    lambda stored, _: ",".join(stored["spec"].get("cidrs", ())),
+                ),
+                AGE,
+            )
+        ),
+        strategy=strategy,
+    )
+    return stored, *_other_versions(stored, _cidr_struct, "1.29")
+
+
+def _other_versions(
+    stored: Definition, struct_of: Callable[[str], Struct], alpha_since: str
+) -> tuple[Definition, ...]:
+    same = Conversion(to_storage=dict, from_storage=dict)
+    view = replace(
+        stored,
+        storage=Storage(stored_as=stored.type_name, conversion=same),
+        on_by_default=False,
+    )
+    return (
+        replace(view, version="v1beta1", fields=struct_of("v1beta1"), since="1.31"),
+        replace(view, version="v1alpha1", fields=struct_of("v1alpha1"), since=alpha_since, until="1.30"),
+    )
+
+
+def canonical_ip(text: str) -> list[str]:
+    """Check an address that must be written in its only form."""
+    parsed = parse_ip(text)
+    if parsed is None:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if parsed.version == 4 and str(parsed) != text:
+        return ["must not have leading 0s"]
+    if getattr(parsed, "ipv4_mapped", None) is not None:
+        return ["must not be an IPv4-mapped IPv6 address"]
+    return [] if str(parsed) == text else [f'must be in canonical form ("{parsed}")']
+
+
+def canonical_cidr(text: str) -> list[str]:
+    network = parse_network(text)
+    if network is None:
+        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+    address, _, length = text.partition("/")
+    parsed = parse_ip(address)
+    if (network.version == 4 and str(parsed) != address) or str(int(length)) != length:
+        return ["must not have leading 0s in IP or prefix length"]
+    if getattr(parsed, "ipv4_mapped", None) is not None:
+        return ["must not have an IPv4-mapped IPv6 address"]
+    if parsed != network.network_address:
+        return ["must not have bits set beyond the prefix length"]
+    return [] if str(network) == text else [f'must be in canonical form ("{network}")']
+
+
+def address_rules(errors: FieldErrors, new: Object) -> None:
+    parent, field = new["spec"].get("parentRef"), "spec.parentRef"
+    if parent is None:
+        errors.add(required(field))
+        return
+    group = parent.get("group", "")
+    errors.add_each(f"{field}.group", group, dns_subdomain(group) if group else [])
+    for part in ("resource", "name", "namespace"):
+        value = parent.get(part, "")
+        if value:
+            errors.add_each(f"{field}.{part}", value, name_is_path_segment(value, False))
+        elif part != "namespace":
+            errors.add(required(f"{field}.{part}"))
+
+
+def address_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    parent, before = new["spec"].get("parentRef"), old["spec"].get("parentRef")
+    if parent != before:
+        errors.add(invalid("spec.parentRef", parent, IMMUTABLE))
+
+
+def service_cidr_rules(errors: FieldErrors, new: Object) -> None:
+    cidrs, field = new["spec"].get("cidrs", []), "spec.cidrs"
+    if not cidrs:
+        errors.add(required(field, "at least one CIDR required"))
+        return
+    if len(cidrs) > MOST_CIDRS:
+        errors.add(invalid(field, new["spec"], "may only hold up to 2 values"))
+        return
+    for index, one in enumerate(cidrs):
+        errors.add_each(f"{field}[{index}]", one, canonical_cidr(one))
+    families = [network.version for network in map(parse_network, cidrs) if network is not None]
+    if len(families) == MOST_CIDRS and families[0] == families[1]:
+        errors.add(invalid(field, cidrs, ONE_PER_FAMILY))
+
+
+def service_cidr_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    cidrs, before = new["spec"].get("cidrs", []), old["spec"].get("cidrs", [])
+    field = "spec.cidrs"
+    becomes_dual_stack = len(before) == 1 and len(cidrs) == MOST_CIDRS
+    if len(cidrs) != len(before) and not becomes_dual_stack:
+        errors.add(invalid(field, cidrs, IMMUTABLE))
+        return
+    for index, (one, was) in enumerate(zip(cidrs, before, strict=False)):
+        if one != was:
+            errors.add(invalid(f"{field}[{index}]", one, IMMUTABLE))
+    if becomes_dual_stack:
+        service_cidr_rules(errors, new)
+
+
+def _cidr_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+
+
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    return define_ingress_class(names), define_ingress(names), define_network_policy(names, features)
+    return (
+        define_ingress_class(names),
+        define_ingress(names),
+        define_network_policy(names, features),
+        *define_addresses(names),
+        *define_service_cidrs(names, features),
+    )

@@ -560,11 +560,11 @@ def storage_class_update_rules(errors: FieldErrors, new: Object, old: Object) ->
     unchanged(errors, "volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
 
 
-def _provisioner(errors: FieldErrors, name: str) -> None:
+def _provisioner(errors: FieldErrors, name: str, field: str = "provisioner") -> None:
     if not name:
-        errors.add(required("provisioner"))
+        errors.add(required(field))
     else:
-        errors.add_each("provisioner", name.lower(), qualified_name(name.lower()))
+        errors.add_each(field, name.lower(), qualified_name(name.lower()))
 
 
 def _parameters(errors: FieldErrors, parameters: dict[str, str]) -> None:
@@ -757,6 +757,66 @@ def _status_rules(errors: FieldErrors, status: Object) -> None:
             errors.add(too_long(f"status.{part}.message", MAX_METADATA_BYTES))
 
 
+def attributes_class(version: str) -> Struct:
+    return Struct(
+        f"storage.{version}.VolumeAttributesClass",
+        METADATA,
+        Field("driverName", STRING, 2, required=True, always=True),
+        Field("parameters", STRING_MAP, 3),
+    )
+
+
+def define_attributes_classes(names: Names) -> tuple[Definition, ...]:
+    """VolumeAttributesClass, whose parameters a driver applies to volumes that exist. v1 is stored."""
+    group = names.group("storage")
+    stored = Definition(
+        group=group,
+        version="v1",
+        kind="VolumeAttributesClass",
+        plural="volumeattributesclasses",
+        names=DiscoveryNames(short_names=("vac",)),
+        namespaced=False,
+        check_name=name_is_subdomain,
+        fields=attributes_class("v1"),
+        since="1.34",
+        deletion=Deletion(returns_object=True),
+        table=Table(
+            (NAME, Column("DriverName", "string", "CSI driver of the volumes.", at("driverName")), AGE)
+        ),
+        strategy=Strategy(
+            validate_create=attributes_class_rules, validate_update=attributes_class_update_rules
+        ),
+    )
+    view = replace(
+        stored,
+        storage=Storage(
+            stored_as=stored.type_name, conversion=Conversion(to_storage=dict, from_storage=dict)
+        ),
+        on_by_default=False,
+    )
+    return (
+        stored,
+        replace(view, version="v1beta1", fields=attributes_class("v1beta1"), since="1.31"),
+        replace(view, version="v1alpha1", fields=attributes_class("v1alpha1"), since="1.29", until="1.34"),
+    )
+
+
+def attributes_class_rules(errors: FieldErrors, new: Object) -> None:
+    _provisioner(errors, new["driverName"], "driverName")
+    parameters = new.get("parameters", {})
+    _parameters(errors, parameters)
+    if not parameters:
+        errors.add(required("parameters", "must contain at least one key/value pair"))
+
+
+def attributes_class_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    for part in ("driverName", "parameters"):
+        if new.get(part) != old.get(part):
+            errors.add(forbidden(part, f"updates to {part} are forbidden."))
+    attributes_class_rules(errors, new)
+
+
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     return (
         define_csi_driver(names, features),
@@ -765,4 +825,5 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
         define_storage_class(names),
         define_attachment(names),
         define_beta_capacity(names),
+        *define_attributes_classes(names),
     )

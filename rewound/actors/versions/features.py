@@ -132,6 +132,8 @@ SINGULAR_NAMES: Final = _change(
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")
+CIDR_STATUS_WIPING: Final = _gate("ServiceCIDRStatusFieldWiping")  # writes of a ServiceCIDR keep its status
+ATTRIBUTES_CLASSES: Final = _gate("VolumeAttributesClass")
 ZERO_SHARES: Final = _gate(
     "ZeroLimitedNominalConcurrencyShares"
 )  # a limited priority level may have no shares
@@ -346,6 +348,7 @@ DEVICE_RULES: Final = _change(
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
+    HPAConfigurableTolerance
     AdmissionWebhookMatchConditions MutatingAdmissionPolicy ValidatingAdmissionPolicy
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
@@ -353,7 +356,7 @@ _OF_DECLARATIONS: Final = """
     JobSuccessPolicy
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
-    VolumeAttributesClass VolumeLimitScaling
+    VolumeLimitScaling
     DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
     DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """

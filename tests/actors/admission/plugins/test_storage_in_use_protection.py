@@ -17,7 +17,7 @@ CATALOG = built_in(CLUSTER)
 def metadata_of(plural: str, operation: str, metadata: dict[str, Any]) -> Any:
     definition = CATALOG.find("", "v1", plural)
     assert definition is not None
-    plugin = StorageObjectInUseProtection(CLUSTER)
+    plugin = StorageObjectInUseProtection(CLUSTER, frozenset())
     return admitted(plugin, definition, operation, {"metadata": metadata})["metadata"]
 
 
