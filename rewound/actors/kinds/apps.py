@@ -36,7 +36,12 @@ from rewound.actors.kinds.core.pod_template import (
     template_warnings,
     without_disabled_template_fields,
 )
-from rewound.actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC, shared_disk_rules
+from rewound.actors.kinds.core.volumes import (
+    ACCESS_MODES,
+    PERSISTENT_VOLUME_CLAIM_SPEC,
+    claim_spec_rules,
+    shared_disk_rules,
+)
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from rewound.actors.kinds.declaration.definition import (
     Definition,
@@ -98,8 +103,11 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
+    TooManyErrors,
+    dns_label,
     forbidden,
     invalid,
+    name_is_label,
     name_is_subdomain,
     not_supported,
     required,
@@ -108,7 +116,17 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
-from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE
+from rewound.actors.versions.features import (
+    AUTO_DELETE,
+    CHECKED_STATEFUL_TEMPLATES,
+    MAX_UNAVAILABLE,
+    MUTABLE_HISTORY,
+    REVISIONS_ARE_OBJECTS,
+    SHARED_DISKS,
+    START_ORDINALS,
+    STATEFUL_SETS_ARE_HOSTS,
+    VALIDATED_ONCE,
+)
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
@@ -126,7 +144,7 @@ def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object
     if selector != {}:
         selector_matches_rules(errors, selector, template, field)
     pod_template_rules(errors, template, field, names, old)
-    if spec.get("replicas", 0) > 1:
+    if spec.get("replicas", 0) > 1 and SHARED_DISKS not in errors.features:
         shared_disk_rules(errors, template["spec"].get("volumes", []), f"{field}.spec.volumes")
     always_restart_rules(errors, template, field, "ReplicaSet")
 
@@ -176,6 +194,8 @@ def define_controller_revision(_: Names) -> Definition:
 def controller_revision_rules(errors: FieldErrors, new: Object) -> None:
     if "data" not in new:
         errors.add(required("data", "data is mandatory"))
+    elif REVISIONS_ARE_OBJECTS in errors.features and not isinstance(new["data"], dict):
+        errors.add(required("data", "data must be a valid JSON object"))
     if new["revision"] < 0:
         errors.add(invalid("revision", new["revision"], NEGATIVE))
 
@@ -354,7 +374,8 @@ def daemon_set_rules(errors: FieldErrors, new: Object, old: Object | None = None
     pod_template_rules(
         errors, template, "spec.template", names, None if old is None else old["spec"]["template"]
     )
-    shared_disk_rules(errors, template["spec"].get("volumes", []), "spec.template.spec.volumes")
+    if SHARED_DISKS not in errors.features:
+        shared_disk_rules(errors, template["spec"].get("volumes", []), "spec.template.spec.volumes")
     always_restart_rules(errors, template, "spec.template", "DaemonSet")
     not_negative(errors, spec, "spec", "minReadySeconds")
     if _template_generation(new) < 0:
@@ -388,6 +409,11 @@ def _daemon_set_rolling_update_rules(errors: FieldErrors, rolling: Object, field
 
 
 def daemon_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    if VALIDATED_ONCE in errors.features:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+        daemon_set_rules(errors, new, old, names=names)
+        return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(daemon_set_rules, new, old, names=names)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
@@ -454,7 +480,14 @@ DEPLOYMENT_STATUS = Struct(
     Field("readyReplicas", INT32, 7),
     Field("availableReplicas", INT32, 4),
     Field("unavailableReplicas", INT32, 5),
-    Field("terminatingReplicas", INT32, 9, pointer=True, since="1.33"),
+    Field(
+        "terminatingReplicas",
+        INT32,
+        9,
+        pointer=True,
+        since="1.33",
+        gate="DeploymentReplicaSetTerminatingReplicas",
+    ),
     Field(
         "conditions",
         ListOf(DEPLOYMENT_CONDITION),
@@ -633,7 +666,7 @@ def deployment_status_update_rules(errors: FieldErrors, new: Object, old: Object
     parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, status, "status", "observedGeneration", "replicas", *parts)
-    not_negative(errors, status, "status", "unavailableReplicas", "collisionCount")
+    not_negative(errors, status, "status", "unavailableReplicas", "terminatingReplicas", "collisionCount")
     replica_status_rules(errors, status, parts)
     collision_rules(errors, new, old)
 
@@ -651,7 +684,14 @@ REPLICA_SET_STATUS = Struct(
     Field("fullyLabeledReplicas", INT32, 2),
     Field("readyReplicas", INT32, 4),
     Field("availableReplicas", INT32, 5),
-    Field("terminatingReplicas", INT32, 7, pointer=True, since="1.33"),
+    Field(
+        "terminatingReplicas",
+        INT32,
+        7,
+        pointer=True,
+        since="1.33",
+        gate="DeploymentReplicaSetTerminatingReplicas",
+    ),
     Field("observedGeneration", INT64, 3),
     Field(
         "conditions",
@@ -724,6 +764,11 @@ def replica_set_rules(errors: FieldErrors, new: Object, old: Object | None = Non
 
 
 def replica_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    if VALIDATED_ONCE in errors.features:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        replica_set_rules(errors, new, old, names=names)
+        unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+        return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(replica_set_rules, new, old, names=names)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
@@ -734,7 +779,8 @@ def replica_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, n
 def replica_set_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    not_negative(errors, new["status"], "status", "replicas", *parts, "observedGeneration")
+    parts_and_more = (*parts, "terminatingReplicas", "observedGeneration")
+    not_negative(errors, new["status"], "status", "replicas", *parts_and_more)
     replica_status_rules(errors, new["status"], parts)
 
 
@@ -785,7 +831,7 @@ STATEFUL_SET_SPEC = Struct(
     Field("revisionHistoryLimit", INT32, 8, pointer=True, default=10),
     Field("minReadySeconds", INT32, 9),
     Field("persistentVolumeClaimRetentionPolicy", STATEFUL_SET_RETENTION, 10, pointer=True),
-    Field("ordinals", STATEFUL_SET_ORDINALS, 11, pointer=True, since="1.26"),
+    Field("ordinals", STATEFUL_SET_ORDINALS, 11, pointer=True, since="1.26", gate="StatefulSetStartOrdinal"),
 )
 STATEFUL_SET_STATUS = Struct(
     "apps.v1.StatefulSetStatus",
@@ -835,7 +881,7 @@ def define_stateful_set(
         plural="statefulsets",
         names=DiscoveryNames(short_names=("sts",), categories=("all",)),
         namespaced=True,
-        check_name=name_is_subdomain,
+        check_name=name_is_label if STATEFUL_SETS_ARE_HOSTS in features else name_is_subdomain,
         fields=STATEFUL_SET,
         set_defaults=partial(set_stateful_set_defaults, features),
         subresources=(
@@ -852,9 +898,21 @@ def define_stateful_set(
                 stateful_set_create_rules, names=names, named=rules.service_name == "required"
             ),
             validate_update=partial(stateful_set_update_rules, names=names),
-            warnings=partial(spec_warnings, names, features),
+            warnings=partial(stateful_set_warnings, names, features),
         ),
     )
+
+
+def stateful_set_warnings(
+    names: Names, features: frozenset[str], new: Object, old: Object | None
+) -> list[str]:
+    found = spec_warnings(names, features, new, old)
+    if MUTABLE_HISTORY in features and new["spec"].get("revisionHistoryLimit", 0) < 0:
+        found.append(
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+            "a value >= 0 is recommended"
+        )
+    return found
 
 
 def set_stateful_set_defaults(features: frozenset[str], new: Object) -> None:
@@ -924,7 +982,16 @@ def stateful_set_rules(errors: FieldErrors, names: Names, new: Object, old: Obje
     _policy_rules(errors, spec["podManagementPolicy"])
     _stateful_set_strategy_rules(errors, spec["updateStrategy"], "spec.updateStrategy")
     _retention_rules(errors, spec.get("persistentVolumeClaimRetentionPolicy", {}))
+    if old is None and CHECKED_STATEFUL_TEMPLATES in errors.features:
+        for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
+            here, modes = f"spec.volumeClaimTemplates[{index}].spec", (*ACCESS_MODES, "ReadWriteOncePod")
+            claim_spec_rules(errors, claim["spec"], here, access_modes=modes)
     not_negative(errors, spec, "spec", "replicas", "minReadySeconds")
+    if "ordinals" in spec and spec["ordinals"]["start"] < 0:
+        errors.add(invalid("spec.ordinals.start", spec["ordinals"]["start"], NEGATIVE))
+    service = spec.get("serviceName", "")
+    if old is None and service and MUTABLE_HISTORY in errors.features:
+        errors.add_each("spec.serviceName", service, dns_label(service))
     selector_rules(errors, selector, "spec.selector", "empty selector is invalid for statefulset")
     if not selector_compiles(selector):
         errors.add(invalid("spec.selector", selector, ""))
@@ -933,7 +1000,38 @@ def stateful_set_rules(errors: FieldErrors, names: Names, new: Object, old: Obje
             selector_matches_rules(errors, selector, template, "spec.template")
         before = None if old is None else old["spec"]["template"]
         template_metadata_rules(errors, template, "spec.template", names, before)
+        if CHECKED_STATEFUL_TEMPLATES in errors.features and not _was_invalid(errors, names, old):
+            pod_template_rules(errors, _as_controller_sees(spec), "spec.template", names, before)
     always_restart_rules(errors, template, "spec.template", "StatefulSet")
+
+
+def _was_invalid(errors: FieldErrors, names: Names, old: Object | None) -> bool:
+    """Whether a stored stateful set breaks its rules, as those of earlier versions may."""
+    if old is None:
+        return False
+    found = FieldErrors(errors.features)
+    try:
+        stateful_set_rules(found, names, old)
+    except TooManyErrors:
+        return True
+    return bool(found.found)
+
+
+def _as_controller_sees(spec: Object) -> Object:
+    """Return the template with the volumes of claims, and without the names that the controller sets."""
+    template, claims = spec["template"], spec.get("volumeClaimTemplates", ())
+    pods = {part: value for part, value in template["spec"].items() if part not in ("hostname", "subdomain")}
+    if claims:
+        added = {
+            claim["metadata"].get("name", ""): {
+                "name": claim["metadata"].get("name", ""),
+                "persistentVolumeClaim": {"claimName": claim["metadata"].get("name", "")},
+            }
+            for claim in claims
+        }
+        own = [one for one in pods.get("volumes", ()) if one["name"] not in added]
+        pods["volumes"] = [*added.values(), *own]
+    return {**template, "spec": pods}
 
 
 def _policy_rules(errors: FieldErrors, policy: str) -> None:
@@ -976,19 +1074,30 @@ def _retention_rules(errors: FieldErrors, policy: Object) -> None:
 
 
 def stateful_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
-    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    stateful_set_rules(errors, names, new, old)
-    metadata_update_rules(errors, new["metadata"], old["metadata"])
-    if _immutable_fields(new["spec"]) != _immutable_fields(old["spec"]):
+    if STATEFUL_SETS_ARE_HOSTS in errors.features:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        stateful_set_rules(errors, names, new, old)
+    else:
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        stateful_set_rules(errors, names, new, old)
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+    ordinals, history = START_ORDINALS in errors.features, MUTABLE_HISTORY in errors.features
+    mutable = {*STATEFUL_SET_MUTABLE, *(("ordinals",) if ordinals else ())}
+    mutable |= {"revisionHistoryLimit"} if history else set()
+    now, before = (
+        {part: value for part, value in one["spec"].items() if part not in mutable} for one in (new, old)
+    )
+    if now != before:
         text = (
-            "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
+            f"updates to statefulset spec for fields other than 'replicas', {_quoted('ordinals', ordinals)}"
+            f"'template', 'updateStrategy', {_quoted('revisionHistoryLimit', history)}"
             "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         )
         errors.add(forbidden("spec", text))
 
 
-def _immutable_fields(spec: Object) -> Object:
-    return {part: value for part, value in spec.items() if part not in STATEFUL_SET_MUTABLE}
+def _quoted(field: str, shown: bool) -> str:
+    return f"'{field}', " if shown else ""
 
 
 def stateful_set_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:

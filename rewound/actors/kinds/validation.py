@@ -32,6 +32,7 @@ from rewound.actors.versions.features import (
     BYTES_COUNTED_IN_TEXTS,
     DOTS_IN_TEXTS,
     JSON_IN_TEXTS,
+    LABEL_KEY_TEXTS,
 )
 
 MOST: Final = MAX_COUNTED
@@ -346,26 +347,31 @@ def qualified_name(value: str) -> list[str]:
     """Check a name with an optional DNS subdomain and a slash before it: label keys, finalizers and the like."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        return [
-            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        ]
+        text = f"{_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [reworded(f"a qualified name {text}", LABEL_KEY_TEXTS, f"a valid label key {text}")]
     wrong: list[str] = []
     if slash and not prefix:
         wrong.append("prefix part must be non-empty")
     elif slash:
-        wrong += [f"prefix part {text}" for text in dns_subdomain(prefix)]
+        wrong += [f"prefix part {text}" for text in dns_subdomain(prefix) if text != at_most(253)]
+        if size(prefix) > 253:
+            wrong.insert(0, _at_most_bytes(253, "prefix part "))
     if not name:
         wrong.append("name part must be non-empty")
     elif size(name) > 63:
-        wrong.append(f"name part {at_most(63)}")
+        wrong.append(_at_most_bytes(63, "name part "))
     if not _is_qualified(name):
         wrong.append(f"name part {_QUALIFIED_TEXT}")
     return wrong
 
 
+def _at_most_bytes(limit: int, prefix: str = "") -> str:
+    text = f"{prefix}{at_most(limit)}"
+    return reworded(text, LABEL_KEY_TEXTS, f"{prefix}must be no more than {limit} bytes")
+
+
 def label_value(value: str) -> list[str]:
-    wrong = [at_most(63)] if size(value) > 63 else []
+    wrong = [_at_most_bytes(63)] if size(value) > 63 else []
     return wrong if _is_label_value(value) else [*wrong, _LABEL_VALUE_TEXT]
 
 

@@ -241,6 +241,35 @@ SUCCESS_CRITERIA: Final = _change(
 WIDE_SUCCESS_CRITERIA: Final = _change(
     "wide-success-criteria", "allows the condition SuccessCriteriaMet of all jobs", since="1.31"
 )
+START_ORDINALS: Final = _change(
+    "start-ordinals", "lets the ordinals of a stateful set change, as its texts say", since="1.26"
+)
+STATEFUL_SETS_ARE_HOSTS: Final = _change(
+    "stateful-sets-are-hosts", "has DNS labels as names of stateful sets", since="1.27"
+)
+SHARED_DISKS: Final = _change("shared-disks", "allows disks that several replicas can write to", since="1.31")
+MUTABLE_HISTORY: Final = _change(
+    "mutable-history",
+    "lets the history limit of a stateful set change, and checks the name of its service",
+    since="1.33",
+)
+CHECKED_STATEFUL_TEMPLATES: Final = _change(
+    "checked-stateful-templates", "validates the pod templates of stateful sets", since="1.34"
+)
+VALIDATED_ONCE: Final = _change("validated-once", "validates updates in the group apps once", since="1.34")
+REVISIONS_ARE_OBJECTS: Final = _change(
+    "revisions-are-objects", "has only JSON objects as data of controller revisions", since="1.31"
+)
+LABEL_KEY_TEXTS: Final = _change(
+    "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
+)
+HIDDEN_IN_WARNINGS: Final = _change(
+    "hidden-in-warnings", "warns about hidden variables, overlapping ports and absent selectors", since="1.28"
+)
+PATHS_OVERLAP: Final = _change("paths-overlap", "warns about paths in volumes that overlap", since="1.32")
+NO_GIT_REPOSITORIES: Final = _change(
+    "no-git-repositories", "disables gitRepo volumes, and warns about repeated names of ports", since="1.33"
+)
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
     "selector-values", "refuses label values in selectors that no label can have", since="1.26"
@@ -353,7 +382,7 @@ _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
-    JobSuccessPolicy
+    DeploymentReplicaSetTerminatingReplicas JobSuccessPolicy StatefulSetStartOrdinal
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeLimitScaling

@@ -107,6 +107,7 @@ from rewound.actors.kinds.validation import (
     too_long,
     unchanged,
     undecided,
+    wording,
 )
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
@@ -121,6 +122,7 @@ from rewound.actors.versions.features import (
     EXPANDED_DNS,
     GATED_IN_TABLES,
     LIMIT_IN_TEXTS,
+    NAMES_FOR_HOSTS,
     NOMINATION_ENDS,
     POD_GENERATIONS,
     POD_LEVEL_HUGE_PAGES,
@@ -888,7 +890,17 @@ class Pods:
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Warn on create only: controllers make the later updates, and ignore warnings."""
-        return self._warnings.of(new) if old is None else []
+        if old is not None:
+            return []
+        wrong = dns_label(new["metadata"]["name"]) if NAMES_FOR_HOSTS in self._features else []
+        if not wrong:
+            return self._warnings.of(new)
+        texts = " ".join(wording(one, self._features) for one in wrong)
+        return [
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+            f"a DNS label is recommended: [{texts}]",
+            *self._warnings.of(new),
+        ]
 
     def _update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         allowed = self._allowed_on_update(new, old)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from itertools import accumulate
 from typing import Final
 
 import orjson
@@ -60,12 +61,17 @@ from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
+    APP_ARMOR_FIELDS,
     EXPANDED_DNS,
+    HIDDEN_IN_WARNINGS,
     IMAGE_VOLUMES,
     MIN_DOMAINS,
+    NO_GIT_REPOSITORIES,
+    PATHS_OVERLAP,
     PROC_MOUNT,
     RESTART_POLICIES_DROPPED,
     RESTART_RULES,
+    SECCOMP_FIELDS_ALONE,
     SIDECARS,
     SLEEP_ACTION,
     SPREAD_INCLUSION,
@@ -623,6 +629,7 @@ class PodWarnings:
         """Return warnings about a pod, or about the template at `field`."""
         prefix = f"{field}." if field else ""
         spec, annotations = pod["spec"], pod["metadata"].get("annotations", {})
+        features = self._features
         return [
             *self._labels(spec, f"{prefix}spec"),
             *(
@@ -630,10 +637,13 @@ class PodWarnings:
                 for key, text in self._old_annotations.items()
                 if key in annotations
             ),
-            *_sources(spec, f"{prefix}spec"),
-            *_repeated_entries(spec, f"{prefix}spec"),
+            *_sources(spec, f"{prefix}spec", features),
+            *(_overlapping_paths(spec) if PATHS_OVERLAP in features else ()),
+            *_repeated_entries(spec, f"{prefix}spec", features),
             *_fractions(spec.get("overhead", {}), f"{prefix}spec.overhead"),
             *self._profiles(spec, annotations, prefix),
+            *(_port_warnings(spec, f"{prefix}spec", features) if HIDDEN_IN_WARNINGS in features else ()),
+            *_later_warnings(spec, f"{prefix}spec", features),
         ]
 
     def _labels(self, spec: Object, field: str) -> Iterator[str]:
@@ -655,41 +665,194 @@ class PodWarnings:
             key = constraint["topologyKey"]
             if key in known:
                 yield f"{field}.topologySpreadConstraints[{index}].topologyKey: {key} is {known[key]}"
+            if "labelSelector" not in constraint and HIDDEN_IN_WARNINGS in self._features:
+                yield f"{field}.topologySpreadConstraints[{index}].labelSelector: {_MATCHES_NO_POD}"
 
     def _profiles(self, spec: Object, annotations: Object, prefix: str) -> Iterator[str]:
         here = f"{prefix}metadata.annotations"
+        use_profile = _USE_PROFILE_ALONE if SECCOMP_FIELDS_ALONE in self._features else _USE_PROFILE
         if self._keys.pod_seccomp in annotations and _has_no_seccomp_profile(spec):
-            yield f"{here}[{self._keys.pod_seccomp}]: {_USE_PROFILE}"
+            yield f"{here}[{self._keys.pod_seccomp}]: {use_profile}"
         for container, path in containers_of(spec, f"{prefix}spec"):
             key = self._keys.container_seccomp + container["name"] if annotations else ""
             if key in annotations and _has_no_seccomp_profile(container):
-                yield f"{here}[{key}]: {_USE_PROFILE}"
+                yield f"{here}[{key}]: {use_profile}"
+            if APP_ARMOR_FIELDS in self._features and annotations:
+                yield from self._apparmor(container, spec, annotations, prefix)
             if container["resources"]:
                 yield from _container_fractions(container["resources"], f"{path}.resources")
             env = container.get("env", ())
             if len({variable["name"] for variable in env}) < len(env):
-                yield from _duplicates(env, "name", f"{path}.env")
+                if HIDDEN_IN_WARNINGS in self._features:
+                    yield from _hidden_variables(env, f"{path}.env", self._features)
+                else:
+                    yield from _duplicates(env, "name", f"{path}.env")
+
+    def _apparmor(self, container: Object, spec: Object, annotations: Object, prefix: str) -> Iterator[str]:
+        key = self._keys.container_apparmor + container["name"]
+        if key not in annotations:
+            return
+        profile = apparmor_profile_of(annotations[key])
+        own = container.get("securityContext", {}).get("appArmorProfile")
+        of_pod = spec.get("securityContext", {}).get("appArmorProfile")
+        # A pod's annotation has already become a field.
+        if (own is None or (not prefix and own == profile)) and (profile is None or profile != of_pod):
+            yield f"{prefix}metadata.annotations[{key}]: {_USE_APPARMOR_FIELD}"
 
 
 def _has_no_seccomp_profile(holder: Object) -> bool:
     return "seccompProfile" not in holder.get("securityContext", {})
 
 
-def _sources(spec: Object, field: str) -> Iterator[str]:
+def _sources(spec: Object, field: str, features: frozenset[str]) -> Iterator[str]:
+    sources = _OLD_SOURCES
+    if "volumes" in spec and SECCOMP_FIELDS_ALONE in features:
+        sources = {**sources, **_REMOVED_SOURCES}
+        sources |= _CEPH if HIDDEN_IN_WARNINGS in features else {}
+        sources |= _GIT_DISABLED if NO_GIT_REPOSITORIES in features else {}
     for index, volume in enumerate(spec.get("volumes", ())):
-        for source, text in _OLD_SOURCES.items():
+        for source, text in sources.items():
             if source in volume:
                 yield f"{field}.volumes[{index}].{_NAME_IN_PATHS.get(source, source)}: {text}"
 
 
-def _repeated_entries(spec: Object, field: str) -> Iterator[str]:
+_NOT_SINCE_1_25: Final = "deprecated in v1.22, non-functional in v1.25+"
+_REMOVED_SOURCES: Final = {
+    **dict.fromkeys(("flocker", "storageos", "quobyte"), _NOT_SINCE_1_25),
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+}
+_CEPH: Final = dict.fromkeys(("cephfs", "rbd"), "deprecated in v1.28, non-functional in v1.31+")
+_GIT_DISABLED: Final = {"gitRepo": "deprecated in v1.11, and disabled by default in v1.33+"}
+_MATCHES_NO_POD: Final = "a null labelSelector results in matching no pod"
+_USE_PROFILE_ALONE: Final = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_USE_APPARMOR_FIELD: Final = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def _hidden_variables(env: list[Object], field: str, features: frozenset[str]) -> Iterator[str]:
+    more = ", which may be dropped when using apply" if APP_ARMOR_FIELDS in features else ""
+    seen: set[str] = set()
+    for index, variable in enumerate(env):
+        name, value = variable["name"], variable.get("value", "")
+        reference = f"$({name})"
+        hides = "valueFrom" in variable or value == reference or reference not in value
+        if name in seen and hides:
+            yield f"{field}[{index}]: hides previous definition of {quoted_start(name)}{more}"
+        seen.add(name)
+
+
+def _port_warnings(spec: Object, field: str, features: frozenset[str]) -> Iterator[str]:
+    """Warn about ports that several entries name. A port without a host port overlaps all others."""
+    ports: dict[tuple[int, str], list[tuple[str, Object]]] = {}
+    names: dict[str, str] = {}
+    named = []
+    for container, path in containers_of(spec, field):
+        for index, port in enumerate(container.get("ports", ())):
+            here = f"{path}.ports[{index}]"
+            others = ports.setdefault((port["containerPort"], port.get("protocol", "")), [])
+            for other, another in others[:_MOST_PORTS]:
+                yield from _port_conflict(here, port, other, another)
+            others.append((here, port))
+            name = port.get("name", "")
+            if name in names and NO_GIT_REPOSITORIES in features:
+                first = names[name]
+                named.append(
+                    f"{here}: duplicate port name {quoted_start(name)} with {first}, services and probes "
+                    f"that select ports by name will use {first}"
+                )
+            elif name:
+                names[name] = here
+    yield from named
+
+
+_MOST_PORTS: Final = 16  # entries of one port that each other one is compared with
+
+
+def _port_conflict(here: str, port: Object, other: str, another: Object) -> Iterator[str]:
+    address, host = port.get("hostIP", ""), port.get("hostPort", 0)
+    address_before, host_before = another.get("hostIP", ""), another.get("hostPort", 0)
+    if (address, host) == (address_before, host_before):
+        yield f"{here}: duplicate port definition with {other}"
+    elif not host or not host_before:
+        yield f"{here}: overlapping port definition with {other}"
+    elif host == host_before and bool(address) != bool(address_before):
+        yield f"{here}: dangerously ambiguous port definition with {other}"
+
+
+def _later_warnings(spec: Object, field: str, features: frozenset[str]) -> Iterator[str]:
+    if spec.get("terminationGracePeriodSeconds", 0) < 0 and SECCOMP_FIELDS_ALONE in features:
+        text = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{field}.terminationGracePeriodSeconds: {text}"
+    if HIDDEN_IN_WARNINGS in features:
+        for part in ("podAffinity", "podAntiAffinity"):
+            affinity, here = spec.get("affinity", {}).get(part, {}), f"{field}.affinity.{part}"
+            for index, term in enumerate(affinity.get(REQUIRED, ())):
+                if "labelSelector" not in term:
+                    yield f"{here}.{REQUIRED}[{index}].labelSelector: {_MATCHES_NO_POD}"
+            for index, one in enumerate(affinity.get(PREFERRED, ())):
+                if "labelSelector" not in one["podAffinityTerm"]:
+                    yield f"{here}.{PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
+
+
+def _overlapping_paths(spec: Object) -> Iterator[str]:
+    """Warn about files of one volume that would be in the place of others."""
+    for volume in spec.get("volumes", ()):
+        for part, name in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
+            source = volume.get(part)
+            if source and source.get("items"):
+                kind = {"configMap": "ConfigMap", "secret": "Secret", "downwardAPI": "DownwardAPI"}[part]
+                shown = f"{kind} {quoted_start(source.get(name, ''))}" if name else kind
+                found = _overlaps([(item["path"].rstrip("/"), "") for item in source["items"]])
+                start = f"volume {quoted_start(volume['name'])} ({shown}): overlapping paths:"
+                yield from (f"{start} {one}" for one in found)
+        if "projected" in volume:
+            yield from _projected_overlaps(volume)
+
+
+def _projected_overlaps(volume: Object) -> Iterator[str]:
+    start, paths = f"volume {quoted_start(volume['name'])} (Projected)", list[tuple[str, str]]()
+    for source in volume["projected"].get("sources") or ():
+        if not source:
+            yield f"{start} has no sources provided"
+        for part, kind in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
+            for item in source.get(part, {}).get("items", ()):
+                name = f" {quoted_start(source[part].get('name', ''))}" if part != "downwardAPI" else ""
+                paths.append((item["path"].rstrip("/"), f"{kind}{name}"))
+        if "serviceAccountToken" in source:
+            paths.append((source["serviceAccountToken"]["path"].rstrip("/"), "ServiceAccountToken"))
+    yield from (f"{start}: overlapping paths: {one}" for one in _overlaps(paths))
+
+
+def _overlaps(paths: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield pairs of paths of which one is the other, or is above it."""
+    seen: dict[str, list[str]] = {}  # how a message shows the entries at a path and below it
+    at: dict[str, list[str]] = {}
+    for path, source in paths:
+        shown = f"{quoted_start(path)} ({source})" if source else quoted_start(path)
+        if not path:
+            continue
+        above = list(accumulate(path.split("/", _DEEPEST_PATH)[:-1], "{}/{}".format))
+        found = [
+            *seen.get(path, ())[:_MOST_PORTS],
+            *(one for parent in above for one in at.get(parent, ())[:1]),
+        ]
+        yield from (f"{shown} with {one}" for one in found)
+        for parent in (*above, path):
+            seen.setdefault(parent, []).append(shown)
+        at.setdefault(path, []).append(shown)
+
+
+_DEEPEST_PATH: Final = 32
+
+
+def _repeated_entries(spec: Object, field: str, features: frozenset[str]) -> Iterator[str]:
     yield from _duplicates(spec.get("hostAliases", ()), "ip", f"{field}.hostAliases")
     secrets = spec.get("imagePullSecrets", ())
     yield from _duplicates(secrets, "name", f"{field}.imagePullSecrets")
     for index, secret in enumerate(secrets):
         if not secret.get("name"):
             yield f'{field}.imagePullSecrets[{index}].name: invalid empty name ""'
-    yield from _duplicates(spec.get("volumes", ()), "name", f"{field}.volumes")
+    if HIDDEN_IN_WARNINGS not in features:
+        yield from _duplicates(spec.get("volumes", ()), "name", f"{field}.volumes")
 
 
 def _duplicates(entries: Iterable[Object], part: str, field: str) -> Iterator[str]:
