@@ -351,7 +351,7 @@ BYTES_COUNTED_IN_TEXTS: Final = _change(
 JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON", since="1.34")
 
 FEATURE_METRIC: Final = _change(
-    "feature-metric", "/metrics has kubernetes_feature_enabled, with every feature gate.", since="1.26"
+    "feature-metric", "has kubernetes_feature_enabled in /metrics, with every feature gate", since="1.26"
 )
 
 CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
