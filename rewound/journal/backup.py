@@ -285,6 +285,7 @@ class _Restoring:
         self._size = 0
         self._reached = False  # the requested offset or time was reached
         self._numbers: set[int] = set()  # numbers of the known types
+        self._version = self._sent_version = "", 0  # of Kubernetes, and since when objects have its form
 
     def take(self, message: Message) -> bool:
         """Apply a message; return False once the requested offset or time is reached."""
@@ -306,7 +307,7 @@ class _Restoring:
             self._base, self._in_state = header.base, bool(header.base)
             self._journal.put_meta({keys.FLOOR: keys.pack_offset(header.base)})
         self._adopt_types(header.types)
-        self._opened.put_meta(version_records(header.kubernetes, header.migrated))
+        self._sent_version = header.kubernetes, header.migrated
         self._timelines = header.timelines
 
     def _adopt_types(self, types: dict[str, int]) -> None:
@@ -331,6 +332,7 @@ class _Restoring:
             self._reached = True
             self._accept_run()
             return False
+        self._version = self._sent_version  # that of the last header before an event that is restored
         if self._run and self._run[-1][0].offset <= self._base < event.offset:
             self._accept_run()
         self._run.append((event, stored.value))
@@ -381,7 +383,9 @@ class _Restoring:
         if self._offset is not None and head < self._offset and not self._reached:
             raise BadBackup(f"{self._path} ends at offset {head}: give that or a lower one")
         timelines = branch(self._timelines, head)
-        self._journal.put_meta({keys.TIMELINES: encode_timelines(timelines)})
+        self._journal.put_meta(
+            {keys.TIMELINES: encode_timelines(timelines)} | version_records(*self._version)
+        )
         return Restored(self._count, self._base, head, self._last_time)
 
     @property

@@ -1,11 +1,13 @@
 """Several servers whose journal etcd orders: all have what one acknowledges, and each rule holds across them."""
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import orjson
+import pytest
 import trio
 
+from rewound.actors.store.etcd.copy import CannotJoin
 from rewound.journal.errors import StorageFull
 from rewound.journal.log import Journal
 from tests.actors.object_store import memory_folder
@@ -244,3 +246,59 @@ async def test_node_without_room_says_what_etcd_has_and_refuses_what_comes_next(
                 await trio.sleep(0.05)
         listed = (await a.list("configmaps"))["items"]
         assert [one["metadata"]["name"] for one in listed] == ["first", "second"]
+
+
+STATEFUL_SET = {
+    "metadata": {"name": "work"},
+    "spec": {
+        "serviceName": "work",
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+async def version_of(server) -> str:
+    return (await server.ask("GET", "/version")).document["minor"]
+
+
+async def test_first_node_of_a_newer_version_migrates_the_cluster():
+    """Each node has the version of the cluster; no node of another one runs beside it."""
+    cluster = FakeCluster()
+    with memory_folder() as folder:
+
+        def started(name: str, **changed):
+            return node(folder / name, FakeEtcd(cluster), dialect="kubernetes", **changed)
+
+        async with started("a", kubernetes_version="1.25") as a:
+            before = await a.create("statefulsets", STATEFUL_SET)
+            with raises_group(CannotJoin, "nodes of Kubernetes 1.25 serve the cluster in etcd"):
+                async with started("b", kubernetes_version="1.36"):
+                    pass
+        async with started("a", kubernetes_version="1.36") as a:
+            assert await version_of(a) == "36"
+            after = await a.get("statefulsets", "work")
+            assert "persistentVolumeClaimRetentionPolicy" not in before["spec"]
+            assert "persistentVolumeClaimRetentionPolicy" in after["spec"]
+            assert after["metadata"]["uid"] == before["metadata"]["uid"]
+            async with started("b") as b:  # without the flag
+                assert await version_of(b) == "36"
+                assert await b.get("statefulsets", "work") == after
+        with raises_group(CannotJoin, "has objects of Kubernetes 1.36, which 1.30 cannot read"):
+            async with started("c", kubernetes_version="1.30"):
+                pass
+
+
+@contextmanager
+def raises_group(kind, text: str):
+    """Expects an error, which may be in groups of one."""
+    with pytest.raises((kind, BaseExceptionGroup)) as raised:
+        yield
+    error = raised.value
+    while isinstance(error, BaseExceptionGroup):
+        [error] = error.exceptions
+    assert isinstance(error, kind)
+    assert text in str(error)

@@ -18,7 +18,7 @@ from rewound.actors.kinds.catalog import Catalog, preference
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.versions.version import check_version, nearest_version
-from rewound.client.errors import ClientError, StatusError
+from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 
 Document = dict[str, Any]
@@ -146,7 +146,7 @@ async def version_of(session: StreamingSession, names: Names) -> str:
         return check_version(names.dialect, "")
     try:
         return nearest_version(str((await session.get_document("/version"))["gitVersion"]))
-    except (StatusError, *_UNREADABLE):
+    except (ClientError, *_UNREADABLE):
         return nearest_version("")
 
 

@@ -45,6 +45,16 @@ async def test_standby_serves_reads_lists_history_and_old_versions(tmp_path: Pat
             assert (await standby.ask("GET", "/debug/journal/")).status == 200
 
 
+async def test_standby_has_the_version_of_its_leader(tmp_path: Path) -> None:
+    async with (
+        served(dialect="kubernetes", kubernetes_version="1.33") as leader,
+        standby_of(leader, tmp_path) as standby,
+    ):
+        there, here = await leader.ask("GET", "/version"), await standby.ask("GET", "/version")
+        assert here.document == there.document
+        assert here.document["minor"] == "33"
+
+
 async def test_watch_of_a_standby_gets_what_the_leader_commits(tmp_path: Path) -> None:
     async with served() as leader, standby_of(leader, tmp_path) as standby:
         version = await standby.head()

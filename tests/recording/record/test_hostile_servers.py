@@ -19,6 +19,7 @@ from rewound.client.credentials import Credential, FixedCredential
 from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import Target
+from rewound.journal.log import Journal
 from rewound.recording.record.recorder import Recorder, RecordOptions, TooLarge
 from tests.recording.record.recording import events_of, opened
 
@@ -113,6 +114,25 @@ async def test_wrong_group_versions_are_left_out(
 ) -> None:
     await run_recorder({"/apis/authentication.k8s.io/v1": {"resources": resources}}, tmp_path / "out")
     assert "authentication.k8s.io/v1 cannot be read and is left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ({"gitVersion": "v1.33.4-eks-1"}, "1.33"),
+        ({"gitVersion": "v1.24.17"}, ""),
+        ({"gitVersion": "v1.99.0"}, "1.36"),
+        ({"gitVersion": 5}, "1.36"),
+        ([b"[]"], "1.36"),
+    ],
+)
+async def test_recording_has_the_version_nearest_to_that_of_the_server(
+    said: Any, version: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    await run_recorder({"/version": said}, tmp_path / "out")
+    journal = Journal.open(tmp_path / "out" / "journal", readonly=True)
+    assert journal.kubernetes == version
+    journal.close()
 
 
 async def test_names_that_are_paths_are_no_kinds(tmp_path: Path, autojump_clock: object) -> None:
