@@ -327,6 +327,15 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),
         (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server"),
         (["--secureport=1"], "--secureport: is not a flag of this server; did you mean --secure-port?"),
+        (["--kubernetes-version=1.24"], "--kubernetes-version: there is no Kubernetes version '1.24' here"),
+        (
+            ["--kubernetes-version=1.33"],
+            "--kubernetes-version: the dialect cluster is always Kubernetes 1.25",
+        ),
+        (
+            ["--dialect=kubernetes", "--kubernetes-version=1.33", "--feature-gates=ExpandedDNSConfig=true"],
+            "--feature-gates: there is no feature 'ExpandedDNSConfig' in Kubernetes 1.33",
+        ),
         (["--secure=1"], "--secure: is not a flag of this server"),
         (["now"], "now: is not a flag"),
     ],
@@ -346,6 +355,19 @@ def test_certificate_needs_its_key(file: str) -> None:
 
 def test_data_dir_must_not_be_a_file(file: str) -> None:
     assert refusal(f"--data-dir={file}").startswith("--data-dir: ")
+
+
+@pytest.mark.parametrize("stored", ["1.33", ""])
+def test_folder_has_its_own_version_without_the_flag(tmp_path: Path, stored: str) -> None:
+    Journal.open(tmp_path / "journal", dialect="kubernetes", kubernetes=stored).close()
+
+    def version(*flags: str) -> str:
+        settings, _ = parse_flags([f"--data-dir={tmp_path}", *flags])
+        return settings.release.version
+
+    assert version() == version("--dialect=kubernetes") == (stored or "1.25")
+    assert version("--kubernetes-version=v1.36.2") == "1.36"
+    assert version("--dialect=cluster") == "1.25"  # opening the journal refuses the dialect
 
 
 def test_data_dir_must_not_be_empty() -> None:
@@ -410,7 +432,7 @@ def test_api_legacy_gets_a_warning() -> None:
             "--runtime-config=apps/v1beta1",
             "--runtime-config: there is no version 'apps/v1beta1'; there are v1",
         ),
-        ("--feature-gates=Flying=true", "--feature-gates: there is no feature 'Flying' here; "),
+        ("--feature-gates=Flying=true", "--feature-gates: there is no feature 'Flying' in Kubernetes 1.25; "),
         ("--feature-gates=DryRun=false", "--feature-gates: DryRun cannot be switched off"),
     ],
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from rewound.journal.errors import NewerKubernetes
 from rewound.release import RELEASE
+from tests.gateway.api import served
 from tests.gateway.shared_server import shared
 
 STRINGS = {
@@ -38,3 +42,42 @@ async def test_version_is_negotiated(accept: str, code: int) -> None:
         assert response.status == code
         if code == 200:
             assert 'major: "1"' in response.text
+
+
+STATEFUL_SET = {
+    "metadata": {"name": "db"},
+    "spec": {
+        "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+async def test_newer_version_migrates_the_folder_and_says_so(tmp_path: Path) -> None:
+    """Its objects have the form of the new version, and history has the old one; an older version is refused."""
+    async with served(tmp_path, dialect="kubernetes", kubernetes_version="1.25") as api:
+        before = await api.create("statefulsets", STATEFUL_SET)
+        kept = await api.create("configmaps", {"metadata": {"name": "kept"}})
+    async with served(tmp_path, dialect="kubernetes", kubernetes_version="1.36") as api:
+        after = await api.get("statefulsets", "db")
+        assert "persistentVolumeClaimRetentionPolicy" not in before["spec"]
+        assert "persistentVolumeClaimRetentionPolicy" in after["spec"]
+        assert await api.get("configmaps", "kept") == kept
+        version = before["metadata"]["resourceVersion"]
+        old = await api.ask("GET", api.path("statefulsets", name="db"), at=version)
+        assert old.expect(200)["spec"] == before["spec"]
+        assert (await api.ask("GET", "/version")).expect(200)["minor"] == "36"
+        metrics = (await api.ask("GET", "/metrics")).text
+        assert 'minor="36"' in metrics
+        assert 'kubernetes_feature_enabled{name="HPAScaleToZero",stage="' in metrics
+    with pytest.raises((NewerKubernetes, BaseExceptionGroup)) as refused:
+        async with served(tmp_path, dialect="kubernetes", kubernetes_version="1.30"):
+            pass
+    error = refused.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, NewerKubernetes)

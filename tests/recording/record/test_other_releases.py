@@ -27,6 +27,7 @@ def apps_v1(*items: Any) -> dict[str, Any]:
     ]
     return {
         "/apis": {"groups": groups},
+        "/version": {"gitVersion": "v1.25.16"},
         "/apis/apps/v1": {"resources": [{**names, "namespaced": True, "verbs": VERBS}]},
         "/apis/apps/v1/rollouts": {"metadata": {"resourceVersion": "7"}, "items": list(items)},
     }
