@@ -124,6 +124,7 @@ hooks: setup
 fix: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.actors.versions.documented
 
 bench: installed
 	$(BIN)/python -m benchmarks.run
