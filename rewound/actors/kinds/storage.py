@@ -76,7 +76,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import SE_LINUX_MOUNT
+from rewound.actors.versions.features import CLASSES_IMMUTABLE, SE_LINUX_MOUNT
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
@@ -555,7 +555,9 @@ def storage_class_update_rules(errors: FieldErrors, new: Object, old: Object) ->
     storage_class_rules(errors, new)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     for part in ("parameters", "provisioner", "reclaimPolicy"):
-        if new.get(part) != old.get(part):
+        if CLASSES_IMMUTABLE in errors.features:
+            unchanged(errors, part, new.get(part), old.get(part))
+        elif new.get(part) != old.get(part):
             errors.add(forbidden(part, f"updates to {part} are forbidden."))
     unchanged(errors, "volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
 

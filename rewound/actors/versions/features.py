@@ -100,6 +100,14 @@ LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and contin
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+ADDRESS_EXAMPLES: Final = _change(
+    "address-examples", "gives examples in the text about an invalid address of a load balancer", since="1.30"
+)
+CLASSES_IMMUTABLE: Final = _change(
+    "classes-immutable",
+    "calls fields of storage classes immutable, and not forbidden to update",
+    since="1.36",
+)
 GATED_IN_TABLES: Final = _change(
     "scheduling-gates-in-tables", "prints SchedulingGated for pods that wait for their gates", since="1.26"
 )

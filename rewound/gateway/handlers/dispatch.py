@@ -418,6 +418,7 @@ class Dispatch:
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
             self._rules,
+            self._features,
         )
 
     def _patch_options(self, context: RequestContext, *, applies: bool) -> options.WriteOptions:
@@ -431,6 +432,7 @@ class Dispatch:
             parameters.first("force"),
             applies=applies,
             rules=self._rules,
+            features=self._features,
         )
 
     async def _delete_options(
@@ -440,7 +442,12 @@ class Dispatch:
         body = await self._bodies.delete_options(context)
         many = not context.route.name
         chosen = options.delete_options(
-            self._names, body, context.parameters.values(), many=many, rules=self._rules
+            self._names,
+            body,
+            context.parameters.values(),
+            many=many,
+            rules=self._rules,
+            features=self._features,
         )
         if definition.deletion.default_policy_warning and not chosen.propagation_policy:
             context.warnings.append(definition.deletion.default_policy_warning)

@@ -18,7 +18,7 @@ from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
-    collect,
+    collect_with,
     forbidden,
     invalid,
     not_supported,
@@ -86,10 +86,10 @@ def list_options(
     watch_list = WATCH_LIST in features
     knows_initial_events = watch_list or INITIAL_EVENTS in features
     if watch and knows_initial_events and (match or initial_events is not None):
-        errors = collect(_validate_initial_events, match, token, initial_events, watch_list)
+        errors = collect_with(features, _validate_initial_events, match, token, initial_events, watch_list)
         _raise_invalid(names, "ListOptions", errors)
         return
-    errors = collect(_validate_match, resource_version, match, token, watch) if match else []
+    errors = collect_with(features, _validate_match, resource_version, match, token, watch) if match else []
     if knows_initial_events and not watch and initial_events is not None:
         errors = [*errors, forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
     _raise_invalid(names, "ListOptions", errors)
@@ -139,9 +139,10 @@ def write_options(
     field_validation: str,
     field_manager: str,
     rules: Rules = DOCUMENTED,
+    features: frozenset[str] = frozenset(),
 ) -> WriteOptions:
     """`kind` (CreateOptions, UpdateOptions) is the kind that an error names as invalid."""
-    errors = collect(_validate_write, dry_run, field_validation, field_manager, rules)
+    errors = collect_with(features, _validate_write, dry_run, field_validation, field_manager, rules)
     _raise_invalid(names, kind, errors)
     return WriteOptions("All" in dry_run, field_validation or "Warn")
 
@@ -155,9 +156,12 @@ def patch_options(
     *,
     applies: bool,
     rules: Rules = DOCUMENTED,
+    features: frozenset[str] = frozenset(),
 ) -> WriteOptions:
     """Options of a patch. A server-side apply requires a field manager and may be forced; others may not."""
-    errors = collect(_validate_patch, dry_run, field_validation, field_manager, force, applies, rules)
+    errors = collect_with(
+        features, _validate_patch, dry_run, field_validation, field_manager, force, applies, rules
+    )
     _raise_invalid(names, "PatchOptions", errors)
     forced = force is not None and boolean(force)
     return WriteOptions("All" in dry_run, field_validation or "Warn", forced)
@@ -239,6 +243,7 @@ def delete_options(
     *,
     many: bool = False,
     rules: Rules = DOCUMENTED,
+    features: frozenset[str] = frozenset(),
 ) -> DeleteOptions:
     """Options come from the body or, without one, from the query; `dryRun` counts in both, unless a rule differs.
 
@@ -252,7 +257,7 @@ def delete_options(
         sent = _parameters_in_body(body)
         if rules.delete_dry_run == "query-or-body":
             sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
-    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, sent, rules))
+    _raise_invalid(names, "DeleteOptions", collect_with(features, _validate_delete, sent, rules))
     policy = sent.policy or ""
     if sent.orphan is not None:
         policy = "Orphan" if sent.orphan else "Background"

@@ -67,6 +67,10 @@ def define(names: Names) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=ENDPOINTS,
+        deprecation_warning=(
+            f"v1 Endpoints is deprecated in v1.33+; use {names.group('discovery')}/v1 EndpointSlice"
+        ),
+        deprecated="1.33",
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,

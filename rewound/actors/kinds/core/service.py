@@ -64,9 +64,11 @@ from rewound.actors.kinds.validation import (
     port_number,
     qualified_name,
     required,
+    reworded,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import ADDRESS_EXAMPLES
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
@@ -105,7 +107,9 @@ def load_balancer_rules(errors: FieldErrors, status: Object, field: str) -> None
     for index, ingress in enumerate(status.get("ingress", ())):
         here, ip, host = f"{field}.ingress[{index}]", ingress.get("ip", ""), ingress.get("hostname", "")
         if ip and parse_ip(ip) is None:
-            errors.add(invalid(f"{here}.ip", ip, "must be a valid IP address"))
+            text = "must be a valid IP address"
+            later = f"{text}, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            errors.add(invalid(f"{here}.ip", ip, reworded(text, ADDRESS_EXAMPLES, later)))
         if host:
             errors.add_each(f"{here}.hostname", host, dns_subdomain(host))
         if host and parse_ip(host) is not None:
