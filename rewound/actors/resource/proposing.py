@@ -12,6 +12,7 @@ from rewound.actors.resource.current import Current
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.store.document import encode, encode_unversioned, facts_of
 from rewound.actors.store.proposal import Proposal
+from rewound.actors.versions.features import REMOVAL_VERSION
 
 # The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
 Body = bytes | Proposal | tuple[bytes, Proposal]
@@ -56,13 +57,14 @@ class Decided(NamedTuple):
 class Proposer:
     """Proposes the events of one resource type."""
 
-    __slots__ = ("_sizes", "_storage", "_type_id", "_versions")
+    __slots__ = ("_names_removal", "_sizes", "_storage", "_type_id", "_versions")
 
     def __init__(self, type_id: int, storage: Definition, sizes: ObjectSizes) -> None:
         self._type_id = type_id
         self._storage = storage
         self._sizes = sizes
         self._versions = storage.storage.versions
+        self._names_removal = REMOVAL_VERSION in storage.features
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
         """Append the proposed events; returns the body of the response. Raises RequestTooLarge."""
@@ -83,14 +85,16 @@ class Proposer:
                 if command.dry_run:
                     return _body(last, current, version)
                 marked = self._append(last, version, current.written, command, verb, proposals)
-                self._append(last, version, marked, command, verb, proposals, removed=True)
-                return marked
+                removal = self._append(last, version, marked, command, verb, proposals, removed=True)
+                return removal if self._names_removal else marked
             case Remove(returned=returned):
                 assert current is not None
                 if not command.dry_run:
                     written, last = current.written, current.stored or current.object
                     stored_in = current.api_version
-                    self._append(last, stored_in, written, command, verb, proposals, removed=True)
+                    removal = self._append(last, stored_in, written, command, verb, proposals, removed=True)
+                    if self._names_removal:
+                        return encode_unversioned(returned or current.object, version), removal
                 return _body(returned or current.object, current, version)
 
     def _store(

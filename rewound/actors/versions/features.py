@@ -108,6 +108,9 @@ CLASSES_IMMUTABLE: Final = _change(
     "calls fields of storage classes immutable, and not forbidden to update",
     since="1.36",
 )
+REMOVAL_VERSION: Final = _change(
+    "removal-version", "responds to a delete with the resourceVersion of the removal", since="1.26"
+)
 GATED_IN_TABLES: Final = _change(
     "scheduling-gates-in-tables", "prints SchedulingGated for pods that wait for their gates", since="1.26"
 )
