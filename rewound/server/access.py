@@ -8,6 +8,7 @@ if it is given, so that other servers start faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
     tokens = _listed_tokens(settings.token_auth_file)
-    options = settings.service_accounts.options(names)
+    options = replace(settings.service_accounts.options(names), features=settings.features)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
     methods = _token_methods(settings, names, journal, clock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rewound.actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
+from rewound.actors.access.accounts.claims import ACCOUNTS, NODES, PODS, SECRETS, Reference
 from rewound.actors.access.accounts.tokens import TokenIssuer
 from rewound.actors.admission.chain import admit_ephemeral, validate_ephemeral
 from rewound.actors.admission.request import CREATE, AdmissionRequest
@@ -24,6 +24,13 @@ from rewound.actors.resource.decide import drop_system_metadata
 from rewound.actors.resource.directory import Directory
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import (
+    ACCOUNT_UIDS,
+    NODE_TOKENS_KNOWN,
+    TOKEN_IDS,
+    TOKEN_NODES,
+    TOKENS_OF_NODES,
+)
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
 
@@ -59,7 +66,11 @@ class TokenRequests:
         dry_run: bool,
     ) -> Issued:
         """`sent` is a decoded TokenRequest; `view` its definition."""
+        keeps_uid = ACCOUNT_UIDS in self._issuer.options.features
+        uid = sent["metadata"].get("uid", "") if keeps_uid else ""
         _complete(view, sent, context)
+        if uid:
+            sent["metadata"]["uid"] = uid
         request = AdmissionRequest(
             CREATE, accounts, namespace, name, SUBRESOURCE, sent, None, context.user, dry_run, context
         )
@@ -68,6 +79,12 @@ class TokenRequests:
         wanted = request.object
         assert wanted is not None
         account = self._account(accounts, view, namespace, name, wanted)
+        if uid and uid != account.uid:
+            why = (
+                f"the UID in the token request ({uid}) does not match the UID of the service account "
+                f"({account.uid})"
+            )
+            raise Conflict(Resource(view.group, view.kind), name, why)
         wanted = self._prepared(wanted, account, context)
         errors = collect(view.strategy.validate_create, wanted)
         if errors:
@@ -97,6 +114,7 @@ class TokenRequests:
         metadata = {
             "name": account.name,
             "namespace": account.namespace,
+            **({"uid": account.uid} if ACCOUNT_UIDS in self._issuer.options.features else {}),
             **wanted["metadata"],
             "creationTimestamp": seconds_text(context.time),
         }
@@ -108,11 +126,18 @@ class TokenRequests:
         kind, name = reference.get("kind", ""), reference.get("name", "")
         group, _, version = reference.get("apiVersion", "").rpartition("/")
         plural = "" if group else _KINDS.get(kind, "")
+        features = self._issuer.options.features
+        if not group and kind == "Node" and NODE_TOKENS_KNOWN in features:
+            if TOKENS_OF_NODES not in features:
+                gate = f'"{TOKENS_OF_NODES}" feature-gate'
+                raise BadRequest(f"cannot bind token to a Node object as the {gate} is disabled")
+            plural = NODES
         if not plural:
             raise BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
         if not name:
             raise BadRequest("Name parameter required.")
-        row = self._row(plural, account.namespace, name)
+        namespace = "" if plural == NODES else account.namespace
+        row = self._row(plural, namespace, name)
         if row is None:
             raise self._catalog.storage(plural).not_found(name)
         if plural == PODS and decode(row.body)["spec"].get("serviceAccountName") != account.name:
@@ -127,7 +152,18 @@ class TokenRequests:
                 "The object might have been deleted and then recreated"
             )
             raise Conflict(Resource(group, kind), name, why)
-        return Reference(plural, account.namespace, name, uid)
+        return Reference(plural, namespace, name, uid)
+
+    def _node_of(self, bound: Reference | None) -> Reference | None:
+        """The node of the pod that a token is bound to. Its uid is empty if it does not exist."""
+        if bound is None or bound.plural != PODS or TOKEN_NODES not in self._issuer.options.features:
+            return None
+        row = self._row(PODS, bound.namespace, bound.name)
+        name = "" if row is None else decode(row.body)["spec"].get("nodeName", "")
+        if not name:
+            return None
+        node = self._row(NODES, "", name)
+        return Reference(NODES, "", name, "" if node is None else unpack_uids(node.facts)[0])
 
     def _shorten(self, spec: Object) -> list[str]:
         """Limit the requested life of the token; returns the warning about that."""
@@ -152,7 +188,10 @@ class TokenRequests:
         ):
             lifetime, warn_after = min(_EXTENDED_SECONDS, options.max_seconds or _EXTENDED_SECONDS), seconds
         now = context.time // 1_000_000
-        token = await self._issuer.bound_token(account, bound, audiences, now, lifetime, warn_after)
+        token_id = context.uid if TOKEN_IDS in options.features else ""
+        token = await self._issuer.bound_token(
+            *(account, bound, audiences, now, lifetime, warn_after, self._node_of(bound), token_id)
+        )
         return {"token": token, "expirationTimestamp": seconds_text(context.time + seconds * 1_000_000)}
 
     def _row(self, plural: str, namespace: str, name: str) -> Row | None:

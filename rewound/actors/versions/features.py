@@ -143,6 +143,13 @@ SINGULAR_NAMES: Final = _change(
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")
+TOKEN_IDS: Final = _gate("ServiceAccountTokenJTI")  # tokens of service accounts have an id
+TOKEN_NODES: Final = _gate("ServiceAccountTokenPodNodeInfo")  # tokens bound to a pod name its node
+TOKENS_OF_NODES: Final = _gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes
+ACCOUNT_UIDS: Final = _gate("TokenRequestServiceAccountUIDValidation")  # TokenRequests have the account's uid
+NODE_TOKENS_KNOWN: Final = _change(
+    "node-tokens-known", "refusals of tokens bound to nodes name the feature gate", since="1.29"
+)
 CIDR_STATUS_WIPING: Final = _gate("ServiceCIDRStatusFieldWiping")  # writes of a ServiceCIDR keep its status
 ATTRIBUTES_CLASSES: Final = _gate("VolumeAttributesClass")
 ZERO_SHARES: Final = _gate(

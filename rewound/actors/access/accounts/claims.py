@@ -19,6 +19,7 @@ from typing import Any
 from rewound.actors.access.token_json import WrongClaim, check_texts, time_of
 from rewound.actors.identity import User
 from rewound.actors.names import Names
+from rewound.actors.versions.features import TOKEN_IDS, TOKEN_NODES
 
 ACCOUNTS, SECRETS, PODS, NODES = "serviceaccounts", "secrets", "pods", "nodes"
 BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and the resource that it names
@@ -51,6 +52,8 @@ class Subject:
     expires: float | None  # seconds since 1970
     not_before: float | None
     warn_after: float | None = None
+    node: Reference | None = None  # of the pod that the token is bound to; it need not exist any more
+    id: str = ""
 
 
 def account_user(namespace: str, name: str) -> str:
@@ -65,8 +68,10 @@ def bound_claims(
     now: int,
     seconds: int,
     warn_after: int = 0,
+    node: Reference | None = None,
+    token_id: str = "",
 ) -> Claims:
-    """Times in seconds; `warn_after` is relative to now, 0 is never."""
+    """Times in seconds; `warn_after` is relative to now, 0 is never. `node` is that of the pod in `bound`."""
     private: Claims = {
         "namespace": account.namespace,
         "serviceaccount": {"name": account.name, "uid": account.uid},
@@ -74,12 +79,15 @@ def bound_claims(
     if bound is not None:
         claim = next(claim for claim, plural in BINDABLE.items() if plural == bound.plural)
         private[claim] = {"name": bound.name, "uid": bound.uid}
+    if node is not None:
+        private["node"] = {"name": node.name, **({"uid": node.uid} if node.uid else {})}
     if warn_after:
         private["warnafter"] = now + warn_after
     return {
         "aud": list(audiences),
         "exp": now + seconds,
         "iat": now,
+        **({"jti": token_id} if token_id else {}),
         names.key_domain: private,
         "nbf": now,
         "sub": account_user(account.namespace, account.name),
@@ -106,6 +114,11 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         raise InvalidClaims
     namespace = _text(private, "namespace")
     account = _reference(ACCOUNTS, namespace, private.get("serviceaccount"))
+    node = None
+    if private.get("pod") is not None and isinstance(private.get("node"), dict):
+        claim = private["node"]
+        node = Reference(NODES, "", _text(claim, "name"), claim.get("uid") or "")
+        private = {name: value for name, value in private.items() if name != "node"}
     bound = [
         _reference(plural, "" if plural == NODES else namespace, private[claim])
         for claim, plural in BINDABLE.items()
@@ -121,6 +134,8 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         _time(claims, "exp") or 0.0,  # a bound token always has one: without it the token has expired
         _time(claims, "nbf"),
         _time(private, "warnafter"),
+        node,
+        claims["jti"] if isinstance(claims.get("jti"), str) else "",
     )
 
 
@@ -144,15 +159,17 @@ def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
     )
 
 
-def user_of(names: Names, subject: Subject) -> User:
+def user_of(names: Names, subject: Subject, features: frozenset[str] = frozenset()) -> User:
     account, bound = subject.account, subject.bound
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    found: list[tuple[str, str]] = []
+    if subject.id and TOKEN_IDS in features:
+        found.append(("credential-id", f"JTI={subject.id}"))
     if bound is not None and bound.plural in (PODS, NODES):
         kind = "pod" if bound.plural == PODS else "node"
-        extra = (
-            (names.key(f"{kind}-name", "authentication"), (bound.name,)),
-            (names.key(f"{kind}-uid", "authentication"), (bound.uid,)),
-        )
+        found += [(f"{kind}-name", bound.name), (f"{kind}-uid", bound.uid)]
+    if subject.node is not None and TOKEN_NODES in features:
+        found += [("node-name", subject.node.name), ("node-uid", subject.node.uid)]
+    extra = tuple((names.key(name, "authentication"), (value,)) for name, value in sorted(found) if value)
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
     user = User(account_user(account.namespace, account.name), account.uid, groups, extra)
     return user.with_authenticated_group()
@@ -206,6 +223,7 @@ class AccountOptions:
     max_seconds: int = 0  # the longest lifetime of a token; 0: no limit
     extend: bool = True  # tokens of projected volumes are accepted for a year
     keys_url: str = ""  # where relying parties find the keys; empty: at this server
+    features: frozenset[str] = frozenset()
 
     @property
     def issuer(self) -> str:

@@ -84,8 +84,12 @@ class TokenIssuer:
         now: int,
         seconds: int,
         warn_after: int = 0,
+        node: Reference | None = None,
+        token_id: str = "",
     ) -> str:
-        claims = bound_claims(self._names, account, bound, audiences, now, seconds, warn_after)
+        claims = bound_claims(
+            *(self._names, account, bound, audiences, now, seconds, warn_after, node, token_id)
+        )
         return await self._sign(claims, self.options.issuer)
 
     async def secret_token(self, account: Reference, secret: str) -> str:
@@ -206,7 +210,7 @@ class AccountTokens:
         )
 
     def _remember(self, token: bytes, subject: Subject) -> _Verified:
-        user = user_of(self._names, subject)
+        user = user_of(self._names, subject, self._options.features)
         objects = self._references.keys(subject)
         audiences = self._accepted_audiences(subject, ())
         verified = _Verified(
