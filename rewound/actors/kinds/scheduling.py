@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.golang.format import Formatted
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from rewound.actors.kinds.declaration.definition import (
     Definition,
@@ -143,7 +142,6 @@ def _preemption_policy(errors: FieldErrors, policy: str | None) -> None:
 
 
 MAX_GROUPS, MAX_CLAIMS = 8, 4
-NULL: Final = Formatted("null")
 
 GANG_POLICY = Struct(
     "scheduling.v1alpha2.GangSchedulingPolicy", Field("minCount", INT32, 1, required=True, always=True)
@@ -487,7 +485,7 @@ def _workload_update_rules(errors: FieldErrors, new: Object, old: Object) -> Non
     spec, before = new["spec"], old["spec"]
     for name in ("controllerRef", "podGroupTemplates"):
         if spec.get(name) != before.get(name):
-            errors.add(invalid(f"spec.{name}", NULL, IMMUTABLE))
+            errors.add(invalid(f"spec.{name}", None, IMMUTABLE))
 
 
 def _group_rules(errors: FieldErrors, new: Object) -> None:
@@ -507,7 +505,7 @@ def _group_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     for name in POD_GROUP_SPEC.by_name:
         if new["spec"].get(name) != old["spec"].get(name):
-            errors.add(invalid(f"spec.{name}", NULL, IMMUTABLE))
+            errors.add(invalid(f"spec.{name}", None, IMMUTABLE))
 
 
 def _group_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:

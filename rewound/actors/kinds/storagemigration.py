@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.golang.format import Formatted
 from rewound.actors.kinds.declaration.columns import Column, at
 from rewound.actors.kinds.declaration.definition import (
     Definition,
@@ -215,7 +214,7 @@ def _old_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 def _transition_rules(
     errors: FieldErrors, status: Object, before: Object, *, excludes_running: bool = False
 ) -> None:
-    conditions, field = status.get("conditions") or Formatted("null"), "status.conditions"
+    conditions, field = status.get("conditions"), "status.conditions"
     version, old_version = status.get("resourceVersion", ""), before.get("resourceVersion", "")
     if old_version and old_version != version:
         errors.add(invalid("status.resourceVersion", version, IMMUTABLE))

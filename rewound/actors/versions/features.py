@@ -386,10 +386,20 @@ ADMIN_LABEL: Final = _change(
 )
 ADMIN_LABEL_KEY: Final = _change("admin-label-key", "has that label in the domain of labels", since="1.34")
 
+DEVICE_KEYS: Final = _change(
+    "device-keys",
+    "names the key in the field of an error about a key of a device",
+    since="1.32",
+    until="1.35",
+)
+DEVICE_SHARES: Final = _change(
+    "device-shares", "knows shares of devices, also in texts about their status", since="1.34"
+)
 DEVICE_RULES: Final = _change(
     "device-rules",
-    "stops at the first error of long lists of devices, does not repeat the validation of immutable claims, and says "
-    "otherwise what is wrong with names, attributes and counters of devices",
+    "stops at the first error of long lists of devices, does not repeat the validation of immutable claims, says "
+    "otherwise what is wrong with names, attributes and counters of devices, warns about names of drivers, and lets "
+    "no manager own metadata that it sends with the status of a claim",
     since="1.35",
 )
 

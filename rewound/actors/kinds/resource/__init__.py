@@ -48,7 +48,6 @@ from rewound.actors.kinds.resource.conversion import (
 from rewound.actors.kinds.resource.rules import (
     EXACT_COUNT,
     MAX_CONDITIONS,
-    NULL,
     DeviceRules,
     device_id,
     in_go,
@@ -83,7 +82,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import DEVICE_STATUS
+from rewound.actors.versions.features import DEVICE_RULES, DEVICE_STATUS
 
 # Defaults.
 
@@ -180,11 +179,13 @@ def _first_generation(new: Object) -> None:
 
 def _prepare_rule(new: Object) -> None:
     _first_generation(new)
-    clear_status(DEVICE_TAINT_RULE_STATUS, new)
+    if "status" in new:  # since 1.35
+        clear_status(DEVICE_TAINT_RULE_STATUS, new)
 
 
 def _keep_status_and_bump(new: Object, old: Object) -> None:
-    keep_status(new, old)
+    if "status" in old:
+        keep_status(new, old)
     bump_generation(new, old)
 
 
@@ -287,7 +288,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
                 name="status",
                 prepare=partial(_prepare_status, features),
                 validate=rules.claim_status,
-                reset_fields=("spec", "metadata"),
+                reset_fields=("spec", "metadata") if DEVICE_RULES in features else ("spec",),
             ),
         ),
         table=Table(_CLAIM_COLUMNS),
@@ -327,7 +328,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
             prepare_for_update=bump_generation,
             validate_create=rules.slice,
             validate_update=rules.slice_update,
-            warnings=_driver_warnings,
+            warnings=_driver_warnings if DEVICE_RULES in features else None,
         ),
         since="1.34",
     )
@@ -481,7 +482,7 @@ def _pool_request(errors: FieldErrors, new: Object) -> None:
 def _pool_request_update(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     if new["spec"] != old["spec"]:
-        errors.add(invalid("spec", NULL, IMMUTABLE))
+        errors.add(invalid("spec", None, IMMUTABLE))
 
 
 def _pool_status(errors: FieldErrors, new: Object, old: Object) -> None:

@@ -62,7 +62,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import nanos_of, parse_quantity, quantity_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CONSUMABLE_CAPACITY, DEVICE_RULES
+from rewound.actors.versions.features import CONSUMABLE_CAPACITY, DEVICE_KEYS, DEVICE_RULES, DEVICE_SHARES
 
 # Validation.
 
@@ -100,7 +100,6 @@ ONE_DEVICE_NODE: Final = (
 TRUE_OR_UNSET: Final = "must be either unset or set to true"
 ONE_VALUE: Final = "exactly one value must be specified"
 OMITTED: Final = "<value omitted>"
-NULL: Final = Formatted("null")
 _IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _is_identifier = re.compile(_IDENTIFIER).fullmatch
 _NUMBER, _PRERELEASE = r"(0|[1-9]\d*)", r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -163,7 +162,10 @@ def _free_object(errors: FieldErrors, value: Any, field: str, longest: int, *, s
     elif not stored and len(orjson.dumps(value)) > longest:
         errors.add(too_long(field, longest))
     elif not isinstance(value, dict):
-        errors.add(invalid(field, OMITTED, "must be a valid JSON object"))
+        text = "must be a valid JSON object"
+        errors.add(
+            invalid(field, OMITTED, text if DEVICE_SHARES in errors.features else f"parameters {text}")
+        )
 
 
 def _interface_address(errors: FieldErrors, value: str, field: str) -> None:
@@ -189,6 +191,8 @@ class DeviceRules:
         self._names = names
         self._new = DEVICE_RULES in features
         self._consumable = CONSUMABLE_CAPACITY in features
+        self._keys_in_paths = DEVICE_KEYS in features
+        self._shares = DEVICE_SHARES in features
         self._compile = lru_cache(maxsize=256)(partial(selector_error, names, features))
 
     # Lists.
@@ -238,8 +242,9 @@ class DeviceRules:
             errors.add(too_many(field, len(values), most))
             return
         for name, value in values.items():
-            key(errors, name, field)
-            check(errors, value, f"{field}[{_shortened(name, longest)}]")
+            at_key = f"{field}[{_shortened(name, longest)}]"
+            key(errors, name, at_key if self._keys_in_paths else field)
+            check(errors, value, at_key)
 
     # Claims.
 
@@ -302,7 +307,7 @@ class DeviceRules:
         if exact is None and not first:
             errors.add(required(field, ONE_OF))
         elif exact is not None and first:
-            errors.add(invalid(field, NULL, f"{ONE_OF}, but multiple fields are set"))
+            errors.add(invalid(field, None, f"{ONE_OF}, but multiple fields are set"))
         elif exact is not None:
             self._exact_request(errors, exact, f"{field}.exactly", stored=stored)
         else:
@@ -457,7 +462,8 @@ class DeviceRules:
         if "shareID" in device:
             _uid(errors, device["shareID"], f"{field}.shareID")
         if device_id(device) not in allocated:
-            errors.add(invalid(field, device_id(device), "must be an allocated device in the claim"))
+            shown = device_id(device) if self._shares else Formatted("/".join(_device_names(device)))
+            errors.add(invalid(field, shown, "must be an allocated device in the claim"))
         conditions = device["conditions"] or ()
         if len(conditions) > MAX_CONDITIONS:
             errors.add(too_many(f"{field}.conditions", len(conditions), MAX_CONDITIONS))
@@ -598,7 +604,7 @@ class DeviceRules:
                     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` "
                     "is set to true in the ResourceSlice spec"
                 )
-                errors.add(invalid(field, NULL, text))
+                errors.add(invalid(field, None, text))
             return
         given = []
         for name in present:
@@ -710,7 +716,7 @@ class DeviceRules:
             ("bindingFailureConditions", failing, "bindingConditions", wanted),
         ):
             if there and not here:
-                errors.add(invalid(f"{field}.{name}", NULL, f"{name} are required to use {other}"))
+                errors.add(invalid(f"{field}.{name}", None, f"{name} are required to use {other}"))
 
     def _mappings(self, errors: FieldErrors, device: Object, field: str) -> None:
         for name, mapping in device.get("nodeAllocatableResourceMappings", {}).items():
@@ -851,9 +857,13 @@ def consumer(errors: FieldErrors, reference: Object, field: str) -> None:
             errors.add(required(f"{field}.{name}"))
 
 
+def _device_names(device: Object) -> list[str]:
+    return [device[name] for name in ("driver", "pool", "device")]
+
+
 def device_id(device: Object) -> Formatted:
     """Return what identifies a device, or a share of one, as messages print it."""
-    parts = {name.title(): device[name] for name in ("driver", "pool", "device")}
+    parts = dict(zip(("Driver", "Pool", "Device"), _device_names(device), strict=True))
     return Formatted(orjson.dumps({**parts, "ShareID": device.get("shareID", "")}).decode())
 
 
@@ -907,7 +917,9 @@ def _valid_range(errors: FieldErrors, default: str, most: str, limits: Object, f
 
 def _old_counter_limits(errors: FieldErrors, devices: Sequence[Object], shared: Sequence[Object]) -> None:
     """Before 1.35 the limits of counters were those of whole slices."""
-    used = sum(len(one["counters"]) for device in devices for one in device.get("consumesCounters", ()))
+    used = sum(
+        len(one.get("counters") or ()) for device in devices for one in device.get("consumesCounters", ())
+    )
     if used > 2048:
         errors.add(
             invalid("spec.devices", used, "the total number of counters in devices must not exceed 2048")
