@@ -5,6 +5,8 @@ They are the stored form in all versions: fields that only v1alpha3 had, in 1.31
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rewound.actors.kinds.core.node_selector import NODE_SELECTOR
 from rewound.actors.kinds.declaration.meta import (
     CONDITION,
@@ -436,7 +438,7 @@ POOL_STATUS_REQUEST_STATUS = Struct(
 )
 POOL_STATUS_REQUEST = Struct(
     "resource.v1alpha3.ResourcePoolStatusRequest",
-    METADATA,
+    replace(METADATA, required=True),
     Field("spec", POOL_STATUS_REQUEST_SPEC, 2, required=True),
     Field("status", POOL_STATUS_REQUEST_STATUS, 3, pointer=True),
 )
