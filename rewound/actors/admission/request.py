@@ -60,6 +60,7 @@ class AdmissionRequest:
         self.sent_empty: frozenset[str] = (
             frozenset()
         )  # lists that were sent empty, and are missing in the object
+        self.is_patch = False  # an update that the client sent as a patch
         self.delete_options: DeleteOptions | None = None  # of a delete
         self.in_collection = False  # a delete of a whole collection: webhooks get no name
         self.evicts = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction

@@ -500,6 +500,7 @@ class Attempt:
         )
         if old is not None:
             request.written, request.old_version = self._written, old_version
+            request.is_patch = isinstance(command, Patch)
             if isinstance(command, Delete):
                 request.delete_options, request.evicts = command.options, command.evicts
                 request.in_collection = command.verb == COLLECTION

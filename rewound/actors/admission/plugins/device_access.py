@@ -74,16 +74,17 @@ class DeviceAccess(AsyncPlugin):
             return
         assert request.object is not None
         new, old = request.object["status"], request.old["status"]
+        verb = "patch" if request.is_patch else "update"
         if any(new.get(part) != old.get(part) for part in ("allocation", "reservedFor")):
-            why = await self._refusal(caller, ["update"], "binding", "", "")
+            why = await self._refusal(caller, [verb], "binding", "", "")
             if why:
                 text = 'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding"'
-                yield forbidden("status.allocation", f'{text}, verb="update" permission: {why}')
+                yield forbidden("status.allocation", f'{text}, verb="{verb}" permission: {why}')
         if "allocation" not in new:
             return
-        verbs = ["arbitrary-node:update"]
+        verbs = [f"arbitrary-node:{verb}"]
         if self._runs_on(caller, _node_of(new["allocation"])):
-            verbs = ["associated-node:update", *verbs]
+            verbs = [f"associated-node:{verb}", *verbs]
         for driver in _changed_drivers(new.get("devices", ()), old.get("devices", ())):
             why = await self._refusal(caller, verbs, "driver", request.namespace, driver)
             if why:
