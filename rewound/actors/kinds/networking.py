@@ -89,7 +89,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CIDR_STATUS_WIPING, POLICY_STATUS
+from rewound.actors.versions.features import CIDR_STATUS_WIPING, POLICY_STATUS, RELAXED_SERVICE_NAMES
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort",
@@ -143,7 +143,8 @@ def _backend_service_rules(errors: FieldErrors, service: Object, field: str) -> 
 
 def _service_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     if name:
-        errors.add_each(field, name, dns_1035_label(name))
+        check = dns_label if RELAXED_SERVICE_NAMES in errors.features else dns_1035_label
+        errors.add_each(field, name, check(name))
     else:
         errors.add(required(field))
 

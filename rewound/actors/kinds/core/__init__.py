@@ -41,7 +41,7 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
         replication_controller.define(names, features),
         resource_quota.define(names),
         secret.define(names),
-        service.define(names),
+        service.define(names, features),
         service_account.define(names),
     )
     return tuple(sorted(definitions, key=lambda definition: definition.plural))

@@ -48,6 +48,7 @@ from rewound.actors.kinds.schema.fields import (
     Struct,
 )
 from rewound.actors.kinds.validation import (
+    CheckName,
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -56,6 +57,7 @@ from rewound.actors.kinds.validation import (
     invalid,
     ip_address,
     name_is_1035_label,
+    name_is_label,
     not_supported,
     ordinary_ip,
     parse_ip,
@@ -68,7 +70,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import ADDRESS_EXAMPLES
+from rewound.actors.versions.features import ADDRESS_EXAMPLES, RELAXED_SERVICE_NAMES
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
@@ -211,7 +213,8 @@ STATUS = Struct(
 SERVICE = Struct("core.v1.Service", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    check_name = name_is_label if RELAXED_SERVICE_NAMES in features else name_is_1035_label
     ranges_key = names.key("load-balancer-source-ranges", "service.beta")
     return Definition(
         group="",
@@ -220,7 +223,7 @@ def define(names: Names) -> Definition:
         plural="services",
         names=DiscoveryNames(short_names=("svc",), categories=("all",)),
         namespaced=True,
-        check_name=name_is_1035_label,
+        check_name=check_name,
         fields=SERVICE,
         set_defaults=set_defaults,
         subresources=(
@@ -234,7 +237,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
             validate_create=partial(service_rules, ranges_key=ranges_key),
-            validate_update=partial(update_rules, ranges_key=ranges_key),
+            validate_update=partial(update_rules, ranges_key=ranges_key, check_name=check_name),
         ),
     )
 
@@ -319,7 +322,9 @@ def _drop_load_balancer_fields(spec: Object, before: Object) -> None:
             del spec[part]
 
 
-def update_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str) -> None:
+def update_rules(
+    errors: FieldErrors, new: Object, old: Object, ranges_key: str, check_name: CheckName
+) -> None:
     spec, before = new["spec"], old["spec"]
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     address_update_rules(errors, spec, before)
@@ -330,7 +335,7 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str)
         and not same("healthCheckNodePort", spec, before)
     ):
         errors.add(forbidden("spec.healthCheckNodePort", "field is immutable"))
-    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_1035_label)
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=check_name)
     service_rules(errors, new, ranges_key)
 
 
