@@ -25,7 +25,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.golang.quoting import quoted, quoted_start
 from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
@@ -81,6 +81,7 @@ from rewound.actors.versions.features import (
     BARE_REQUIRED_SCHEMAS,
     EXPLAINED_STORED_VERSIONS,
     FIELD_SELECTORS,
+    FORMATS_WARNED_OF,
 )
 
 if TYPE_CHECKING:
@@ -897,9 +898,44 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
             validate_create=partial(create_rules, names, features),
             validate_update=partial(update_rules, names, features),
             canonicalize=canonicalize,
+            warnings=format_warnings if FORMATS_WARNED_OF in features else None,
         ),
     )
     return (custom_resource_definitions,)
+
+
+def format_warnings(new: Object, old: Object | None) -> list[str]:
+    known = set(_unknown_formats(old)) if old is not None else ()
+    return [f"unrecognized format {quoted(one)}" for one in _unknown_formats(new) if one not in known]
+
+
+def _unknown_formats(stored: Object) -> list[str]:
+    """Return the formats in all schemas of a definition that no server checks."""
+    found: list[str] = []
+    waiting = [
+        version["schema"]["openAPIV3Schema"]
+        for version in stored["spec"]["versions"]
+        if "openAPIV3Schema" in version.get("schema", {})
+    ]
+    while waiting:
+        schema = waiting.pop(0)
+        if (name := schema.get("format")) and not _is_known_format(name, schema.get("type", "")):
+            found.append(name)
+        parts = [schema.get(key) for key in ("items", "not", "additionalProperties", "additionalItems")]
+        for key in ("allOf", "oneOf", "anyOf"):
+            parts += schema.get(key) or ()
+        for key in ("properties", "patternProperties", "definitions", "dependencies"):
+            parts += (schema.get(key) or {}).values()
+        waiting += [part for part in parts if isinstance(part, dict)]
+    return found
+
+
+def _is_known_format(name: str, type_: str) -> bool:
+    from rewound.actors.kinds.structural.formats import format_check  # loads what schemas need
+
+    if type_ in ("", "string"):
+        return format_check(name) is not None or name in ("k8s-short-name", "k8s-long-name")
+    return name in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(type_, ())
 
 
 def canonicalize(new: Object) -> None:

@@ -24,7 +24,15 @@ from rewound.actors.kinds.declaration.definition import (
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
 from rewound.actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, required, unchanged
+from rewound.actors.kinds.schema.internal import shown
+from rewound.actors.kinds.validation import (
+    IMMUTABLE,
+    FieldErrors,
+    invalid,
+    name_is_subdomain,
+    required,
+    unchanged,
+)
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
@@ -144,7 +152,10 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
     if new.get("series") != old.get("series"):
         _series(errors, new)
     for part in _IMMUTABLE:
-        unchanged(errors, part, new.get(part, ""), old.get(part, ""))
+        if new.get(part, "") != old.get(part, ""):
+            of_struct = part in ("involvedObject", "related")
+            sent = shown(OBJECT_REFERENCE, new.get(part)) if of_struct else new.get(part, "")
+            errors.add(invalid(part, sent, IMMUTABLE))
     for part, own_name in (("reportingComponent", "reportingController"), ("reportingInstance",) * 2):
         unchanged(errors, own_name, new.get(part, ""), old.get(part, ""))
 

@@ -89,7 +89,12 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CIDR_STATUS_WIPING, POLICY_STATUS, RELAXED_SERVICE_NAMES
+from rewound.actors.versions.features import (
+    CIDR_STATUS_WIPING,
+    NETWORKING_IN_TEXTS,
+    POLICY_STATUS,
+    RELAXED_SERVICE_NAMES,
+)
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort",
@@ -296,7 +301,7 @@ INGRESS = Struct(
 )
 
 
-def define_ingress(names: Names) -> Definition:
+def define_ingress(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group=names.group("networking"),
         version="v1",
@@ -307,7 +312,7 @@ def define_ingress(names: Names) -> Definition:
         check_name=name_is_subdomain,
         fields=INGRESS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=ingress_status_rules),),
-        storage=Storage(error_group="extensions"),  # the group that the kind was moved from
+        storage=Storage(error_group="" if NETWORKING_IN_TEXTS in features else "extensions"),
         table=Table(INGRESS_COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, INGRESS_STATUS),
@@ -592,7 +597,7 @@ def define_network_policy(names: Names, features: frozenset[str] = frozenset()) 
                 until="1.27",
             ),
         ),
-        storage=Storage(error_group="extensions"),  # the group that the kind was moved from
+        storage=Storage(error_group="" if NETWORKING_IN_TEXTS in features else "extensions"),
         table=Table(NETWORK_POLICY_COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, NETWORK_POLICY_STATUS)
@@ -940,7 +945,7 @@ def _cidr_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     return (
         define_ingress_class(names),
-        define_ingress(names),
+        define_ingress(names, features),
         define_network_policy(names, features),
         *define_addresses(names),
         *define_service_cidrs(names, features),

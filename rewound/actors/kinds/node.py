@@ -11,9 +11,17 @@ from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
 from rewound.actors.kinds.declaration.meta import METADATA, label_rules, metadata_rules, metadata_update_rules
 from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
-from rewound.actors.kinds.validation import FieldErrors, dns_label, duplicate, name_is_subdomain, unchanged
+from rewound.actors.kinds.validation import (
+    FieldErrors,
+    dns_label,
+    duplicate,
+    name_is_subdomain,
+    required,
+    unchanged,
+)
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import HANDLER_REQUIRED
 
 OVERHEAD = Struct("node.v1.Overhead", Field("podFixed", QUANTITIES, 1))
 SCHEDULING = Struct(
@@ -59,7 +67,10 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
-    errors.add_each("handler", new["handler"], dns_label(new["handler"]))
+    if not new["handler"] and HANDLER_REQUIRED in errors.features:
+        errors.add(required("handler"))
+    else:
+        errors.add_each("handler", new["handler"], dns_label(new["handler"]))
     fixed = new.get("overhead", {}).get("podFixed", {})
     requirement_rules(errors, {"limits": fixed}, "overhead", api_domain)
     scheduling = new.get("scheduling", {})

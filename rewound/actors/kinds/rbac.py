@@ -30,6 +30,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
@@ -284,7 +285,7 @@ def update_rules(
     errors.add_all(own)
     metadata_update_rules(errors, metadata, old["metadata"])
     if immutable_role_ref and new["roleRef"] != old["roleRef"]:
-        errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
+        errors.add(invalid("roleRef", shown(ROLE_REF, new["roleRef"]), "cannot change roleRef"))
     if final_star:
         _star_rules(errors, new, _urls(old))
 

@@ -20,6 +20,7 @@ from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.schema.exact_decoder import Problems
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
+from rewound.actors.kinds.schema.scalars import json_type_of
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 from rewound.actors.patch.strategic import apply_strategic_patch
@@ -107,6 +108,11 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     if value is None and format_ == "strategic":
         return {}, ()
     if not isinstance(value, dict):
+        if format_ == "strategic":
+            found = json_type_of(value)
+            raise MalformedPatch(
+                f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )
         raise MalformedPatch("the patch must be an object")
     return value, Problems(repeated).texts()
 

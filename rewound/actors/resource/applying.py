@@ -46,7 +46,7 @@ async def apply_object(
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
-    named = current is None or sent.get("name")
+    named = current is None or "name" in sent
     check_address({"metadata": sent}, command.namespace, command.name if named else None)
     check_sent_version(sent)
     metadata = wanted["metadata"]

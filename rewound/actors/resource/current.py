@@ -16,6 +16,7 @@ from rewound.actors.messages import DeleteOptions, Object, Replace
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread, need_thread
 from rewound.actors.store.proposal import Proposal
+from rewound.actors.versions.features import JSON_IN_TEXTS
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
 from rewound.journal.view import View
@@ -151,11 +152,9 @@ def check_version(definition: Definition, name: str, version: str, current: Curr
     if number == 0:
         if definition.strategy.allow_unconditional_update:
             return
-        cause = Cause(
-            "FieldValueInvalid",
-            "Invalid value: 0x0: must be specified for an update",
-            "metadata.resourceVersion",
-        )
+        shown = "0" if JSON_IN_TEXTS in definition.features else "0x0"
+        text = f"Invalid value: {shown}: must be specified for an update"
+        cause = Cause("FieldValueInvalid", text, "metadata.resourceVersion")
         raise Invalid(definition.group, definition.plural, name, [cause])
     if number is None:
         raise _not_a_version(version)

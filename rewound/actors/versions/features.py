@@ -289,6 +289,28 @@ PATHS_OVERLAP: Final = _change("paths-overlap", "warns about paths in volumes th
 NO_GIT_REPOSITORIES: Final = _change(
     "no-git-repositories", "disables gitRepo volumes, and warns about repeated names of ports", since="1.33"
 )
+BARE_OWNER_TEXTS: Final = _change(
+    "bare-owner-texts", "does not repeat the field of an owner reference in the text about it", since="1.34"
+)
+KINDS_OF_OWNERS: Final = _change(
+    "kinds-of-owners", "names the kinds of two controllers of one object", since="1.26"
+)
+HANDLER_REQUIRED: Final = _change(
+    "handler-required", "says of an empty handler of a runtime class that it is required", since="1.36"
+)
+NETWORKING_IN_TEXTS: Final = _change(
+    "networking-in-texts",
+    "errors about ingresses and network policies name their group, no longer the one they were moved from",
+    since="1.26",
+)
+FORMATS_WARNED_OF: Final = _change(
+    "formats-warned-of", "warns of formats in the schemas of custom kinds that nobody checks", since="1.34"
+)
+OWNED_DUPLICATES: Final = _change(
+    "owned-duplicates",
+    "records who owns what in objects that have equal items in a list of type set or map",
+    since="1.29",
+)
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
     "selector-values", "refuses label values in selectors that no label can have", since="1.26"

@@ -1,5 +1,7 @@
 """Which values are atomic and which have parts: every marker of a declaration, and the default."""
 
+import pytest
+
 from rewound.actors.kinds.schema.fields import (
     INT32,
     STRING,
@@ -13,6 +15,7 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.patch.managed_fields.topology import (
     MAX_PLANS,
     Dictionary,
+    DuplicateKeys,
     Elements,
     Entries,
     Leaf,
@@ -117,6 +120,20 @@ def test_items_with_equal_keys_are_one_part():
         'k:{"name":"b"}': {"name": "b"},
     }
     assert type(parts['k:{"name":"a"}']) is Repeated
+
+
+def test_exact_shapes_may_allow_equal_keys_but_no_missing_ones():
+    field = Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",))
+    same, missing = [{"name": "a"}, {"name": "a"}], [{"port": 1}]
+    for shapes, refused in (
+        (Shapes(exact=True), (same, missing)),
+        (Shapes(exact=True, repeats=True), (missing,)),
+    ):
+        entries = shapes.of_field(field, {})
+        for items in refused:
+            with pytest.raises(DuplicateKeys):
+                entries.parts(items)
+    assert list(entries.parts(same)) == ['k:{"name":"a"}']
 
 
 def test_entries_without_keys_are_parts_too():

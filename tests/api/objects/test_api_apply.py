@@ -52,6 +52,16 @@ async def test_yaml_and_json_bodies_are_equivalent(body: Document | bytes) -> No
         assert again == made == await api.get("configmaps", "a")
 
 
+async def test_empty_name_is_refused_but_none_is_that_of_the_path() -> None:
+    async with served() as api:
+        made = (await apply(api, CONFIG)).expect(201)
+        for name in ("", None):
+            refused = await apply(api, {**CONFIG, "metadata": {"name": name, "labels": {"l": "1"}}})
+            assert "name must be provided" in refused.expect(400)["message"]
+        unnamed = {**CONFIG, "metadata": {"labels": {"l": "1"}}}
+        assert (await apply(api, unnamed)).expect(200) == made
+
+
 async def test_conflict_is_a_status_with_causes() -> None:
     async with served() as api:
         await apply(api, CONFIG)

@@ -42,6 +42,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldError,
@@ -369,7 +370,7 @@ def _taint_rules(errors: FieldErrors, taints: list[Object], field: str) -> None:
         elif effect not in EFFECTS:
             errors.add(not_supported(f"{here}.effect", effect, EFFECTS))
         if (key, effect) in seen:
-            errors.add(duplicate(here, taint, "taints must be unique by key and effect pair"))
+            errors.add(duplicate(here, shown(TAINT, taint), "taints must be unique by key and effect pair"))
         seen.add((key, effect))
 
 

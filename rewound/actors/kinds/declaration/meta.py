@@ -46,12 +46,13 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
+    reworded,
     size,
     too_long,
     unchanged,
 )
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import SELECTOR_VALUES
+from rewound.actors.versions.features import BARE_OWNER_TEXTS, KINDS_OF_OWNERS, SELECTOR_VALUES
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"
@@ -322,14 +323,15 @@ def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
         _one_owner_rules(errors, owner, field)
         if not owner.get("controller"):
             continue
+        shown = f"{owner['kind']}/{owner['name']}" if KINDS_OF_OWNERS in errors.features else owner["name"]
         if controller:
             text = (
                 "Only one reference can have Controller set to true. "
-                f'Found "true" in references for {controller} and {owner["name"]}'
+                f'Found "true" in references for {controller} and {shown}'
             )
             errors.add(invalid(field, list(owners), text))
         else:
-            controller = owner["name"]
+            controller = shown
 
 
 def _one_owner_rules(errors: FieldErrors, owner: Object, field: str) -> None:
@@ -338,7 +340,8 @@ def _one_owner_rules(errors: FieldErrors, owner: Object, field: str) -> None:
         errors.add(invalid(f"{field}.apiVersion", owner["apiVersion"], "version must not be empty"))
     for part in ("kind", "name", "uid"):
         if not owner[part]:
-            errors.add(invalid(f"{field}.{part}", "", f"{part} must not be empty"))
+            text = reworded(f"{part} must not be empty", BARE_OWNER_TEXTS, "must not be empty")
+            errors.add(invalid(f"{field}.{part}", "", text))
     if owner["apiVersion"] == "v1" and owner["kind"] == "Event":
         errors.add(invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
 

@@ -19,6 +19,7 @@ from rewound.actors.kinds.schema.fields import zero_struct
 from rewound.actors.messages import Object
 from rewound.actors.patch.managed_fields.comparison import NewObjects
 from rewound.actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
+from rewound.actors.versions.features import OWNED_DUPLICATES
 
 # The server sets this metadata; no manager owns it.
 NEVER_OWNED: Final = (
@@ -42,7 +43,8 @@ class FieldView:
     subresource: str
     schema: Schema
     shape: Record
-    exact: Record  # like `shape`, but raises DuplicateKeys for list entries with equal or missing keys
+    # Like `shape`, but raises DuplicateKeys for list entries with missing keys, and until 1.28 with equal ones.
+    exact: Record
     nothing: Object  # the object without any field set
     new: NewObjects  # of `exact` and `nothing`
     # Convert an object from `working` or storage to this version, and back. Where a webhook converts, use `shown` and
@@ -87,7 +89,10 @@ class FieldViews:
         """`working` is the version of custom objects during a write."""
         self._definitions = definitions
         self._working = working
-        self._shapes = {version: (Shapes(), Shapes(exact=True)) for version in definitions}
+        self._shapes = {
+            version: (Shapes(), Shapes(exact=True, repeats=OWNED_DUPLICATES in one.features))
+            for version, one in definitions.items()
+        }
         self._made: dict[tuple[str, str], FieldView] = {}
 
     def find(self, version: str, subresource: str) -> FieldView | None:
@@ -158,7 +163,9 @@ class FieldViews:
             return shapes.root(definition.fields, excluded)
         metadata = shapes.of_field(METADATA, excluded["metadata"])
         embedded = shapes.of_field(METADATA, NOTHING)
-        made = SchemaShapes(custom.extension_prefix, metadata, embedded, exact=shapes.exact)
+        made = SchemaShapes(
+            custom.extension_prefix, metadata, embedded, exact=shapes.exact, repeats=shapes.repeats
+        )
         return made.root(custom.openapi, excluded)
 
 

@@ -189,6 +189,7 @@ class Elements:
     __slots__ = ("_exact", "_items")
 
     def __init__(self, items: Leaf, *, exact: bool = False) -> None:
+        """`exact`: equal items raise DuplicateKeys."""
         self._items, self._exact = items, exact
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
@@ -203,7 +204,7 @@ class Elements:
 
 @final
 class Entries:
-    __slots__ = ("_defaults", "_exact", "_items", "_names", "_omittable", "_text")
+    __slots__ = ("_defaults", "_exact", "_items", "_names", "_omittable", "_repeats", "_text")
 
     def __init__(
         self,
@@ -212,19 +213,20 @@ class Entries:
         *,
         texts: bool = False,
         exact: bool = False,
+        repeats: bool = False,
         omittable: frozenset[str] = frozenset(),
     ) -> None:
-        """`keys` maps key names to defaults or None; `texts`: all keys are strings; `omittable`: keys that the name of
-        an entry lacks if the entry does.
+        """`keys` maps key names to defaults or None; `texts`: all keys are strings; `repeats`: they may be equal;
+        `omittable`: keys that the name of an entry lacks if the entry does.
         """
-        self._items, self._exact, self._omittable = items, exact, omittable
+        self._items, self._exact, self._repeats, self._omittable = items, exact, repeats, omittable
         self._names = tuple(sorted(keys))
         self._defaults = keys
         self._text = self._names[0] if len(keys) == 1 and texts else ""
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
         elements = self._by_text(value) or [self._element(item or {}) for item in value]
-        return _gathered(elements, value, self._exact)
+        return _gathered(elements, value, self._exact and not self._repeats)
 
     def _by_text(self, value: Sequence[Any]) -> list[str]:
         """Most entries have one string as their key, often a name; encoding it is most of the cost of walking lists."""
@@ -301,8 +303,9 @@ def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dic
 class Shapes:
     """All shapes of one kind, each created once."""
 
-    def __init__(self, *, exact: bool = False) -> None:
-        self.exact = exact
+    def __init__(self, *, exact: bool = False, repeats: bool = False) -> None:
+        """`exact`: items without keys, and unless `repeats` also those with equal keys, raise DuplicateKeys."""
+        self.exact, self.repeats = exact, repeats
         self._records: dict[Struct, Record] = {}
 
     def root(self, struct: Struct, excluded: Excluded) -> Record:
@@ -349,10 +352,17 @@ class Shapes:
             texts = all(key.type is STRING for key in keys)
             defaults = {key.name: _default(key) for key in keys}
             omittable = frozenset(key.name for key in keys if key.pointer and len(keys) > 1)
-            return Entries(self._of(item), defaults, texts=texts, exact=self.exact, omittable=omittable)
+            return Entries(
+                self._of(item),
+                defaults,
+                texts=texts,
+                exact=self.exact,
+                repeats=self.repeats,
+                omittable=omittable,
+            )
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         divided = merged and isinstance(item, Scalar)
-        return Elements(LEAF, exact=self.exact) if divided else LEAF
+        return Elements(LEAF, exact=self.exact and not self.repeats) if divided else LEAF
 
 
 def _keys(field: Field) -> Sequence[str]:
@@ -386,9 +396,16 @@ class SchemaShapes:
     """
 
     def __init__(
-        self, extension_prefix: str, metadata: Shape, embedded_metadata: Shape, *, exact: bool = False
+        self,
+        extension_prefix: str,
+        metadata: Shape,
+        embedded_metadata: Shape,
+        *,
+        exact: bool = False,
+        repeats: bool = False,
     ) -> None:
-        self._prefix, self._metadata, self._exact = extension_prefix, metadata, exact
+        self._prefix, self._metadata = extension_prefix, metadata
+        self._exact, self._repeats = exact, repeats
         # What every embedded resource has, whatever its schema says about it.
         self._embedded = {
             FIELD + "apiVersion": _VALUE,
@@ -432,7 +449,7 @@ class SchemaShapes:
         items = schema.get("items", {})
         match self._marker(schema, "list-type"):
             case "set":
-                return Elements(_VALUE, exact=self._exact)
+                return Elements(_VALUE, exact=self._exact and not self._repeats)
             case "map":
                 return self._entries(items, self._marker(schema, "list-map-keys") or ())
         return _VALUE
@@ -442,7 +459,7 @@ class SchemaShapes:
         known = [properties.get(key, {}) for key in keys]
         defaults = {key: one.get("default") for key, one in zip(keys, known, strict=True)}
         texts = all(one.get("type") == "string" for one in known)
-        return Entries(self._of(items), defaults, texts=texts, exact=self._exact)
+        return Entries(self._of(items), defaults, texts=texts, exact=self._exact, repeats=self._repeats)
 
     def _is_open(self, schema: Schema) -> bool:
         return bool(self._marker(schema, "preserve-unknown-fields"))
