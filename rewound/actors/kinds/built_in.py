@@ -79,6 +79,7 @@ _GROUPS = (
 _GATED = frozenset(
     {
         admissionregistration,
+        certificates,
         core,
         apiextensions,
         apps,

@@ -1,4 +1,5 @@
-"""The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs.
+"""The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs, and
+ClusterTrustBundle, certificates of authorities for pods.
 
 The spec is immutable. Approvers add Approved and Denied conditions via the `approval` subresource; signers set the
 certificate and all other conditions via `status`. None of these can be removed. Admission
@@ -9,15 +10,18 @@ update of a request that violates a newer rule may keep violating it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
 from rewound.actors.kinds.declaration.definition import (
+    Conversion,
     Definition,
     DiscoveryNames,
     Selection,
+    Storage,
     Strategy,
     Subresource,
     Table,
@@ -45,14 +49,24 @@ from rewound.actors.kinds.validation import (
     forbidden,
     invalid,
     name_is_path_segment,
+    name_is_subdomain,
     not_supported,
     required,
     size,
     too_long,
+    unchanged,
 )
-from rewound.actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
+from rewound.actors.kinds.values.pem import (
+    InvalidPEM,
+    blocks_of,
+    check_certificates,
+    check_request,
+    why_no_authority,
+)
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.versions.features import APPROVALS_FIELD, USAGES_TEXT
 
 MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253
@@ -136,8 +150,8 @@ COLUMNS: Final = (
 )
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
-    rules = RequestRules(names.legacy_signer)
+def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
+    rules = RequestRules(names.legacy_signer, features)
     request = Definition(
         group=names.group("certificates"),
         version="v1",
@@ -174,7 +188,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             validate_update=rules.validate_update,
         ),
     )
-    return (request,)
+    return (request, *define_trust_bundles(names))
 
 
 def any_name(name: str, prefix: bool) -> list[str]:
@@ -211,8 +225,10 @@ def _conditions_of_type(request: Object, kind: str) -> list[Object]:
 
 
 class RequestRules:
-    def __init__(self, legacy_signer: str) -> None:
+    def __init__(self, legacy_signer: str, features: frozenset[str]) -> None:
         self._legacy_signer = legacy_signer
+        self._usages_text = "" if USAGES_TEXT in features else "usages must be provided"
+        self._names_all_conditions = APPROVALS_FIELD in features
 
     def validate_create(self, errors: FieldErrors, new: Object) -> None:
         self._validate(errors, new, None)
@@ -235,10 +251,11 @@ class RequestRules:
     def _validate(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         spec, before = new["spec"], old["spec"] if old else {}
         _pem_request(errors, spec["request"])
-        _usages(errors, spec.get("usages", []), before.get("usages", []))
+        _usages(errors, spec.get("usages", []), before.get("usages", []), self._usages_text)
         self._signer(errors, spec["signerName"], before.get("signerName", ""))
         _expiration(errors, spec.get("expirationSeconds"))
-        _conditions(errors, new["status"].get("conditions", []), old["status"] if old else {})
+        conditions, before_status = new["status"].get("conditions", []), old["status"] if old else {}
+        _conditions(errors, conditions, before_status, names_all=self._names_all_conditions)
         _certificate(errors, new["status"].get("certificate", ""), old)
 
     def _signer(self, errors: FieldErrors, name: str, before: str) -> None:
@@ -256,10 +273,10 @@ def _pem_request(errors: FieldErrors, content: str) -> None:
         errors.add(invalid("spec.request", "<request data>", str(why)))
 
 
-def _usages(errors: FieldErrors, usages: list[str], before: list[str]) -> None:
+def _usages(errors: FieldErrors, usages: list[str], before: list[str], missing: str) -> None:
     field = "spec.usages"
     if not usages:
-        errors.add(required(field, "usages must be provided"))
+        errors.add(required(field, missing))
     if set(before) <= set(USAGES):
         for index, usage in enumerate(usages):
             if usage not in USAGES:
@@ -309,7 +326,7 @@ def _expiration(errors: FieldErrors, seconds: int | None) -> None:
     errors.add(invalid("spec.expirationSeconds", seconds, text))
 
 
-def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -> None:
+def _conditions(errors: FieldErrors, conditions: list[Object], before: Object, *, names_all: bool) -> None:
     all_known = [one["type"] for one in before.get("conditions", ())]
     known, types = set(all_known), set[str]()
     had_repeated, had_both = len(known) < len(all_known), set(APPROVALS) <= known
@@ -320,7 +337,7 @@ def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -
         _condition_status(errors, kind, condition["status"], f"{field}.status")
         if kind in APPROVALS and not had_both and set(APPROVALS) - {kind} <= types:
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.add(invalid(f"{field}.type", kind, text))
+            errors.add(invalid("status.conditions" if names_all else f"{field}.type", kind, text))
         if kind in types and not had_repeated:
             errors.add(duplicate(f"{field}.type", kind))
         types.add(kind)
@@ -372,3 +389,115 @@ def _certificate_update_rules(errors: FieldErrors, status: Object, before: Objec
         errors.add(forbidden(field, "updates may not set certificate content"))
     elif old:
         errors.add(forbidden(field, "updates may not modify existing certificate content"))
+
+
+LONGEST_BUNDLE: Final = 1024 * 1024
+LARGE_BUNDLE: Final = 8 * 1024  # takes milliseconds to parse
+
+
+def _bundle_struct(version: str) -> Struct:
+    spec = Struct(
+        f"certificates.{version}.ClusterTrustBundleSpec",
+        Field("signerName", STRING, 1),
+        Field("trustBundle", STRING, 2, required=True, always=True),
+    )
+    return Struct(
+        f"certificates.{version}.ClusterTrustBundle", METADATA, Field("spec", spec, 2, required=True)
+    )
+
+
+def define_trust_bundles(names: Names) -> tuple[Definition, ...]:
+    """ClusterTrustBundle; v1beta1 is stored."""
+    stored = Definition(
+        group=names.group("certificates"),
+        version="v1beta1",
+        kind="ClusterTrustBundle",
+        plural="clustertrustbundles",
+        namespaced=False,
+        check_name=name_is_path_segment,
+        fields=_bundle_struct("v1beta1"),
+        since="1.33",
+        gate="ClusterTrustBundle",
+        on_by_default=False,
+        selection=Selection(
+            fields={"spec.signerName": lambda stored: str(stored["spec"].get("signerName", ""))},
+            own_label_conversion=True,
+        ),
+        table=Table(
+            (
+                NAME,
+                Column(
+                    "SignerName",
+                    "string",
+                    "Signer whose certificates the bundle verifies.",
+                    lambda stored, _: stored["spec"].get("signerName") or NONE,
+                ),
+            )
+        ),
+        strategy=Strategy(
+            validates_metadata=True,
+            validate_create=trust_bundle_rules,
+            validate_update=trust_bundle_update_rules,
+        ),
+    )
+    same = Conversion(to_storage=dict, from_storage=dict)
+    alpha = replace(
+        stored,
+        version="v1alpha1",
+        fields=_bundle_struct("v1alpha1"),
+        since="1.27",
+        storage=Storage(stored_as=stored.type_name, conversion=same),
+    )
+    return stored, alpha
+
+
+def _bundle_name(signer: str, name: str, prefix: bool) -> list[str]:
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return name_is_subdomain(name, prefix)
+    start = f"{signer.replace('/', ':')}:"
+    if not name.startswith(start):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {start}"]
+    return name_is_subdomain(name.removeprefix(start), prefix)
+
+
+def trust_bundle_rules(errors: FieldErrors, new: Object, *, parses: bool = True) -> None:
+    spec = new["spec"]
+    signer = spec.get("signerName", "")
+    check_name = partial(_bundle_name, signer)
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=check_name)
+    if signer:
+        signer_rules(errors, signer, "spec.signerName")
+    if parses:
+        _trust_anchor_rules(errors, spec["trustBundle"], "spec.trustBundle")
+
+
+def trust_bundle_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    spec, before = new["spec"], old["spec"]
+    trust_bundle_rules(errors, new, parses=spec["trustBundle"] != before["trustBundle"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    unchanged(errors, "spec.signerName", spec.get("signerName", ""), before.get("signerName", ""))
+
+
+def _trust_anchor_rules(errors: FieldErrors, text: str, field: str) -> None:
+    if size(text) > LONGEST_BUNDLE:
+        errors.add(too_long(field, LONGEST_BUNDLE))
+        return
+    if len(text) > LARGE_BUNDLE:
+        need_thread()
+    wrong, found = False, dict[bytes, list[int]]()
+    for index, block in enumerate(blocks_of(text)):
+        why = why_no_authority(block)
+        if why:
+            wrong = True
+            errors.add(invalid(field, "<value omitted>", f"entry {index} {why}"))
+        found.setdefault(block.content, []).append(index)
+    if wrong:
+        return
+    if not found:
+        errors.add(invalid(field, "<value omitted>", "at least one trust anchor must be provided"))
+    for places in found.values():
+        if len(places) > 1:
+            listed = " ".join(map(str, places))
+            errors.add(invalid(field, "<value omitted>", f"duplicate trust anchor (indices [{listed}])"))

@@ -151,6 +151,12 @@ ACCOUNT_UIDS: Final = _gate("TokenRequestServiceAccountUIDValidation")  # TokenR
 NODE_TOKENS_KNOWN: Final = _change(
     "node-tokens-known", "refusals of tokens bound to nodes name the feature gate", since="1.29"
 )
+USAGES_TEXT: Final = _change(
+    "usages-text", "an error says no more than that usages of a signing request are required", since="1.26"
+)
+APPROVALS_FIELD: Final = _change(
+    "approvals-field", "errors of requests both approved and denied name the list of conditions", since="1.34"
+)
 CIDR_STATUS_WIPING: Final = _gate("ServiceCIDRStatusFieldWiping")  # writes of a ServiceCIDR keep its status
 ATTRIBUTES_CLASSES: Final = _gate("VolumeAttributesClass")
 ZERO_SHARES: Final = _gate(

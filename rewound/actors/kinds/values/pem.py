@@ -110,6 +110,25 @@ def _check_key(key: object) -> None:
         raise InvalidPEM("its key must be an RSA, ECDSA or Ed25519 key")
 
 
+def why_no_authority(block: Block) -> str:
+    """Return why a block is no certificate of an authority; empty if it is one."""
+    from cryptography import x509
+
+    if block.kind != "CERTIFICATE":
+        return f"has bad block type: {block.kind}"
+    if block.headers:
+        return "has PEM block headers"
+    try:
+        extensions = x509.load_der_x509_certificate(block.content).extensions
+    except ValueError:
+        return "does not parse as X.509"
+    try:
+        is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        is_authority = False
+    return "" if is_authority else "does not have the CA bit set"
+
+
 def check_certificates(content: str) -> None:
     """Check base64 text: one or more certificates and nothing else, or no text."""
     if not content:
