@@ -98,16 +98,22 @@ class VersionStructs:
         found = self._made.get(struct.name)
         if found is None:
             shape = self._shapes.get(struct.name, struct)
-            fields = (replace(one, type=self._type(one.type)) for one in shape.fields)
+            fields = (self._field(one) for one in shape.fields)
             of = f"resource.{self._version}.{struct.name}"
             found = self._made[struct.name] = Struct(of, *fields, atomic=struct.atomic, union=struct.union)
         return found
 
+    def _field(self, field: Field) -> Field:
+        type_ = self._type(field.type)
+        return field if type_ is field.type else replace(field, type=type_)
+
     def _type(self, type_: Type) -> Type:
         if isinstance(type_, ListOf):
-            return replace(type_, item=self._type(type_.item))
+            item = self._type(type_.item)
+            return type_ if item is type_.item else replace(type_, item=item)
         if isinstance(type_, MapOf):
-            return replace(type_, value=self._type(type_.value))
+            value = self._type(type_.value)
+            return type_ if value is type_.value else replace(type_, value=value)
         return self.struct(type_) if isinstance(type_, Struct) else type_
 
 

@@ -23,7 +23,6 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from rewound.actors.kinds.resource.selectors import TOO_COMPLEX, selector_error
 from rewound.actors.kinds.resource.structs import (
     ALLOCATION_RESULT,
     DEVICE_ATTRIBUTE,
@@ -193,7 +192,8 @@ class DeviceRules:
         self._consumable = CONSUMABLE_CAPACITY in features
         self._keys_in_paths = DEVICE_KEYS in features
         self._shares = DEVICE_SHARES in features
-        self._compile = lru_cache(maxsize=256)(partial(selector_error, names, features))
+        self._features = features
+        self._compile = lru_cache(maxsize=256)(self._selector_error)
 
     # Lists.
 
@@ -353,11 +353,18 @@ class DeviceRules:
         if size(expression) > MAX_EXPRESSION:
             errors.add(too_long(field, MAX_EXPRESSION))
             return
-        wrong = self._compile(expression)
-        if wrong == TOO_COMPLEX:
-            errors.add(forbidden(field, TOO_COMPLEX))
+        wrong, is_complex = self._compile(expression)
+        if is_complex:
+            errors.add(forbidden(field, wrong))
         elif wrong:
             errors.add(invalid(field, expression, wrong))
+
+    def _selector_error(self, expression: str) -> tuple[str, bool]:
+        # Imported here, so that a start does not wait for CEL.
+        from rewound.actors.kinds.resource.selectors import TOO_COMPLEX, selector_error
+
+        wrong = selector_error(self._names, self._features, expression)
+        return wrong, wrong == TOO_COMPLEX
 
     def _constraint(self, names: _RequestNames, errors: FieldErrors, constraint: Object, field: str) -> None:
         self._request_references(errors, names, constraint.get("requests", ()), f"{field}.requests")
