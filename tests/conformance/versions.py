@@ -84,7 +84,7 @@ def compare_types(catalog: Catalog, facts: Facts, version: str) -> Iterator[str]
     for name, schema in described.items():
         expected = facts.get(name.removeprefix(DOMAIN))
         if expected is None or not exists_in(version, expected["since"], expected.get("until", "")):
-            if minor(version) > minor(VERSIONS[0]):
+            if minor(version) > minor(VERSIONS[0]) and "apiregistration" not in name:
                 yield f"type unknown: {name}"
         else:
             yield from (f"{name}{line}" for line in compare_type(schema, expected, version))

@@ -187,4 +187,6 @@ def _list_fields(struct: Struct) -> tuple[Field, Field]:
         struct.name == "CSIStorageCapacity"
     ):  # Kubernetes once declared merge keys only for the lists of this kind
         items = replace(items, before=(Before("1.30", list_type="map", list_keys=("name",)),))
+    elif struct.of == "storagemigration.v1alpha1.StorageVersionMigration":
+        items = replace(items, patch="merge", merge_key="type", list_type="map", list_keys=("type",))
     return Field("metadata", LIST_META, 1), items

@@ -808,6 +808,8 @@ def prepare_status_without_expansion(new: Object, old: Object) -> None:
 def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
     spec = new["spec"]
     had_one = "dataSource" in before or "dataSourceRef" in before
+    if spec.get("dataSourceRef", {}).get("namespace") and "dataSourceRef" not in before:
+        del spec["dataSourceRef"]  # sources in other namespaces belong to an alpha feature that is off
     if (
         not had_one
         and "dataSourceRef" not in spec

@@ -93,6 +93,12 @@ _DECLARED_DEFAULTS: Final[Mapping[str, Mapping[tuple[str, str], Any]]] = {
         ("core.v1.GRPCAction", "service"): "",
         ("core.v1.ServicePort", "protocol"): "TCP",
         ("meta.v1.ObjectMeta", "creationTimestamp"): {},
+        ("resource.v1.DeviceToleration", "operator"): "Equal",
+        ("resource.v1alpha3.DeviceToleration", "operator"): "Equal",
+        ("resource.v1alpha3.ResourcePoolStatusRequestSpec", "limit"): 100,
+        ("resource.v1beta1.DeviceToleration", "operator"): "Equal",
+        ("resource.v1beta2.DeviceToleration", "operator"): "Equal",
+        ("scheduling.v1alpha2.PodGroupSpec", "disruptionMode"): "Pod",
     },
     "1.30": {
         ("core.v1.ConfigMapEnvSource", "name"): "",
