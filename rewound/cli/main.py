@@ -109,7 +109,7 @@ _LINES = "".join(f"  rewound {name:13} {text}\n" for name, (_, text) in COMMANDS
 USAGE = f"""\
 usage: rewound <command> [flags]
 
-{_LINES}  rewound --version     the release
+{_LINES}  rewound --version     the release, and the versions of Kubernetes that it serves
 """
 
 
@@ -119,9 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run, _ = COMMANDS[command]
         return run(rest)
     if command in ("--version", "version"):
+        from rewound.actors.versions.version import FIRST, NEWEST
         from rewound.release import RELEASE
 
-        print(f"rewound {RELEASE}")
+        print(f"rewound {RELEASE}\nKubernetes {FIRST} to {NEWEST}")
         return 0
     if command in ("--help", "-h", "help"):
         print(USAGE, end="")

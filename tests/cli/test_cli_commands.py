@@ -16,7 +16,7 @@ from rewound.release import RELEASE
 
 def test_version_is_the_release(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"rewound {RELEASE}\n"
+    assert capsys.readouterr().out == f"rewound {RELEASE}\nKubernetes 1.25 to 1.36\n"
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ KNOW_THE_VERSION = {
     "actors/versions/gates.py",
     "cli/envtest.py",
     "cli/importing.py",
+    "cli/main.py",
     "cli/serve.py",
     "cluster/membership.py",
     "cluster/standby/sinks.py",

@@ -17,6 +17,7 @@ export function showAbout(about, replays) {
   if (about?.replay) words.push(`replay of ${about.replay.of}`);
   if (about?.recorded?.server) words.push(`recorded from ${about.recorded.server}`);
   else if (about?.server && !about.server.includes(title)) words.push(about.server);
+  if (about?.kubernetes) words.push(`Kubernetes ${about.kubernetes}`);
   find("about").textContent = words.join(" · ") || (replays ? "replay" : "");
 }
 
