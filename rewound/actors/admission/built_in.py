@@ -83,7 +83,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         TaintNodesByCondition(names),
         AlwaysPullImages(),
         *(_image_policy_webhook(names, of, calls) if used("ImagePolicyWebhook") else ()),
-        *pod_security(names, journal, feed, of("PodSecurity")),
+        *pod_security(names, journal, feed, of("PodSecurity"), features),
         *(_pod_security_policy(names, journal, feed, authorizer) if used("PodSecurityPolicy") else ()),
         *(_pod_node_selector(names, journal, feed, of) if used("PodNodeSelector") else ()),
         Priority(PriorityClasses(names, journal, feed)),

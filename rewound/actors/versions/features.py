@@ -317,6 +317,19 @@ OWNED_DUPLICATES: Final = _change(
     "records who owns what in objects that have equal items in a list of type set or map",
     since="1.29",
 )
+# By the minor version of the Pod Security Standards.
+POD_SECURITY_VERSIONS: Final = {
+    number: _change(
+        f"pod-security-v1.{number}", f"knows the Pod Security Standards of v1.{number}", since=f"1.{number}"
+    )
+    for number in range(26, 37)
+}
+SE_LINUX_WORDS: Final = _change(
+    "se-linux-words", "names forbidden users and roles of SELinux without a forbidden type too", since="1.26"
+)
+IMAGES_ARE_HARMLESS: Final = _change(
+    "images-are-harmless", "counts images among the volumes of the level restricted", since="1.33"
+)
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
     "selector-values", "refuses label values in selectors that no label can have", since="1.26"

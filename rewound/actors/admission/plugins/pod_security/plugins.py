@@ -32,7 +32,6 @@ from rewound.actors.admission.plugins.pod_security.policy import (
     parse_configuration,
 )
 from rewound.actors.admission.plugins.pod_security.standards import (
-    NEWEST,
     EvaluatedPod,
     Standards,
     describe,
@@ -53,10 +52,14 @@ from rewound.journal.records import Row
 
 
 def pod_security(
-    names: Names, journal: Journal, feed: Feed, given: PluginConfiguration | None
+    names: Names,
+    journal: Journal,
+    feed: Feed,
+    given: PluginConfiguration | None,
+    features: frozenset[str] = frozenset(),
 ) -> tuple[Plugin, ...]:
     configuration = parse_configuration(names, given)
-    labels, standards = PolicyLabels(names, configuration.defaults), Standards(names)
+    labels, standards = PolicyLabels(names, configuration.defaults), Standards(names, features)
     policies = NamespacePolicies(labels, journal, feed)
     evaluations = Evaluations(standards, configuration, labels.prefix)
     return (
@@ -460,7 +463,7 @@ class Evaluations:
         """Count a pod in a namespace where no mode has a check: almost every pod of a cluster without labels."""
         key = _PRIVILEGED.get((request.operation, request.subresource))
         if key is None:
-            key = _evaluation(request, ALLOW, LevelVersion(), ENFORCE)
+            key = self._evaluation(request, ALLOW, LevelVersion(), ENFORCE)
         self.evaluations.add(request, key)
         self._annotate(request, "enforce-policy", "privileged:latest")
 
@@ -499,7 +502,13 @@ class Evaluations:
             raise Forbidden(request.definition.resource, _name(request), text)
 
     def _count(self, request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> None:
-        self.evaluations.add(request, _evaluation(request, decision, level, mode))
+        self.evaluations.add(request, self._evaluation(request, decision, level, mode))
+
+    def _evaluation(
+        self, request: AdmissionRequest, decision: str, level: LevelVersion, mode: str
+    ) -> Evaluation:
+        version = _known_version(level, self._standards.newest)
+        return Evaluation(decision, level.level, version, mode, *_subject(request))
 
 
 _PRIVILEGED: Final = {
@@ -508,20 +517,16 @@ _PRIVILEGED: Final = {
 }
 
 
-def _evaluation(request: AdmissionRequest, decision: str, level: LevelVersion, mode: str) -> Evaluation:
-    return Evaluation(decision, level.level, _known_version(level), mode, *_subject(request))
-
-
 def _subject(request: AdmissionRequest) -> Subject:
     resource = "pod" if request.definition.plural == "pods" else "controller"
     return Subject(request.operation.lower(), resource, request.subresource)
 
 
-def _known_version(level: LevelVersion) -> str:
+def _known_version(level: LevelVersion, newest: int) -> str:
     """The version as v1.25 names it in the metric, which must have few different versions."""
     if level.level == PRIVILEGED or level.version == LATEST:
         return LATEST
-    return level.version if int(level.version.removeprefix("v1.")) <= NEWEST else "future"
+    return level.version if int(level.version.removeprefix("v1.")) <= newest else "future"
 
 
 def _name(request: AdmissionRequest) -> str:

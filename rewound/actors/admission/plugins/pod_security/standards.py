@@ -11,7 +11,7 @@ v1.25, some of restricted do not apply to pods with `os: windows`, which cannot 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.admission.plugins.pod_security.policy import (
@@ -24,8 +24,14 @@ from rewound.actors.admission.plugins.pod_security.policy import (
 from rewound.actors.golang.quoting import quoted as go_quoted
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import (
+    APP_ARMOR_FIELDS,
+    IMAGES_ARE_HARMLESS,
+    POD_SECURITY_VERSIONS,
+    SE_LINUX_WORDS,
+)
 
-NEWEST: Final = 25  # v1.25
+FIRST: Final = 25  # v1.25
 
 
 class _Standard(NamedTuple):
@@ -38,24 +44,40 @@ class _Standard(NamedTuple):
         return next((check for since, check in reversed(self.forms) if since <= minor), None)
 
 
-def _standards(names: Names) -> list[_Standard]:
+def newest(features: frozenset[str]) -> int:
+    """Return the minor version of the newest standards that a server with these features knows."""
+    return max((number for number, name in POD_SECURITY_VERSIONS.items() if name in features), default=FIRST)
+
+
+def _standards(names: Names, features: frozenset[str]) -> list[_Standard]:
+    any_part = SE_LINUX_WORDS in features
     escalation, dropped = allow_privilege_escalation, restricted_capabilities
     seccomp = required_seccomp_profile
     listed = [
-        _Standard("appArmorProfile", BASELINE, ((0, app_armor_profile(names)),)),
+        _Standard("appArmorProfile", BASELINE, ((0, app_armor_profile(names, features)),)),
         _Standard("capabilities_baseline", BASELINE, ((0, capabilities),)),
         _Standard("hostNamespaces", BASELINE, ((0, host_namespaces),)),
         _Standard("hostPathVolumes", BASELINE, ((0, host_path_volumes),)),
         _Standard("hostPorts", BASELINE, ((0, host_ports),)),
         _Standard("privileged", BASELINE, ((0, privileged),)),
-        _Standard("procMount", BASELINE, ((0, proc_mount),)),
-        _Standard("seLinuxOptions", BASELINE, ((0, selinux_options),)),
+        _Standard("hostProbesAndHostLifecycle", BASELINE, ((34, hosts_of_probes),)),
+        _Standard("procMount", BASELINE, ((0, proc_mount), (35, unless_user_namespace(proc_mount)))),
+        _Standard(
+            "seLinuxOptions",
+            BASELINE,
+            (
+                (0, selinux_options(SELINUX_TYPES, any_part=any_part)),
+                (31, selinux_options(SELINUX_TYPES | {"container_engine_t"}, any_part=any_part)),
+            ),
+        ),
         _Standard(
             "seccompProfile_baseline",
             BASELINE,
             ((0, seccomp_annotations(names)), (19, seccomp_profile)),
         ),
-        _Standard("sysctls", BASELINE, ((0, sysctls),)),
+        _Standard(
+            "sysctls", BASELINE, tuple((since, sysctls(allowed)) for since, allowed in SYSCTLS.items())
+        ),
         _Standard("windowsHostProcess", BASELINE, ((0, windows_host_process),)),
         _Standard(
             "allowPrivilegeEscalation", RESTRICTED, ((8, escalation), (25, unless_windows(escalation)))
@@ -66,9 +88,12 @@ def _standards(names: Names) -> list[_Standard]:
             ((22, dropped), (25, unless_windows(dropped))),
             replaces="capabilities_baseline",
         ),
-        _Standard("restrictedVolumes", RESTRICTED, ((0, volumes),), replaces="hostPathVolumes"),
-        _Standard("runAsNonRoot", RESTRICTED, ((0, run_as_non_root),)),
-        _Standard("runAsUser", RESTRICTED, ((23, run_as_user),)),
+        _Standard("procMount_restricted", RESTRICTED, ((35, proc_mount),), replaces="procMount"),
+        _Standard("restrictedVolumes", RESTRICTED, ((0, volumes(features)),), replaces="hostPathVolumes"),
+        _Standard(
+            "runAsNonRoot", RESTRICTED, ((0, run_as_non_root), (35, unless_user_namespace(run_as_non_root)))
+        ),
+        _Standard("runAsUser", RESTRICTED, ((23, run_as_user), (35, unless_user_namespace(run_as_user)))),
         _Standard(
             "seccompProfile_restricted",
             RESTRICTED,
@@ -80,19 +105,23 @@ def _standards(names: Names) -> list[_Standard]:
 
 
 class Standards:
-    def __init__(self, names: Names) -> None:
-        self._standards = _standards(names)
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
+        self.newest = newest(features)
+        self._standards = _standards(names, features)
         # By level and minor version; a cluster uses few of them.
         self._checks: dict[tuple[str, int], tuple[Check, ...]] = {}
 
     def violations(self, level: LevelVersion, pod: EvaluatedPod) -> list[Violation]:
         if level.level == PRIVILEGED:
             return []
-        key = level.level, _minor(level.version)
+        key = level.level, self._minor(level.version)
         checks = self._checks.get(key)
         if checks is None:
             checks = self._checks[key] = _checks_of(self._standards, *key)
         return [found for check in checks if (found := check(pod)) is not None]
+
+    def _minor(self, version: str) -> int:
+        return self.newest if version == LATEST else min(int(version.removeprefix("v1.")), self.newest)
 
 
 def _checks_of(standards: Sequence[_Standard], level: str, minor: int) -> tuple[Check, ...]:
@@ -101,10 +130,6 @@ def _checks_of(standards: Sequence[_Standard], level: str, minor: int) -> tuple[
         return tuple(check for one, check in held.items() if one.level == BASELINE)
     replaced = {one.replaces for one in held}
     return tuple(check for one, check in held.items() if one.id not in replaced)
-
-
-def _minor(version: str) -> int:
-    return NEWEST if version == LATEST else min(int(version.removeprefix("v1.")), NEWEST)
 
 
 def evaluated(pod: Object) -> EvaluatedPod:
@@ -151,8 +176,23 @@ SAFE_SYSCTLS: Final = frozenset(
 _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
-def app_armor_profile(names: Names) -> Check:
+SYSCTLS: Final = {
+    0: SAFE_SYSCTLS,
+    27: (_SINCE_27 := SAFE_SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}),
+    29: (
+        _SINCE_29 := _SINCE_27
+        | {
+            f"net.ipv4.tcp_{name}"
+            for name in ("keepalive_time", "fin_timeout", "keepalive_intvl", "keepalive_probes")
+        }
+    ),
+    32: _SINCE_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"},
+}
+
+
+def app_armor_profile(names: Names, features: frozenset[str]) -> Check:
     prefix = names.key("", "container.apparmor.security.beta")
+    has_fields = APP_ARMOR_FIELDS in features
 
     def check(pod: EvaluatedPod) -> Violation | None:
         wrong = sorted(
@@ -160,11 +200,26 @@ def app_armor_profile(names: Names) -> Check:
             for key, value in pod.annotations.items()
             if key.startswith(prefix) and not _is_app_armor_profile(value)
         )
+        if has_fields:
+            return _app_armor_violation(pod, wrong)
         if not wrong:
             return None
         return Violation(plural("forbidden AppArmor profile", wrong), ", ".join(wrong))
 
     return check
+
+
+def _app_armor_violation(pod: EvaluatedPod, annotations: list[str]) -> Violation | None:
+    setters = contexts_with(pod, "appArmorProfile", _is_wrong_seccomp)
+    contexts = (pod.context, *(one.context for one in pod.containers))
+    types = {one["appArmorProfile"].get("type", "") for one in contexts if "appArmorProfile" in one}
+    values = [*sorted(types - SECCOMP_TYPES), *annotations]
+    if annotations:
+        setters.append(plural("annotation", annotations))
+    if not setters:
+        return None
+    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {quoted(values)}"
+    return Violation(plural("forbidden AppArmor profile", values), detail)
 
 
 def _is_app_armor_profile(value: str) -> bool:
@@ -202,6 +257,25 @@ def host_path_volumes(pod: EvaluatedPod) -> Violation | None:
     return Violation("hostPath volumes", f"{plural('volume', named)} {quoted(named)}") if named else None
 
 
+def hosts_of_probes(pod: EvaluatedPod) -> Violation | None:
+    named, hosts = set(), set()
+    for name, handlers in pod.handlers():
+        found = {
+            action["host"]
+            for one in handlers
+            for part in ("httpGet", "tcpSocket")
+            if (action := one.get(part) or _EMPTY).get("host")
+        }
+        if found:
+            named.add(name)
+            hosts |= found
+    if not named:
+        return None
+    verb, what = "uses" if len(named) == 1 else "use", plural("probe or lifecycle host", hosts)
+    detail = f"{containers(sorted(named))} {verb} {what} {quoted(sorted(hosts))}"
+    return Violation("probe or lifecycle host", detail)
+
+
 def host_ports(pod: EvaluatedPod) -> Violation | None:
     named, ports = [], set()
     for container in pod.containers:
@@ -236,26 +310,28 @@ def proc_mount(pod: EvaluatedPod) -> Violation | None:
     return Violation("procMount", f"{where} must not set securityContext.procMount to {listed}")
 
 
-def selinux_options(pod: EvaluatedPod) -> Violation | None:
-    setters = contexts_with(pod, "seLinuxOptions", _is_wrong_selinux)
-    if not setters:
-        return None
-    contexts = (pod.context, *(one.context for one in pod.containers))
-    where = " and ".join(setters)
-    what = _selinux_words([one.get("seLinuxOptions") or {} for one in contexts])
-    return Violation("seLinuxOptions", f"{where} set forbidden securityContext.seLinuxOptions: {what}")
+def selinux_options(allowed: frozenset[str], *, any_part: bool) -> Check:
+    def is_wrong(options: Object) -> bool:
+        return bool(options.get("type", "") not in allowed or options.get("user") or options.get("role"))
+
+    def check(pod: EvaluatedPod) -> Violation | None:
+        setters = contexts_with(pod, "seLinuxOptions", is_wrong)
+        if not setters:
+            return None
+        contexts = (pod.context, *(one.context for one in pod.containers))
+        where = " and ".join(setters)
+        what = _selinux_words([one.get("seLinuxOptions") or {} for one in contexts], allowed, any_part)
+        return Violation("seLinuxOptions", f"{where} set forbidden securityContext.seLinuxOptions: {what}")
+
+    return check
 
 
-def _is_wrong_selinux(options: Object) -> bool:
-    return bool(options.get("type", "") not in SELINUX_TYPES or options.get("user") or options.get("role"))
-
-
-def _selinux_words(options: list[Object]) -> str:
-    """Names user and role only next to a wrong type, as v1.25 does."""
-    types = sorted({one.get("type", "") for one in options} - SELINUX_TYPES)
-    if not types:
+def _selinux_words(options: list[Object], allowed: frozenset[str], any_part: bool) -> str:
+    """Without `any_part`, names user and role only next to a wrong type, as v1.25 does."""
+    types = sorted({one.get("type", "") for one in options} - allowed)
+    if not types and not any_part:
         return ""
-    words = [f"{plural('type', types)} {quoted(types)}"]
+    words = [f"{plural('type', types)} {quoted(types)}"] if types else []
     words += [
         f"{field} may not be set" for field in ("user", "role") if any(one.get(field) for one in options)
     ]
@@ -304,10 +380,13 @@ def _is_wrong_seccomp(profile: Object) -> bool:
     return profile.get("type", "") not in SECCOMP_TYPES
 
 
-def sysctls(pod: EvaluatedPod) -> Violation | None:
-    listed = [one.get("name", "") for one in pod.context.get("sysctls") or ()]
-    wrong = [one for one in listed if one not in SAFE_SYSCTLS]
-    return Violation("forbidden sysctls", ", ".join(wrong)) if wrong else None
+def sysctls(allowed: frozenset[str]) -> Check:
+    def check(pod: EvaluatedPod) -> Violation | None:
+        listed = [one.get("name", "") for one in pod.context.get("sysctls") or ()]
+        wrong = [one for one in listed if one not in allowed]
+        return Violation("forbidden sysctls", ", ".join(wrong)) if wrong else None
+
+    return check
 
 
 def windows_host_process(pod: EvaluatedPod) -> Violation | None:
@@ -368,6 +447,15 @@ def unless_windows(check: Check) -> Check:
     return check_unless_windows
 
 
+def unless_user_namespace(check: Check) -> Check:
+    """A pod whose users are not those of the host may be root in its own namespace."""
+
+    def check_unless_user_namespace(pod: EvaluatedPod) -> Violation | None:
+        return None if pod.spec.get("hostUsers") is False else check(pod)
+
+    return check_unless_user_namespace
+
+
 def allow_privilege_escalation(pod: EvaluatedPod) -> Violation | None:
     named = [one.name for one in pod.containers if one.context.get("allowPrivilegeEscalation", True)]
     if not named:
@@ -397,10 +485,19 @@ def _dropped_capabilities(context: Object) -> list[str]:
     return (context.get("capabilities") or {}).get("drop") or []
 
 
-def volumes(pod: EvaluatedPod) -> Violation | None:
+def volumes(features: frozenset[str]) -> Check:
+    allowed = ALLOWED_VOLUMES | {"image"} if IMAGES_ARE_HARMLESS in features else ALLOWED_VOLUMES
+
+    def check(pod: EvaluatedPod) -> Violation | None:
+        return _volume_violation(pod, allowed)
+
+    return check
+
+
+def _volume_violation(pod: EvaluatedPod, allowed: frozenset[str]) -> Violation | None:
     named, types = [], set()
     for volume in pod.volumes:
-        if ALLOWED_VOLUMES.isdisjoint(volume):
+        if allowed.isdisjoint(volume):
             named.append(volume.get("name", ""))
             types.add(next((key for key in volume if key in RESTRICTED_VOLUMES), "unknown"))
     if not named:
@@ -481,6 +578,15 @@ class EvaluatedPod:
             for part in ("initContainers", "containers", "ephemeralContainers")
             for one in spec.get(part) or ()
         ]
+
+    def handlers(self) -> Iterator[tuple[str, list[Object]]]:
+        """Yield the name of each container with its probes and lifecycle hooks."""
+        for part in ("initContainers", "containers", "ephemeralContainers"):
+            for one in self.spec.get(part) or ():
+                lifecycle = one.get("lifecycle") or _EMPTY
+                found = [one.get(probe) for probe in ("livenessProbe", "readinessProbe", "startupProbe")]
+                found += [lifecycle.get(hook) for hook in ("postStart", "preStop")]
+                yield one.get("name", ""), [handler for handler in found if handler]
 
 
 Check = Callable[[EvaluatedPod], Violation | None]

@@ -11,6 +11,7 @@ from typing import Any
 from rewound.actors.admission.plugins.pod_security.policy import BASELINE, LATEST, RESTRICTED, LevelVersion
 from rewound.actors.admission.plugins.pod_security.standards import Standards, describe, evaluated
 from rewound.actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from rewound.actors.versions.features import choose_release
 from tests.cases import cases
 
 STANDARDS = {names.dialect: Standards(names) for names in NAMES.values()}
@@ -299,3 +300,85 @@ def test_annotations_have_the_domain_of_the_dialect() -> None:
 
 def test_privileged_has_no_checks() -> None:
     assert report("privileged", "v1.0", {"spec/hostPID": True}) == ""
+
+
+def standards_of(version: str) -> Standards:
+    return Standards(KUBERNETES, choose_release(version).features)
+
+
+def found(version: str, level: LevelVersion, **spec: Any) -> str:
+    made = pod({})
+    made["spec"] |= spec
+    return describe(standards_of(version).violations(level, evaluated(made)))
+
+
+@cases(
+    ("version", "level", "spec", "expected"),
+    [
+        (
+            "1.28",
+            LevelVersion(BASELINE),
+            {"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem"}]}},
+            "forbidden sysctls (net.ipv4.tcp_rmem)",
+        ),
+        (
+            "1.32",
+            LevelVersion(BASELINE),
+            {"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem"}]}},
+            "",
+        ),
+        (
+            "1.36",
+            LevelVersion(BASELINE, "v1.31"),
+            {"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem"}]}},
+            "forbidden sysctls (net.ipv4.tcp_rmem)",
+        ),
+        (
+            "1.36",
+            LevelVersion(BASELINE),
+            {"containers": [{**hardened("main"), "livenessProbe": {"httpGet": {"host": "h", "port": 1}}}]},
+            'probe or lifecycle host (container "main" uses probe or lifecycle host "h")',
+        ),
+        (
+            "1.33",
+            LevelVersion(BASELINE),
+            {"containers": [{**hardened("main"), "livenessProbe": {"httpGet": {"host": "h", "port": 1}}}]},
+            "",
+        ),
+        (
+            "1.36",
+            LevelVersion(BASELINE),
+            {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+            'forbidden AppArmor profile (pod must not set AppArmor profile type to "Unconfined")',
+        ),
+        (
+            "1.36",
+            LevelVersion(BASELINE),
+            {"securityContext": {"seLinuxOptions": {"type": "container_engine_t"}}},
+            "",
+        ),
+        (
+            "1.36",
+            LevelVersion(BASELINE),
+            {"securityContext": {"seLinuxOptions": {"user": "u"}}},
+            "seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: user may not be set)",
+        ),
+        (
+            "1.36",
+            LevelVersion(RESTRICTED),
+            {"hostUsers": False, "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+            "",
+        ),
+        ("1.36", LevelVersion(RESTRICTED), {"volumes": [{"name": "v", "image": {"reference": "r"}}]}, ""),
+        (
+            "1.32",
+            LevelVersion(RESTRICTED),
+            {"volumes": [{"name": "v", "image": {"reference": "r"}}]},
+            'restricted volume types (volume "v" uses restricted volume type "unknown")',
+        ),
+    ],
+)
+def test_standards_of_later_versions(
+    version: str, level: LevelVersion, spec: dict[str, Any], expected: str
+) -> None:
+    assert found(version, level, **spec) == expected
