@@ -87,7 +87,14 @@ BUDGET_SPEC = Struct(
     Field("minAvailable", INT_OR_STRING, 1, pointer=True),
     Field("selector", LABEL_SELECTOR, 2, pointer=True, patch="replace"),
     Field("maxUnavailable", INT_OR_STRING, 3, pointer=True),
-    Field("unhealthyPodEvictionPolicy", STRING, 4, pointer=True, since="1.26"),
+    Field(
+        "unhealthyPodEvictionPolicy",
+        STRING,
+        4,
+        pointer=True,
+        since="1.26",
+        gate="PDBUnhealthyPodEvictionPolicy",
+    ),
 )
 BUDGET_STATUS = Struct(
     "policy.v1.PodDisruptionBudgetStatus",
@@ -175,6 +182,9 @@ def budget_create_rules(errors: FieldErrors, new: Object) -> None:
         )
 
 
+EVICTION_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
+
+
 def budget_rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -184,6 +194,9 @@ def budget_rules(errors: FieldErrors, new: Object) -> None:
         if part in spec:
             int_or_percent_rules(errors, spec[part], f"spec.{part}")
             at_most_100_percent(errors, spec[part], f"spec.{part}")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in EVICTION_POLICIES:
+        errors.add(not_supported("spec.unhealthyPodEvictionPolicy", policy, EVICTION_POLICIES))
     label_selector_rules(errors, spec.get("selector"), "spec.selector")
 
 

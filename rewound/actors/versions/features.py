@@ -330,6 +330,13 @@ SE_LINUX_WORDS: Final = _change(
 IMAGES_ARE_HARMLESS: Final = _change(
     "images-are-harmless", "counts images among the volumes of the level restricted", since="1.33"
 )
+BALANCER_MODES: Final = _gate("LoadBalancerIPMode")
+SAME_ZONE_OR_NODE: Final = _gate("PreferSameTrafficDistribution")
+BALANCERS_HAVE_INGRESS: Final = _change(
+    "balancers-have-ingress",
+    "allows the status of a load balancer in services of that type only",
+    since="1.29",
+)
 LIMIT_IN_TEXTS: Final = _change("limit-in-texts", "names the limit that a request exceeds", since="1.27")
 SELECTOR_VALUES: Final = _change(
     "selector-values", "refuses label values in selectors that no label can have", since="1.26"
@@ -453,6 +460,7 @@ _OF_DECLARATIONS: Final = """
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
     DeploymentReplicaSetTerminatingReplicas JobSuccessPolicy StatefulSetStartOrdinal
+    PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
     VolumeLimitScaling

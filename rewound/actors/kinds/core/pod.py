@@ -74,7 +74,12 @@ from rewound.actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.declaration.meta import (
+    METADATA,
+    OBJECT_META,
+    metadata_rules,
+    metadata_update_rules,
+)
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -141,6 +146,7 @@ from rewound.actors.versions.features import (
     SIDECARS_IN_TABLES,
     SPREAD_LABEL_KEYS,
     SPREAD_SELECTOR_MERGE,
+    TOPOLOGY_LABELS,
 )
 
 POD_CONDITION = Struct(
@@ -724,7 +730,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         set_defaults=pods.set_defaults,
         subresources=(
             connecting("attach", "PodAttachOptions"),
-            binding(names),
+            binding(names, features),
             Subresource(
                 name="ephemeralcontainers",
                 prepare=pods.prepare_ephemeral_containers,
@@ -1709,10 +1715,14 @@ def define_binding(_: Names) -> Definition:
     )
 
 
-def binding(names: Names) -> Subresource:
+def binding(names: Names, features: frozenset[str] = frozenset()) -> Subresource:
     """Return the subresource that assigns a pod to a node."""
     return Subresource(
-        name="binding", verbs=("create",), kind="Binding", view=define_binding(names), submit=assign_node
+        name="binding",
+        verbs=("create",),
+        kind="Binding",
+        view=define_binding(names),
+        submit=partial(assign_node, features),
     )
 
 
@@ -1724,18 +1734,26 @@ def binding_rules(errors: FieldErrors, sent: Object) -> None:
         errors.add(required("target.name"))
 
 
-def assign_node(sent: Object, pod: Object, now: int) -> Object:
+def assign_node(features: frozenset[str], sent: Object, pod: Object, now: int) -> Object:
     metadata, name = pod["metadata"], pod["metadata"]["name"]
     if "deletionTimestamp" in metadata:
         raise Conflict(POD_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host")
     node = pod["spec"].get("nodeName")
     if node:
         raise Conflict(POD_BINDING, name, f"pod {name} is already assigned to node {quoted_start(node)}")
+    if pod["spec"].get("schedulingGates"):
+        raise Conflict(POD_BINDING, name, f"pod {name} has non-empty .spec.schedulingGates")
     annotations = {**metadata.get("annotations", {}), **sent["metadata"].get("annotations", {})}
     if annotations:
         metadata["annotations"] = dict(sorted(annotations.items()))
+    if TOPOLOGY_LABELS in features and sent["metadata"].get("labels"):
+        labels = {**metadata.get("labels", {}), **sent["metadata"]["labels"]}
+        metadata = OBJECT_META.arranged({**metadata, "labels": dict(sorted(labels.items()))})
     spec = POD_SPEC.arranged({**pod["spec"], "nodeName": sent["target"]["name"]})
-    return {**pod, "metadata": metadata, "spec": spec, "status": _scheduled(pod["status"], now)}
+    status = _scheduled(pod["status"], now)
+    if NOMINATION_ENDS in features:
+        status.pop("nominatedNodeName", None)
+    return {**pod, "metadata": metadata, "spec": spec, "status": status}
 
 
 def _scheduled(status: Object, now: int) -> Object:
@@ -1808,7 +1826,8 @@ def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> AllowedEvicti
     budget = budgets[0]
     status = budget["status"]
     healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-    if not is_ready(pod) and healthy >= wanted > 0:
+    always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    if not is_ready(pod) and (always or healthy >= wanted > 0):
         return AllowedEviction(if_unchanged=True)
     return AllowedEviction(budget_status=_with_disruption(budget, pod["metadata"]["name"], now))
 

@@ -70,7 +70,13 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import ADDRESS_EXAMPLES, RELAXED_SERVICE_NAMES
+from rewound.actors.versions.features import (
+    ADDRESS_EXAMPLES,
+    BALANCER_MODES,
+    BALANCERS_HAVE_INGRESS,
+    RELAXED_SERVICE_NAMES,
+    SAME_ZONE_OR_NODE,
+)
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
@@ -84,7 +90,7 @@ LOAD_BALANCER_INGRESS = Struct(
     "core.v1.LoadBalancerIngress",
     Field("ip", STRING, 1),
     Field("hostname", STRING, 2),
-    Field("ipMode", STRING, 3, pointer=True, since="1.29"),
+    Field("ipMode", STRING, 3, pointer=True, since="1.29", gate="LoadBalancerIPMode"),
     Field("ports", ListOf(PORT_STATUS), 4, list_type="atomic"),
 )
 LOAD_BALANCER_STATUS = Struct(
@@ -195,7 +201,7 @@ SPEC = Struct(
     Field("allocateLoadBalancerNodePorts", BOOL, 20, pointer=True),
     Field("loadBalancerClass", STRING, 21, pointer=True),
     Field("internalTrafficPolicy", STRING, 22, pointer=True),
-    Field("trafficDistribution", STRING, 23, pointer=True, since="1.30"),
+    Field("trafficDistribution", STRING, 23, pointer=True, since="1.30", gate="ServiceTrafficDistribution"),
 )
 STATUS = Struct(
     "core.v1.ServiceStatus",
@@ -225,7 +231,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=check_name,
         fields=SERVICE,
-        set_defaults=set_defaults,
+        set_defaults=partial(set_defaults, features),
         subresources=(
             connecting("proxy", "ServiceProxyOptions"),
             Subresource(name="status", prepare=keep_spec, validate=status_rules),
@@ -242,7 +248,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def set_defaults(new: Object) -> None:
+def set_defaults(features: frozenset[str], new: Object) -> None:
     spec = new["spec"]
     for port in spec.get("ports", ()):
         port["targetPort"] = port["targetPort"] or port["port"]
@@ -253,7 +259,17 @@ def set_defaults(new: Object) -> None:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        if BALANCER_MODES in features:
+            _set_mode_defaults(new["status"]["loadBalancer"])
     new["spec"] = SPEC.arranged(spec)
+
+
+def _set_mode_defaults(status: Object) -> None:
+    if "ingress" in status:
+        status["ingress"] = [
+            LOAD_BALANCER_INGRESS.arranged({"ipMode": "VIP", **one}) if one.get("ip") else one
+            for one in status["ingress"]
+        ]
 
 
 def _set_affinity_defaults(spec: Object) -> None:
@@ -341,9 +357,31 @@ def update_rules(
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")
+    status, field = new["status"]["loadBalancer"], "status.loadBalancer"
+    is_balanced = new["spec"]["type"] == "LoadBalancer"
+    if status.get("ingress") and not is_balanced and BALANCERS_HAVE_INGRESS in errors.features:
+        text = "may only be used when `spec.type` is 'LoadBalancer'"
+        errors.add(forbidden(f"{field}.ingress", text))
+        return
+    load_balancer_rules(errors, status, field)
+    if BALANCER_MODES in errors.features:
+        for index, ingress in enumerate(status.get("ingress", ())):
+            _mode_rules(errors, ingress, f"{field}.ingress[{index}].ipMode")
 
 
+def _mode_rules(errors: FieldErrors, ingress: Object, field: str) -> None:
+    mode, ip = ingress.get("ipMode"), ingress.get("ip")
+    if mode is None:
+        if ip:
+            errors.add(required(field, "must be specified when `ip` is set"))
+    elif not ip:
+        errors.add(forbidden(field, "may not be specified when `ip` is not set"))
+    elif mode not in BALANCER_IP_MODES:
+        errors.add(not_supported(field, mode, BALANCER_IP_MODES))
+
+
+BALANCER_IP_MODES: Final = ("Proxy", "VIP")
+DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 KUBELET_PORT: Final = 10250
 LONGEST_AFFINITY: Final = 86400
 NOT_FOR_EXTERNAL_NAME: Final = "may not be set for ExternalName services"
@@ -532,6 +570,10 @@ def _internal_traffic_rules(errors: FieldErrors, spec: Object) -> None:
     policy = spec.get("internalTrafficPolicy")
     if policy is not None and policy not in TRAFFIC_POLICIES:
         errors.add(not_supported("spec.internalTrafficPolicy", policy, TRAFFIC_POLICIES))
+    distribution = spec.get("trafficDistribution")
+    supported = DISTRIBUTIONS if SAME_ZONE_OR_NODE in errors.features else DISTRIBUTIONS[:1]
+    if distribution is not None and distribution not in supported:
+        errors.add(not_supported("spec.trafficDistribution", distribution, supported))
 
 
 FAMILIES: Final = ("IPv4", "IPv6")
