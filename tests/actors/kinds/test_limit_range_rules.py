@@ -134,12 +134,12 @@ def test_defaults_are_between_min_and_max(kinds: Definitions) -> None:
     )
     assert (
         "spec.limits[0].default[cpu]",
-        'Invalid value: "1": min value 2 is greater than default value 1',
+        'Invalid value: "2": min value 2 is greater than default value 1',
     ) in causes
     causes = kinds.create_causes("limitranges", limit("Container", max={"cpu": "1"}, default={"cpu": "2"}))
     assert (
         "spec.limits[0].default[cpu]",
-        'Invalid value: "2": default value 2 is greater than max value 1',
+        'Invalid value: "1": default value 2 is greater than max value 1',
     ) in causes
 
 

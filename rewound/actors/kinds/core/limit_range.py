@@ -182,7 +182,9 @@ def _order_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str) -
     for less, more, part, text in _IN_ORDER:
         if less in amounts and more in amounts and nanos_of(amounts[less]) > nanos_of(amounts[more]):
             detail = text.format(amounts[less], amounts[more])
-            errors.add(invalid(f"{field}.{part}[{name}]", amounts[part], detail))
+            # About a default, Kubernetes shows the bound that it breaks.
+            shown = amounts[part] if part != "default" else amounts[more if less == "default" else less]
+            errors.add(invalid(f"{field}.{part}[{name}]", shown, detail))
 
 
 def _ratio_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
