@@ -80,6 +80,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         "create a new data folder from such a file; `import audit` from an audit log, `import kwok`",
     ),
     "state": (partial(_of_journal, "state"), "as `at`, of all kinds unless some are given"),
+    "upgrade-check": (
+        _in("upgrade_check", "upgrade_check"),
+        "what another version of Kubernetes would refuse, drop or set otherwise",
+    ),
     "journal": (
         _journal,
         "the commands from log to state by their longer names: `rewound journal log`",

@@ -70,6 +70,14 @@ def exists_in(version: str, since: str, until: str) -> bool:
     return (not since or minor(since) <= at) and (not until or at <= minor(until))
 
 
+def check_upgrade(present: str, target: str) -> None:
+    """Raises ValueError if a version is older than the present one."""
+    if minor(target) < minor(present):
+        raise ValueError(
+            f"{target} is older than {present}, the present version; give {present} or a later one"
+        )
+
+
 def check_version(dialect: str, text: str) -> str:
     """Return the version of a server of this dialect: the one that `text` names, or else the default.
 

@@ -4,7 +4,7 @@
 
 A log is untrusted input of any size: lines are bounded, and a line that is not an event is counted and left out. Only
 the last stage of a request counts (ResponseComplete, or Panic); its other stages add nothing. Requests that change
-nothing (reads, dry runs, reviews) are left out, unless they were refused.
+nothing (reads, dry runs, reviews) are left out, unless they were refused or the caller wants all.
 """
 
 from __future__ import annotations
@@ -109,8 +109,11 @@ class Unreadable(ValueError):
         self.events = events
 
 
-def requests_in(line: bytes) -> Iterator[Request]:
-    """Yield the requests of a line: none, one, or those of a batch. Then raises Unreadable if others were malformed."""
+def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
+    """Yield the requests of a line: none, one, or those of a batch. Then raises Unreadable if others were malformed.
+
+    `reads`: also those that change nothing.
+    """
     if not line:
         raise Unreadable(f"it has more than {LONGEST_LINE >> 20} MiB")
     try:
@@ -121,7 +124,7 @@ def requests_in(line: bytes) -> Iterator[Request]:
     wrong: list[Exception] = []
     for event in events:
         try:
-            found = _request(event)
+            found = _request(event, reads=reads)
         except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
             wrong.append(error)
             continue
@@ -176,7 +179,7 @@ def _events(given: Any) -> list[Document]:
     return items
 
 
-def _request(event: Document) -> Request | None:
+def _request(event: Document, *, reads: bool) -> Request | None:
     """Parse an event; None if its stage or request does not count. Raises any error if it is malformed."""
     status = event.get("responseStatus") or {}
     # The last event of a request that fails authentication is the start of its response.
@@ -188,7 +191,8 @@ def _request(event: Document) -> Request | None:
         raise ValueError("responseStatus.code is not an HTTP status code")
     refused = code >= 400 and (verb in _WRITES or code not in _NOT_FOUND)
     path, _, query = _text(event.get("requestURI")).partition("?")
-    if not refused and (verb not in _WRITES or code >= 400 or not code or "dryRun=" in query):
+    changes = verb in _WRITES and 0 < code < 400 and "dryRun=" not in query
+    if not (refused or changes or reads):
         return None
     user = event.get("impersonatedUser") or event.get("user") or {}
     what = event.get("objectRef") or {}

@@ -1,0 +1,332 @@
+"""Reads what an upgrade is rehearsed with: manifests, the objects of a data folder or a server, and audit logs.
+
+Objects come as `Item`s and requests as `Used`; CustomResourceDefinitions come first, because the objects of their
+kinds need them. Everything is untrusted input of any size: folders, servers and logs are read in parts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.names import Names
+from rewound.actors.rewind.documents import manager_text, user_text
+from rewound.client.errors import ClientError, Failure, StatusError
+from rewound.client.streaming import StreamingSession
+from rewound.gateway.wire import yaml
+from rewound.journal import backup, transfer
+from rewound.journal.view import View
+from rewound.recording.query.folder import Folder, decompressed, object_bytes
+from rewound.recording.record.kinds import RecordedKind, discover
+from rewound.recording.record.requests import Request, Unreadable, lines_of, requests_in
+from rewound.recording.upgrade.rehearsal import CREATE, STORED, UPDATE, managed_fields
+
+Document = dict[str, Any]
+
+_ENDINGS: Final = (".yaml", ".yml", ".json")
+_LARGEST: Final = 256 << 20  # bytes of a file of manifests
+_MOST_VALUES: Final = 5_000_000  # of one document
+_PAGE: Final = 500  # objects that are read at once
+_MOST_SEARCHED: Final = 50  # versions of an object, for who wrote it
+_BETWEEN: Final = re.compile(rb"^---(?:[ \t]+#.*|[ \t]*)\r?$", re.MULTILINE)
+_DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+_DEPRECATED: Final = b"apiserver_requested_deprecated_apis{"
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+_SECONDS: Final = 60.0
+_OWN_AGENT: Final = "rewound/"  # of our commands, which list all kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object, with its apiVersion and kind."""
+
+    document: Document
+    how: str  # CREATE: a manifest; STORED: the present server has it
+    who: str = ""  # wrote it last; empty: not known
+    where: str = ""  # the file that it is in
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A request for a resource, or all that a metric counts."""
+
+    group: str
+    version: str
+    plural: str
+    subresource: str = ""
+    verb: str = ""
+    user: str = ""
+    agent: str = ""
+    document: Document | None = None  # that was sent and accepted, if the source has it
+    how: str = CREATE
+    where: str = ""
+
+    @property
+    def who(self) -> str:
+        return f"{self.user} ({self.agent})" if self.user and self.agent else self.user or self.agent
+
+
+def is_journal(file: Path) -> bool:
+    """Whether a file is one that `rewound export`, `record` or `backup` wrote."""
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as raw:
+            start = decompressed(raw).read(len(backup.MAGIC))
+    except _DAMAGED as error:
+        raise Failure(f"--file: {file}: {error}") from error
+    return start in (backup.MAGIC, transfer.MAGIC)
+
+
+# Manifests.
+
+
+class Manifests:
+    """The objects in files and folders of YAML or JSON."""
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}  # files in folders without objects -> why
+
+    def read(self, paths: Iterable[Path]) -> list[Item]:
+        """Read all of them. Raises Failure for a file without objects that is named, and OSError."""
+        found: list[Item] = []
+        for path in paths:
+            found += self._folder(path) if path.is_dir() else _objects_in(path)
+        return found
+
+    def _folder(self, folder: Path) -> Iterator[Item]:
+        """The objects of all files in a folder; it may have other files, such as the values of a chart."""
+        files = sorted(one for one in folder.rglob("*") if one.suffix in _ENDINGS and one.is_file())
+        if not files:
+            raise Failure(f"--file: {folder} has no files that end in {', '.join(_ENDINGS)}; name another")
+        for file in files:
+            try:
+                yield from _objects_in(file)
+            except Failure as error:
+                self.left_out[str(file)] = str(error).removeprefix("--file: ")
+
+
+def _objects_in(file: Path) -> list[Item]:
+    with file.open("rb") as raw:
+        try:
+            text = decompressed(raw).read(_LARGEST + 1)
+        except _DAMAGED as error:
+            raise Failure(f"--file: {file}: {error}") from error
+    if len(text) > _LARGEST:
+        raise Failure(f"--file: {file} has more than {_LARGEST >> 20} MiB; divide it")
+    items = [
+        Item(document, CREATE, where=str(file))
+        for loaded in _documents(file, text)
+        for document in _unpacked(file, loaded)
+    ]
+    if not items:
+        raise Failure(f"--file: {file} has no object; name a file with manifests, or a recording")
+    return items
+
+
+def _documents(file: Path, text: bytes) -> Iterator[Any]:
+    """The values of a file: one of JSON, or several documents of YAML."""
+    if text.lstrip()[:1] in (b"{", b"["):
+        try:
+            yield orjson.loads(text)
+            return
+        except orjson.JSONDecodeError:
+            pass  # YAML may begin like this too
+    line = 1
+    for part in _BETWEEN.split(text):
+        try:
+            yield yaml.load(part, _MOST_VALUES).value
+        except yaml.YamlError as error:
+            raise Failure(
+                f"--file: {file}: the document at line {line} is no YAML: {error}; correct it, or render the "
+                "template first"
+            ) from error
+        line += part.count(b"\n")
+
+
+def _unpacked(file: Path, value: Any) -> Iterator[Document]:
+    """The objects in a value: itself, or the items of a List."""
+    if value is None:
+        return
+    if isinstance(value, list):
+        for one in value:
+            yield from _unpacked(file, one)
+        return
+    if not isinstance(value, dict) or not all(
+        isinstance(value.get(one), str) for one in ("apiVersion", "kind")
+    ):
+        raise Failure(f"--file: {file}: a document has no apiVersion and kind; is it a manifest?")
+    items = value.get("items")
+    if value["kind"].endswith("List") and isinstance(items, list):
+        kind = value["kind"].removesuffix("List")
+        for one in items:
+            # Items of a list of one kind may omit their type.
+            typed = {"apiVersion": value["apiVersion"], "kind": kind, **one} if isinstance(one, dict) else one
+            yield from _unpacked(file, typed)
+        return
+    yield value
+
+
+# Data folders and recordings.
+
+
+def stored_items(folder: Folder, names: Names) -> Iterator[Item]:
+    """Every object that a journal has now, with who wrote it last."""
+    kinds = sorted(folder.kinds.all(), key=lambda one: one.type_name != definition_type(names))
+    for kind in kinds:
+        if not kind.api_version:
+            continue  # neither this release nor the journal declares it
+        type_id, after, more = folder.kinds.type_id(kind), None, True
+        while more:
+            page: list[Item] = []
+            with folder.journal.read() as view:
+                for namespace, name, row in islice(view.rows(type_id, None, after=after), _PAGE):
+                    after = namespace, name
+                    document = orjson.loads(object_bytes(kind, row.body))
+                    page.append(Item(document, STORED, _writer(view, row.offset, manager_of(document))))
+            yield from page
+            more = len(page) == _PAGE
+
+
+def _writer(view: View, offset: int, manager: str) -> str:
+    """The user and manager of the last write by `manager`, as far as the journal has it; of the last one if empty.
+
+    Most objects were written last by whoever writes their status.
+    """
+    for _ in range(_MOST_SEARCHED):
+        event = view.event(offset)
+        if event is None:
+            break
+        if event.manager == manager or not manager:
+            manager, user = manager_text(event), user_text(event)
+            return f"{user} ({manager})" if user and manager else user or manager
+        offset = event.previous
+    return manager
+
+
+def manager_of(document: Document) -> str:
+    """The manager of the last write that was not one of the status; empty if it is not known."""
+    entries = [one for one in managed_fields(document) if not one.get("subresource")]
+    last = max(entries, key=lambda one: str(one.get("time") or ""), default={})
+    return str(last.get("manager") or "")
+
+
+# Servers.
+
+
+class ServerObjects:
+    """The objects of a running server, of any release, as far as the user may list them."""
+
+    def __init__(
+        self, session: StreamingSession, catalog: Catalog, names: Names, namespace: str = ""
+    ) -> None:
+        """`namespace`: only what is in it, and the definitions of custom kinds."""
+        self._session, self._catalog, self._names = session, catalog, names
+        self._namespace = namespace
+        self.problems: list[str] = []  # what could not be read
+
+    async def items(self) -> AsyncIterator[Item]:
+        """Raises ClientError if nothing can be read."""
+        found = await discover(self._session, self._catalog, self._names)
+        self.problems += found.problems
+        read = 0
+        for kind in found.kinds:
+            if self._namespace and not kind.namespaced and kind.type_name != definition_type(self._names):
+                continue
+            try:
+                async for item in self._list(kind):
+                    yield item
+                read += 1
+            except StatusError as error:
+                self.problems.append(f"{kind.type_name} cannot be listed and are left out: {error}")
+        if not read:
+            raise ClientError("no kind could be listed; grant this user list, or choose another user")
+
+    async def _list(self, kind: RecordedKind) -> AsyncIterator[Item]:
+        token = ""
+        while True:
+            query = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+            page = await self._session.get_document(kind.path(self._namespace), **query)
+            for one in page.get("items") or ():
+                document = {"apiVersion": kind.api_version, "kind": kind.kind, **one}
+                yield Item(document, STORED, manager_of(document))
+            before, token = token, str((page.get("metadata") or {}).get("continue") or "")
+            if not token or token == before:
+                return
+
+    async def deprecated(self) -> list[Used]:
+        """The deprecated versions that clients have requested since the server started; none if it does not say."""
+        found: list[Used] = []
+
+        async def take(line: bytes) -> None:
+            if line.startswith(_DEPRECATED):
+                labels = dict(_LABEL.findall(line.decode(errors="replace")))
+                group, version, plural = (labels.get(one, "") for one in ("group", "version", "resource"))
+                found.append(Used(group, version, plural, labels.get("subresource", ""), where="/metrics"))
+
+        try:
+            await self._session.read_lines("/metrics", _SECONDS, take)
+        except ClientError as error:
+            self.problems.append(
+                f"/metrics, which names requests of deprecated versions, cannot be read: {error}"
+            )
+        return found
+
+
+# Audit logs.
+
+
+class AuditRequests:
+    """The requests of audit logs, reads too."""
+
+    def __init__(self) -> None:
+        self.unreadable, self.problem = (
+            0,
+            "",
+        )  # lines that are no audit event, and what is wrong with the first
+
+    def read(self, file: Path) -> Iterator[Used]:
+        """Raises Failure if the compression is damaged, and OSError."""
+        with file.open("rb", buffering=1 << 20) as raw:
+            try:
+                for line in lines_of(decompressed(raw)):
+                    yield from self._in_line(line)
+            except _DAMAGED as error:
+                raise Failure(f"--audit-log: {file}: {error}") from error
+
+    def _in_line(self, line: bytes) -> Iterator[Used]:
+        try:
+            for request in requests_in(line, reads=True):
+                is_own = request.agent.startswith(_OWN_AGENT)
+                if request.resource and request.version and request.code != 401 and not is_own:
+                    yield _used(request)
+        except Unreadable as error:
+            self.unreadable += error.events
+            self.problem = self.problem or str(error)
+
+
+def _used(request: Request) -> Used:
+    verb = request.journal_verb
+    sends = verb in (CREATE, UPDATE) and not request.subresource and not request.refused
+    document = request.sent if sends and isinstance(request.sent, dict) else None
+    return Used(
+        request.group,
+        request.version,
+        request.resource,
+        request.subresource,
+        verb,
+        request.user,
+        request.agent,
+        document,
+        UPDATE if verb == UPDATE else CREATE,
+    )
