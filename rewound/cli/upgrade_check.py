@@ -16,6 +16,7 @@ The exit code is 0 if nothing is refused or removed, 1 if something is, or the c
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -137,6 +138,9 @@ def _check(options: Options, report: Report, progress: Progress) -> None:
         checked.begin(kubernetes, "")
         checked.manifests(options.file)
     elif (folder := _folder_of(options, journals)) is not None:
+        report.replay = (
+            f"rewound replay {shlex.quote(str(folder))} --writable --kubernetes-version {options.to}"
+        )
         with _opened(folder, is_file=bool(journals)) as opened:
             checked.begin(NAMES.get(opened.journal.dialect, kubernetes), opened.journal.kubernetes or "1.25")
             checked.folder(opened)
@@ -385,6 +389,7 @@ class Report:
     objects: int = 0
     requests: int = 0
     hidden: int = 0  # findings that are so already
+    replay: str = ""  # the command that serves a copy in the target version; empty if there is no journal
     notes: list[str] = field(default_factory=list)
     # By severity: finding -> subject -> how often.
     found: dict[str, dict[Finding, dict[Subject, int]]] = field(
@@ -444,6 +449,8 @@ class Report:
             output.line(f"{_count(self.hidden, 'finding')} that {self.present} has too: --all shows them")
         for note in self.notes:
             print(f"rewound: {escaped(note)}", file=sys.stderr)
+        if self.replay:
+            print(f"to run controllers against a copy: {self.replay}", file=sys.stderr)
 
     def _print_finding(self, output: Output, finding: Finding, subjects: dict[Subject, int]) -> None:
         also = f" (as in {self.present})" if finding.already and finding.severity != "unchecked" else ""
