@@ -69,9 +69,11 @@ run: installed
 cluster: installed
 	$(BIN)/python -m tests.local_cluster
 
-# pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
+# pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds. It knows
+# the number of files, not of tests, and cannot print how much is done.
 test: installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests $(PROGRAMS:%=--ignore=%)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -p tests.whole_files -o console_output_style=classic \
+		-m "not slow" tests $(PROGRAMS:%=--ignore=%)
 
 # The tests of actors and the journal, and their code: .ci/covered.py says why. Tests that count calls would count those
 # of slipcover. BASE is the commit that changes are compared with.

@@ -1,16 +1,13 @@
-"""Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, compilation, and garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, and garbage.
 
 The collected tests and the modules live as long as the process; every full garbage collection would visit their half
 a million objects and free none.
 """
 
 import gc
-import importlib
 import math
 import os
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import trio
@@ -49,24 +46,6 @@ folder = EmptyFolder()
 def pytest_configure(config: pytest.Config) -> None:
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker start with a different part of the test modules.
-
-    Every worker imports all of them in the same order, and rewriting their assertions takes longer than anything
-    else: in a new clone, all workers would rewrite the same module at the same time. This way workers find what
-    others have already compiled.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None or session.config.args != ["tests"]:
-        return
-    modules = sorted(Path("tests").rglob("test_*.py"))
-    begin = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-    for path in modules[begin:] if begin else ():
-        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
-            importlib.import_module(".".join(path.with_suffix("").parts))
 
 
 # Tests that only hold for a journal in a single process, by file and test: the order of events within a collection,
