@@ -34,8 +34,8 @@ OTHERS = {
     "Hypercorn": "bind certfile graceful-timeout keyfile",
     "kopf": "standalone",
     "kube-apiserver, which `rewound envtest` accepts or refuses": "allow-privileged cert-dir cors-allowed-origins "
-    "encryption-provider-config etcd-compaction-interval etcd-prefix etcd-servers min-request-timeout profiling "
-    "request-timeout tls-cipher-suites v watch-cache",
+    "emulated-version encryption-provider-config etcd-compaction-interval etcd-prefix etcd-servers min-request-timeout "
+    "profiling request-timeout tls-cipher-suites v watch-cache",
     "kubectl": "clusterrole embed-certs for force-conflicts image limit-bytes overwrite previous replicas resource "
     "resource-name role server-side timestamps type watch",
     "kwokctl": "record",

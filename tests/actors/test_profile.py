@@ -45,6 +45,13 @@ ABOUT_NAMES = {
     ("rewound/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
     ("rewound/cli/journal/importing.py", "header.dialect == 'cluster'"),
     ("rewound/cli/importing.py", "NAMES[journal.dialect]"),
+    ("rewound/cluster/membership.py", "NAMES[settings.dialect]"),
+    ("actors/versions/version.py", "_DEFAULTS[dialect]"),  # the version of a dialect
+    ("actors/versions/version.py", "dialect == DOCUMENTS_DIALECT"),
+    ("rewound/cli/upgrade_check.py", "names.dialect == DOCUMENTS_DIALECT"),
+    ("rewound/testing/fixture/plugin.py", "dialect == 'kubernetes'"),  # which has several versions
+    ("rewound/recording/record/kinds.py", "names.dialect != 'kubernetes'"),
+    ("rewound/server/flags/parser.py", "given['dialect'] == dialect"),  # that of the folder
     (
         "rewound/recording/record/audit_import.py",
         "self._names.dialect == 'kubernetes'",

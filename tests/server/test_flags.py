@@ -243,7 +243,7 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
         available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac))
         run = {one.name for one in available if not one.completes}
     # These belong to the server itself; no flag disables them.
-    assert run - {"CertificateLibrary", "SchemaLibrary"} == set(AVAILABLE)
+    assert run - {"CertificateLibrary", "DeviceAccess", "SchemaLibrary"} == set(AVAILABLE)
 
 
 def test_plain_port_without_a_token_file_gives_a_warning(file: str) -> None:

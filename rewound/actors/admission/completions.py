@@ -84,7 +84,8 @@ class ServiceAllocation(Plugin):
         try:
             return allocate(self._allocated, self._pools, request.object, request.old, any_port=any_port)
         except AllocationError as error:
-            raise Invalid("", "Service", request.name, [one.cause() for one in error.errors]) from None
+            causes = [one.cause(request.definition.features) for one in error.errors]
+            raise Invalid("", "Service", request.name, causes) from None
 
 
 class CertificateLibrary(AsyncPlugin):

@@ -1,7 +1,7 @@
 """Compilation of the expressions of admission policies and of match conditions of webhooks.
 
     compiler = Compiler(names, features, has_params=False)
-    compiler.problem("object.metadata.name == 1", BOOLEAN)      "" if it compiles to a boolean
+    compiler.problem("object.metadata.name == 1", ("bool",))      "" if it compiles to a boolean
 
 Expressions may use functions and syntax that the CEL of this server does not have. These are accepted: only what is
 wrong for certain is reported. Nothing is evaluated here.
@@ -50,12 +50,7 @@ LARGE: Final = 500  # characters of an expression that takes milliseconds to com
 _NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
 _LATER: Final = frozenset({"authorizer"})  # variables whose functions only a later CEL has
 
-BOOLEAN: Final = ("bool",)
-TEXT: Final = ("string",)
-TEXT_OR_NULL: Final = ("string", "null_type")
 ANYTHING: Final = ()
-PATCHES: Final = ("list(JSONPatch)",)
-OBJECT: Final = ("Object",)
 
 
 class Compiler:
@@ -67,7 +62,7 @@ class Compiler:
         self._url_type = names.url_type
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
-        self._messages = dict(_messages())
+        self._messages = dict(messages_of_requests())
         self._variables |= {
             "request": Type("kubernetes.AdmissionRequest"),
             "namespaceObject": Type("kubernetes.Namespace"),
@@ -138,7 +133,7 @@ _VARIABLES: Final = "kubernetes.variables"
 
 
 @cache
-def _messages() -> dict[str, MessageType]:
+def messages_of_requests() -> dict[str, MessageType]:
     """The types of the variables `request` and `namespaceObject`."""
     kind = {"group": STRING, "version": STRING, "kind": STRING}
     resource = {"group": STRING, "version": STRING, "resource": STRING}

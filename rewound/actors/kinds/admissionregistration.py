@@ -12,16 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rewound.actors.kinds.admission_expressions import (
-    BOOLEAN,
-    OBJECT,
-    PATCHES,
-    TEXT,
-    TEXT_OR_NULL,
-    Compiler,
-)
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
 from rewound.actors.kinds.declaration.definition import (
     Conversion,
@@ -74,7 +66,14 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.background_import import is_imported
+from rewound.actors.runtime.time_limit import need_thread
 from rewound.actors.versions.features import IDENTIFIER_TEXT
+
+if TYPE_CHECKING:
+    from rewound.actors.kinds.admission_expressions import Compiler
+
+MakeCompiler = Callable[[], "Compiler"]
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
@@ -175,10 +174,29 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
     )
 
 
+# The results that expressions may have.
+BOOLEAN: Final = ("bool",)
+TEXT: Final = ("string",)
+TEXT_OR_NULL: Final = ("string", "null_type")
+PATCHES: Final = ("list(JSONPatch)",)
+OBJECT: Final = ("Object",)
+
+
+def new_compiler(
+    names: Names, features: frozenset[str], *, has_params: bool, variables: bool = False
+) -> Compiler:
+    """Return a compiler of expressions. CEL is imported with the first one, in a worker thread."""
+    if not is_imported("rewound.actors.kinds.admission_expressions", "messages_of_requests"):
+        need_thread()
+    from rewound.actors.kinds.admission_expressions import Compiler
+
+    return Compiler(names, features, has_params=has_params, variables=variables)
+
+
 def _define(names: Names, features: frozenset[str], kind: str, webhook: Struct) -> Definition:
     group = names.group("admissionregistration")
     configuration = f"{kind}WebhookConfiguration"
-    compiler = Compiler(names, features, has_params=False)
+    compiler = partial(new_compiler, names, features, has_params=False)
     fields = Struct(
         f"admissionregistration.v1.{configuration}",
         METADATA,
@@ -231,13 +249,13 @@ class ValidationOptions:
 ALL_RULES: Final = ValidationOptions()
 
 
-def rules(errors: FieldErrors, new: Object, *, compiler: Compiler, options: ValidationOptions) -> None:
+def rules(errors: FieldErrors, new: Object, *, compiler: MakeCompiler, options: ValidationOptions) -> None:
     seen: set[str] = set()
     for index, hook in enumerate(new.get("webhooks", ())):
         field, name = f"webhooks[{index}]", hook["name"]
         _hook(errors, hook, field, NO_SIDE_EFFECTS if options.require_no_side_effects else SIDE_EFFECTS)
         if options.check_conditions and "matchConditions" in hook:
-            condition_rules(errors, hook["matchConditions"], compiler, f"{field}.matchConditions")
+            condition_rules(errors, hook["matchConditions"], compiler(), f"{field}.matchConditions")
         versions = hook["admissionReviewVersions"] or []
         _versions(
             errors,
@@ -250,7 +268,7 @@ def rules(errors: FieldErrors, new: Object, *, compiler: Compiler, options: Vali
         seen |= {name} if name else set()
 
 
-def update_rules(errors: FieldErrors, new: Object, old: Object, *, compiler: Compiler) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, compiler: MakeCompiler) -> None:
     hooks = old.get("webhooks", [])
     options = ValidationOptions(
         all(hook["sideEffects"] in NO_SIDE_EFFECTS for hook in hooks),
@@ -704,7 +722,7 @@ class PolicyRules:
     """The rules of policies that validate or mutate."""
 
     def __init__(self, names: Names, features: frozenset[str], *, mutates: bool) -> None:
-        self._compiler = partial(Compiler, names, features)
+        self._compiler = partial(new_compiler, names, features)
         self._identifier_text = (
             "must be a valid CEL identifier"
             if IDENTIFIER_TEXT in features

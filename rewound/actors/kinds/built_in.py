@@ -109,12 +109,12 @@ def built_in(
     """
     rules = rules or default_rules(names.dialect)
     declared = [one for group in _GROUPS for one in _declare(group, names, release.features, rules)]
-    existing = {one.type_name for one in declared if exists_in(release.version, one.since, "")}
+    existing = {one.type_name for one in declared if _has_come(one, release)}
     stored = {one.type_name: one.fields for one in declared if not one.storage.stored_as}
     made = (
         _in_release(one, release, rules, stored[one.type_name])
         for one in declared
-        if one.type_name in existing
+        if _has_come(one, release) or (one.type_name in existing and not one.storage.stored_as)
     )
     return Catalog(structs_of(release.version)).adding(
         made, lambda one: _exists(one, release) and enabled.serves(one)
@@ -128,6 +128,11 @@ def _declare(
     ruled: tuple[Any, ...] = (rules,) if group in _RULED else ()
     declared: tuple[Definition, ...] = group.declare(names, *gated, *ruled)
     return declared
+
+
+def _has_come(definition: Definition, release: Release) -> bool:
+    """Whether the version or an earlier one introduced the definition."""
+    return exists_in(release.version, definition.since, "")
 
 
 def _exists(declared: Definition | Subresource, release: Release) -> bool:

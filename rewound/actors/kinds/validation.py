@@ -74,8 +74,9 @@ class FieldError:
     field: str
     message: str
 
-    def cause(self) -> Cause:
-        return Cause(self.reason, self.message, self.field)
+    def cause(self, features: frozenset[str] = frozenset()) -> Cause:
+        """Return the cause in a response of a server with these features."""
+        return Cause(self.reason, str(wording(self.message, features)), self.field)
 
 
 class TooManyErrors(Exception):

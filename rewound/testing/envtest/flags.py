@@ -261,7 +261,10 @@ _NEWER: Final = (
     (
         "1.29",
         _refused(
-            "authentication-config", "string", [""], "give the flags --oidc-... and --anonymous-auth instead"
+            "authentication-config",
+            "string",
+            [""],
+            "give --oidc-issuer-url and its like, and --anonymous-auth instead",
         ),
     ),
     (

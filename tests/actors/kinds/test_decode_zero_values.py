@@ -7,6 +7,7 @@ from typing import Any
 from rewound.actors.kinds.declaration.meta import TEMPLATE_META
 from rewound.actors.kinds.schema.decoder import Schema
 from rewound.actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.schema.projection import structs_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -58,7 +59,8 @@ def test_empty_list_that_is_never_omitted_is_null(kinds: Definitions) -> None:
 
 
 def test_creation_timestamp_of_template_metadata_is_null() -> None:
-    schema = Schema(Struct("test.v1.Thing", Field("template", TEMPLATE_META, 1)), "v1", "Thing")
+    metadata = structs_of("1.25").project(TEMPLATE_META)
+    schema = Schema(Struct("test.v1.Thing", Field("template", metadata, 1)), "v1", "Thing")
     expected = {"template": {"name": "a", "creationTimestamp": None}}
     for raw in (b'{"template":{"name":"a"}}', b'{"template":{"name":"a","creationTimestamp":null}}'):
         assert schema.decode_json(raw).object == expected

@@ -203,7 +203,9 @@ class PodSecurityOfNamespaces(Plugin):
         new = policy_of(self._labels, request.object)
         old = None if request.old is None else policy_of(self._labels, request.old)
         if new.errors and (old is None or new.errors != old.errors):
-            raise Invalid("", "Namespace", request.name, [one.cause() for one in new.errors])
+            raise Invalid(
+                "", "Namespace", request.name, [one.cause(request.definition.features) for one in new.errors]
+            )
         name = request.object["metadata"].get("name", "")
         changed = old is None or is_tightened(new.policy.enforce, old.policy.enforce)
         if changed and name in self._configuration.exempt_namespaces:
