@@ -28,7 +28,8 @@ def resources(text: str, api_version: str) -> set[str]:
     return {d.plural for d in catalog.definitions if d.api_version == api_version}
 
 
-OFF = {"authentication.cluster.io/v1beta1"}  # unless it is switched on
+ALPHA = {"internal.apiserver.cluster.io/v1alpha1"}
+OFF = {"authentication.cluster.io/v1beta1"} | ALPHA  # unless they are switched on
 DECLARED = {d.api_version for d in ALL.declared}
 EVERY = DECLARED - OFF
 APPS = resources("", "apps/v1")
@@ -43,7 +44,7 @@ APPS = resources("", "apps/v1")
         ("api/all=true", DECLARED),
         ("api/legacy=true", EVERY),
         ("api/legacy=false", EVERY),
-        ("api/alpha=true", EVERY),
+        ("api/alpha=true", EVERY | ALPHA),
         ("apps/v1=false", EVERY - {"apps/v1"}),
         ("apps/v1=false,apps/v1", EVERY),
         ("apps/v1=true", EVERY),
@@ -55,7 +56,7 @@ APPS = resources("", "apps/v1")
         ("api/all=false,v1=true", {"v1"}),
         ("api/all=false,api/v1=true", {"v1"}),
         ("api/all=false,v1,apps/v1", {"v1", "apps/v1"}),
-        ("authentication.cluster.io/v1beta1", DECLARED),
+        ("authentication.cluster.io/v1beta1", DECLARED - ALPHA),
         ("v1=false", EVERY - {"v1"}),
         ("imagepolicy.cluster.io/v1alpha1=true", EVERY),
     ],
