@@ -212,6 +212,7 @@ LIVES = (
 def test_stages_move_pods_on_instead_of_annotations(rewound: Rewound) -> None:
     for one in (*LIVES, stage("volumes", kind="PersistentVolume")):
         rewound.request("POST", STAGES, one)
+    rewound.advance(1)  # the nodes know the stages then
     spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
     rewound.request(
         "POST", PODS, {"metadata": {"name": "p", "annotations": {"sim/phase": "Failed"}}, "spec": spec}
@@ -238,6 +239,7 @@ def test_pod_has_one_address_however_often_a_stage_asks_for_it(rewound: Rewound)
     refused = "podIP: {{ PodIP }}\nphase: 7"
     taken = "podIP: {{ PodIPWith .spec.nodeName }}\npodIPs: [{ip: {{ PodIP }}}]\nphase: Running"
     rewound.request("POST", STAGES, stage("go", next={"statusTemplate": refused}))
+    rewound.advance(1)
     spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}
     for number in range(3):  # each is a try
         rewound.request("POST", PODS, {"metadata": {"name": f"p{number}"}, "spec": spec})
@@ -285,6 +287,7 @@ def test_hostile_stages_are_named_in_events_and_the_server_continues(rewound: Re
         selector = one["spec"]["selector"]
         one["spec"]["selector"] = {"matchLabels": {"for": name}, **selector}
         rewound.request("POST", STAGES, one)
+        rewound.advance(1)
         metadata = {"name": name.lower(), "labels": {"for": name}}
         rewound.request("POST", PODS, {"metadata": metadata, "spec": spec})
         rewound.advance(1)
