@@ -46,7 +46,7 @@ def main(effort: Effort) -> None:
         effort,
     )
     catalog = CATALOG.adding([kind])
-    cut = {one.name: one for one in sections(catalog, VERBS, Naming(CLUSTER))}
+    cut = {one.name: one for one in sections(catalog, VERBS, Naming(CLUSTER, catalog.exists))}
     new = cut[f"apis/{GROUP}/v1"]
 
     def documents(*names: str) -> int:

@@ -914,7 +914,7 @@ def _unknown_formats(stored: Object) -> list[str]:
     found: list[str] = []
     waiting = [
         version["schema"]["openAPIV3Schema"]
-        for version in stored["spec"]["versions"]
+        for version in stored["spec"]["versions"] or ()
         if "openAPIV3Schema" in version.get("schema", {})
     ]
     while waiting:

@@ -886,7 +886,7 @@ def _finished_rules(errors: FieldErrors, new: Object, old: Object) -> None:
             invalid("status.terminating", now["terminating"], "terminating>0 is invalid for finished job")
         )
     if changed("ready", "active") and now.get("ready", 0) > now.get("active", 0):
-        errors.add(invalid("status.ready", now["ready"], "cannot set more ready pods than active"))
+        errors.add(invalid("status.ready", now.get("ready", 0), "cannot set more ready pods than active"))
 
 
 def _status_index_rules(errors: FieldErrors, spec: Object, now: Object, before: Object) -> None:

@@ -784,7 +784,8 @@ def define_claim(names: Names, features: frozenset[str] = frozenset()) -> Defini
 def set_claim_defaults(new: Object) -> None:
     """Round amounts to the precision in which they are stored."""
     spec, status = new["spec"], new["status"]
-    for amounts in (*spec["resources"].values(), status.get("capacity"), status.get("allocatedResources")):
+    wanted = [spec["resources"].get(part) for part in ("limits", "requests")]
+    for amounts in (*wanted, status.get("capacity"), status.get("allocatedResources")):
         round_up(amounts or {})
 
 
@@ -923,9 +924,10 @@ def _with_size(resources: Object, size: str) -> Object:
 def _comparable(spec: Object) -> dict[str, Any]:
     """Return the spec with its amounts in canonical units, for comparison."""
     comparable = {part: value for part, value in spec.items() if value is not None}
-    resources = spec["resources"].items()
+    amounts = {part: spec["resources"].get(part) or {} for part in ("limits", "requests")}
     comparable["resources"] = {
-        part: {name: nanos_of(amount) for name, amount in amounts.items()} for part, amounts in resources
+        **spec["resources"],
+        **{part: {name: nanos_of(one) for name, one in found.items()} for part, found in amounts.items()},
     }
     return comparable
 

@@ -1085,7 +1085,7 @@ def spec_update_rules(errors: FieldErrors, new_pod: Object, old_pod: Object) -> 
     if RESIZE in features and RESIZE_BY_UPDATE in features:
         wanted["containers"] = [
             _with_amounts_of(before, after)
-            for after, before in zip(wanted["containers"], old["containers"], strict=True)
+            for after, before in zip(wanted["containers"] or (), old["containers"] or (), strict=True)
         ]
     if wanted != old:
         text = _mutable_fields_text(features)
@@ -1272,7 +1272,7 @@ def _resized_container_rules(errors: FieldErrors, wanted: Object, old: Object) -
                 here = f"spec.{part}[{index}].resources"
                 _kept_amount_rules(errors, wanted[part][index]["resources"], before["resources"], here)
     resized = []
-    for after, before in zip(wanted["containers"], old["containers"], strict=True):
+    for after, before in zip(wanted["containers"] or (), old["containers"] or (), strict=True):
         resized.append(_with_amounts_of(before, after))
         if resized[-1] != before:
             errors.add(forbidden("spec", "only cpu and memory resources are mutable"))

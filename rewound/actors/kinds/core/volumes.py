@@ -354,8 +354,9 @@ def set_volume_defaults(volumes: list[Object]) -> None:
             volume["emptyDir"] = {}
         elif "ephemeral" in volume:
             template = volume["ephemeral"].get("volumeClaimTemplate", {})
-            for amounts in template.get("spec", {}).get("resources", {}).values():
-                round_up(amounts)
+            resources = template.get("spec", {}).get("resources", {})
+            for part in ("limits", "requests"):
+                round_up(resources.get(part) or {})
 
 
 def shared_disk_rules(errors: FieldErrors, volumes: list[Object], field: str) -> None:
