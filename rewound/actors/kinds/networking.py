@@ -770,7 +770,10 @@ def _cidr_struct(version: str) -> Struct:
         METADATA,
         Field(
             "spec",
-            Struct(f"{prefix}.ServiceCIDRSpec", Field("cidrs", STRINGS, 1, list_type="atomic")),
+            Struct(
+                f"{prefix}.ServiceCIDRSpec",
+                Field("cidrs", STRINGS, 1, list_type="atomic", before=UNTYPED_BEFORE_1_30),
+            ),
             2,
         ),
         Field("status", Struct(f"{prefix}.ServiceCIDRStatus", conditions), 3),

@@ -41,6 +41,7 @@ from rewound.actors.kinds.schema.fields import (
     QUANTITY,
     STRING,
     STRINGS,
+    Before,
     Field,
     ListOf,
     Struct,
@@ -76,7 +77,12 @@ class _Structs:
     def __init__(self, version: str) -> None:
         of = f"resource.{version}."
         is_first = version == "v1alpha1"
-        node_list = "set" if is_first else "atomic"
+        # Lists of nodes were sets before 1.29.
+        node_list: dict[str, Any] = (
+            {"list_type": "set"}
+            if is_first
+            else {"list_type": "atomic", "before": (Before("1.29", list_type="set"),)}
+        )
         reference = (
             Field("apiGroup", STRING, 1),
             Field("kind", STRING, 2, required=True, always=True),
@@ -146,7 +152,8 @@ class _Structs:
             Field("allocationMode", STRING, 3),
         )
         consumer = Struct(f"{of}ResourceClaimConsumerReference", *RESOURCE_CLAIM_CONSUMER_REFERENCE.fields)
-        merged: dict[str, Any] = {} if is_first else {"patch": "merge", "merge_key": "uid"}
+        not_yet = (Before("1.30", patch="", merge_key=""),)
+        merged: dict[str, Any] = {} if is_first else {"patch": "merge", "merge_key": "uid", "before": not_yet}
         reserved = Field("reservedFor", ListOf(consumer), 3, list_type="map", list_keys=("uid",), **merged)
         claim_status = Struct(
             f"{of}ResourceClaimStatus",
@@ -182,7 +189,7 @@ class _Structs:
         scheduled = Struct(
             f"{of}ResourceClaimSchedulingStatus",
             Field("name", STRING, 1, required=is_named, always=is_named),
-            Field("unsuitableNodes", STRINGS, 2, list_type=node_list),
+            Field("unsuitableNodes", STRINGS, 2, **node_list),
         )
         self.scheduling = Struct(
             f"{of}{name}",
@@ -192,7 +199,7 @@ class _Structs:
                 Struct(
                     f"{of}{name}Spec",
                     Field("selectedNode", STRING, 1),
-                    Field("potentialNodes", STRINGS, 2, list_type=node_list),
+                    Field("potentialNodes", STRINGS, 2, **node_list),
                 ),
                 2,
                 required=True,

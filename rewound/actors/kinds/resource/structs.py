@@ -379,10 +379,11 @@ DEVICE_TAINT_SELECTOR = Struct(
     Field("deviceClassName", STRING, 1, pointer=True, until="1.34"),
     Field("selectors", ListOf(DEVICE_SELECTOR), 5, list_type="atomic", until="1.34"),
 )
+TAINT_OF_A_RULE = Struct("resource.v1beta2.DeviceTaint", *DEVICE_TAINT.fields)
 DEVICE_TAINT_RULE_SPEC = Struct(
     "resource.v1beta2.DeviceTaintRuleSpec",
     Field("deviceSelector", DEVICE_TAINT_SELECTOR, 1, pointer=True),
-    Field("taint", DEVICE_TAINT, 2, required=True),
+    Field("taint", TAINT_OF_A_RULE, 2, required=True),
 )
 DEVICE_TAINT_RULE_STATUS = Struct(
     "resource.v1beta2.DeviceTaintRuleStatus",
