@@ -278,9 +278,13 @@ class Attempt:
                 entries = await creation.find_entries(new, context.manager, context.time, self.convert)
             self._set_managed_fields(new, entries)
         await self._mutate(CREATE, "", metadata.get("name", ""), new, None)
+        if self.request is not None and self.request.object is not None:
+            new = self.request.object  # as plugins changed it
         attempts = MOST_GENERATED if RETRY_GENERATE_NAME in definition.features and _needs_name(new) else 1
         while True:
             copy = new if attempts == 1 else working_copy(new)
+            if self.request is not None:
+                self.request.object = copy
             prepared = await self._prepare_and_validate(copy, partial(prepare_create, definition, command))
             name = prepared["metadata"].get("name")
             current = self.decider.find(self._view, command.namespace, name) if name else None

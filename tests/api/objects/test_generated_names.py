@@ -30,6 +30,16 @@ async def test_generated_name_that_exists_is_replaced_since_1_31() -> None:
         assert given.status == 409
 
 
+async def test_generated_name_of_an_object_that_plugins_change_is_replaced_too() -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    extensions = Extensions(random=SameLetters(1))
+    async with served(extensions=extensions, dialect="kubernetes", kubernetes_version="1.36") as api:
+        await api.create("serviceaccounts", {"metadata": {"name": "mine"}})
+        pod = {**GENERATED, "spec": {**spec, "serviceAccountName": "mine"}}
+        names = {(await api.create("pods", pod))["metadata"]["name"] for _ in range(3)}
+        assert len(names) == 3
+
+
 async def test_generated_name_that_exists_is_refused_before_1_31() -> None:
     extensions = Extensions(random=SameLetters(1))
     async with served(extensions=extensions, dialect="kubernetes", kubernetes_version="1.30") as api:
