@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -121,6 +122,7 @@ def built_in(
     )
 
 
+@cache  # servers of one process share declarations, and with them the projections of their structs
 def _declare(
     group: ModuleType, names: Names, features: frozenset[str], rules: Rules
 ) -> tuple[Definition, ...]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.enablement import Enablement
 from rewound.actors.kinds.schema.fields import STRING, STRINGS, Before, Field, ListOf, Struct
 from rewound.actors.kinds.schema.projection import structs_of
+from rewound.actors.names import KUBERNETES
+from rewound.actors.versions.features import choose_release
 
 INNER = Struct(
     "test.v1.Inner",
@@ -63,3 +67,11 @@ def test_recursive_struct_contains_its_own_projection() -> None:
     assert isinstance(list_type, ListOf)
     assert list_type.item is made
     assert "late" not in made.by_name
+
+
+def test_another_catalog_of_a_version_makes_no_projections() -> None:
+    release = choose_release("1.36")
+    built_in(KUBERNETES, release)
+    first = structs_of("1.36").count
+    built_in(KUBERNETES, release, Enablement(every=True))
+    assert structs_of("1.36").count == first

@@ -35,6 +35,11 @@ class Structs:
         self._version = version
         self._made: dict[Struct, Struct] = {}
 
+    @property
+    def count(self) -> int:
+        """How many structs it knows."""
+        return len(self._made)
+
     def project(self, struct: Struct) -> Struct:
         """Return the struct as the version has it."""
         found = self._made.get(struct)
