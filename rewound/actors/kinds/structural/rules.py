@@ -336,17 +336,13 @@ def field_path(node: Node, text: str) -> str | None:
 
     It consists of names after a dot and of quoted names in brackets: `.spec['with space'].name`.
     """
-    tokens, path = _PATH_TOKEN.findall(text), ""
-    while tokens:
-        opening, *tokens = tokens
+    # Read as far as the schema goes: the text may be much longer.
+    tokens, path = (found[0] for found in _PATH_TOKEN.finditer(text)), ""
+    for opening in tokens:
+        name: str | None = next(tokens, None)
         if opening == "[":
-            if len(tokens) < 2 or tokens[1] != "]" or len(tokens[0]) < 2 or tokens[0][0] != "'":
-                return None
-            name = _unquoted(tokens[0])
-            tokens = tokens[2:]
-        elif opening == "." and tokens:
-            name, tokens = tokens[0], tokens[1:]
-        else:
+            name = _unquoted(name) if name is not None and next(tokens, "") == "]" else None
+        elif opening != ".":
             return None
         if name is None:
             return None
@@ -364,7 +360,12 @@ def field_path(node: Node, text: str) -> str | None:
 def _unquoted(token: str) -> str | None:
     """Return the name in single quotes, or None if it has an invalid escape."""
     parts = re.split(r"\\(.)", token[1:-1], flags=re.DOTALL)
-    if token[-1] != "'" or any(one not in _ESCAPES for one in parts[1::2]):
+    if (
+        len(token) < 2
+        or token[0] != "'"
+        or token[-1] != "'"
+        or any(one not in _ESCAPES for one in parts[1::2])
+    ):
         return None
     return "".join(_ESCAPES[one] if index % 2 else one for index, one in enumerate(parts))
 
