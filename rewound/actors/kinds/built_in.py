@@ -83,6 +83,7 @@ _GATED = frozenset(
         certificates,
         core,
         apiextensions,
+        discovery,
         apps,
         autoscaling,
         batch,

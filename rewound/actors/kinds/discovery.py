@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -24,10 +25,13 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.kinds.validation import (
     Address,
     FieldErrors,
+    canonical_ip,
     dns_label,
     dns_subdomain,
     duplicate,
     invalid,
+    ip_rules,
+    ip_warnings,
     label_value,
     name_is_subdomain,
     not_supported,
@@ -40,13 +44,15 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import ADDRESSES_AND_NETWORKS, FQDN_DEPRECATED, SLICES_CHECKED
 
 ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 MAX_ENDPOINTS: Final = 1000
 MAX_ADDRESSES: Final = 100
 MAX_PORTS: Final = 20000
-MAX_ZONES: Final = 8
+MAX_HINTS: Final = 8  # of each kind
+CONTROLLERS: Final = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 MAX_IN_CELL: Final = 3
 
 FOR_ZONE = Struct("discovery.v1.ForZone", Field("name", STRING, 1, required=True, always=True))
@@ -57,7 +63,14 @@ FOR_NODE = Struct(
 HINTS = Struct(
     "discovery.v1.EndpointHints",
     Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"),
-    Field("forNodes", ListOf(FOR_NODE), 2, list_type="atomic", since="1.33"),
+    Field(
+        "forNodes",
+        ListOf(FOR_NODE),
+        2,
+        list_type="atomic",
+        since="1.33",
+        gate="PreferSameTrafficDistribution",
+    ),
 )
 CONDITIONS = Struct(
     "discovery.v1.EndpointConditions",
@@ -122,7 +135,7 @@ COLUMNS: Final = (
 )
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     endpoint_slice = Definition(
         group=names.group("discovery"),
         version="v1",
@@ -138,6 +151,9 @@ def declare(names: Names) -> tuple[Definition, ...]:
             prepare_for_update=prepare_update,
             validate_create=partial(rules, names=names),
             validate_update=partial(update_rules, names=names),
+            warnings=partial(warnings, names.key("managed-by", "endpointslice"), features)
+            if FQDN_DEPRECATED in features
+            else None,
         ),
     )
     return (endpoint_slice,)
@@ -168,16 +184,34 @@ def _drop_topology(new: Object) -> None:
         ]
 
 
-def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+def rules(errors: FieldErrors, new: Object, *, names: Names, old: Object | None = None) -> None:
     loopback = of_api_service(names, new["metadata"])
     _address_type(errors, new["addressType"])
-    _endpoints(errors, new["endpoints"] or [], new["addressType"], loopback=loopback)
-    _ports(errors, new["ports"] or [])
+    later = SLICES_CHECKED in errors.features
+    if later:
+        _ports(errors, new["ports"] or [])
+    if not later or old is None or (new["endpoints"] or []) != (old["endpoints"] or []):
+        _endpoints(errors, new["endpoints"] or [], new["addressType"], loopback=loopback)
+    if not later:
+        _ports(errors, new["ports"] or [])
+
+
+def warnings(managed_by: str, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
+    """Warn of odd addresses, unless a controller, which has none, made the slice."""
+    texts: list[str] = []
+    if new["addressType"] == "FQDN" and old is None:
+        texts.append("spec.addressType: FQDN endpoints are deprecated")
+    if new["metadata"].get("labels", {}).get(managed_by) in CONTROLLERS:
+        return texts
+    for index, endpoint in enumerate(new["endpoints"] or ()):
+        for position, address in enumerate(endpoint["addresses"] or ()):
+            texts += ip_warnings(features, f"endpoints[{index}].addresses[{position}]", address)
+    return texts
 
 
 def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    rules(errors, new, names=names)
+    rules(errors, new, names=names, old=old)
     unchanged(errors, "addressType", new["addressType"], old["addressType"])
 
 
@@ -200,7 +234,15 @@ def _endpoint(errors: FieldErrors, endpoint: Object, kind: str, field: str, *, l
         errors.add_each(f"{field}.nodeName", endpoint["nodeName"], dns_subdomain(endpoint["nodeName"]))
     if "hostname" in endpoint:
         errors.add_each(f"{field}.hostname", endpoint["hostname"], dns_label(endpoint["hostname"]))
-    _zones(errors, endpoint.get("hints", {}).get("forZones", []), f"{field}.hints.forZones")
+    hints = endpoint.get("hints", {})
+    if len(hints.get("forZones", ())) > MAX_HINTS:
+        errors.add(too_many(f"{field}.hints.forZones", len(hints["forZones"]), MAX_HINTS))
+        return
+    _hints(errors, hints.get("forZones", []), f"{field}.hints.forZones", label_value)
+    if len(hints.get("forNodes", ())) > MAX_HINTS:
+        errors.add(too_many(f"{field}.hints.forNodes", len(hints["forNodes"]), MAX_HINTS))
+        return
+    _hints(errors, hints.get("forNodes", []), f"{field}.hints.forNodes", dns_subdomain)
 
 
 def _addresses(errors: FieldErrors, addresses: list[str], kind: str, field: str, *, loopback: bool) -> None:
@@ -213,14 +255,28 @@ def _addresses(errors: FieldErrors, addresses: list[str], kind: str, field: str,
         if kind == "FQDN":
             _fqdn(errors, address, here)
         elif kind in ADDRESS_TYPES:
-            _ip(errors, address, kind, here)
-            errors.add_each(here, address, ordinary_ip(address, loopback=loopback))
+            _ip(errors, address, kind, here, field, loopback=loopback)
 
 
-def _ip(errors: FieldErrors, text: str, kind: str, field: str) -> None:
+def _ip(errors: FieldErrors, text: str, kind: str, field: str, of_all: str, *, loopback: bool) -> None:
     address = parse_ip(text)
-    if address is None or (kind == "IPv4") is not _is_ipv4(address):
-        errors.add(invalid(field, text, f"must be a valid {kind} address"))
+    of_kind = address is not None and (kind == "IPv4") is _is_ipv4(address)
+    if ADDRESSES_AND_NETWORKS not in errors.features:
+        if not of_kind:
+            errors.add(invalid(field, text, f"must be a valid {kind} address"))
+    elif errors.added_by(_form_rules, text, kind, field):
+        return
+    elif not of_kind:
+        errors.add(invalid(of_all, text, f"must be an {kind} address"))
+    errors.add_each(field, text, ordinary_ip(text, loopback=loopback))
+
+
+def _form_rules(errors: FieldErrors, text: str, kind: str, field: str) -> None:
+    """Early versions took odd IPv4 addresses."""
+    if kind == "IPv4":
+        ip_rules(errors, field, text)
+    else:
+        errors.add_each(field, text, canonical_ip(text))
 
 
 def _is_ipv4(address: Address) -> bool:
@@ -246,16 +302,13 @@ def _fqdn(errors: FieldErrors, name: str, field: str) -> None:
             return
 
 
-def _zones(errors: FieldErrors, zones: list[Object], field: str) -> None:
-    if len(zones) > MAX_ZONES:
-        errors.add(too_many(field, len(zones), MAX_ZONES))
-        return
-    names = [zone["name"] for zone in zones]
+def _hints(errors: FieldErrors, hints: list[Object], field: str, check: Callable[[str], list[str]]) -> None:
+    names = [hint["name"] for hint in hints]
     for index, name in enumerate(names):
         here = f"{field}[{index}].name"
         if name in names[:index]:
             errors.add(duplicate(here, name))
-        errors.add_each(here, name, label_value(name))
+        errors.add_each(here, name, check(name))
 
 
 def _ports(errors: FieldErrors, ports: list[Object]) -> None:

@@ -12,16 +12,18 @@ stored one, and the `status` subresource can only clear it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.core.service import (
     LOAD_BALANCER_STATUS,
     load_balancer_addresses,
     load_balancer_rules,
+    load_balancer_warnings,
 )
 from rewound.actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
@@ -62,11 +64,15 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
-    FieldError,
     FieldErrors,
     Network,
+    canonical_cidr,
+    canonical_ip,
+    cidr_rules,
+    cidr_warnings,
     collect,
     dns_1035_label,
     dns_label,
@@ -90,8 +96,13 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
+    ADDRESSES_AND_NETWORKS,
+    BARE_REFERENCES_REQUIRED,
     CIDR_STATUS_WIPING,
+    FQDN_DEPRECATED,
+    NETWORK_EXAMPLES,
     NETWORKING_IN_TEXTS,
+    POLICIES_CHECKED_ONCE,
     POLICY_STATUS,
     RELAXED_SERVICE_NAMES,
 )
@@ -137,7 +148,8 @@ def typed_reference_rules(errors: FieldErrors, reference: Object, field: str) ->
     for part in ("kind", "name"):
         value = reference[part]
         if not value:
-            errors.add(required(f"{field}.{part}", f"{part} is required"))
+            bare = BARE_REFERENCES_REQUIRED in errors.features
+            errors.add(required(f"{field}.{part}", "" if bare else f"{part} is required"))
         errors.add_each(f"{field}.{part}", value, name_is_path_segment(value, False))
 
 
@@ -311,7 +323,14 @@ def define_ingress(names: Names, features: frozenset[str] = frozenset()) -> Defi
         namespaced=True,
         check_name=name_is_subdomain,
         fields=INGRESS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=ingress_status_rules),),
+        subresources=(
+            Subresource(
+                name="status",
+                prepare=keep_spec,
+                validate=ingress_status_rules,
+                warnings=partial(load_balancer_warnings, features),
+            ),
+        ),
         storage=Storage(error_group="" if NETWORKING_IN_TEXTS in features else "extensions"),
         table=Table(INGRESS_COLUMNS),
         strategy=Strategy(
@@ -319,6 +338,9 @@ def define_ingress(names: Names, features: frozenset[str] = frozenset()) -> Defi
             prepare_for_update=keep_status_and_bump_generation,
             validate_create=partial(ingress_rules, class_key=names.key("ingress.class")),
             validate_update=ingress_update_rules,
+            warnings=partial(ingress_warnings, names.key("ingress.class"))
+            if FQDN_DEPRECATED in features
+            else None,
         ),
     )
 
@@ -328,7 +350,18 @@ def ingress_rules(errors: FieldErrors, new: Object, *, class_key: str) -> None:
     annotations = new["metadata"].get("annotations", {})
     if class_key in annotations and "ingressClassName" in new["spec"]:
         text = "can not be set when the class field is also set"
+        if FQDN_DEPRECATED in errors.features:
+            text = "must match `ingressClassName` when both are specified"
+            if annotations[class_key] == new["spec"]["ingressClassName"]:
+                return
         errors.add(invalid(f"annotations.{class_key}", annotations[class_key], text))
+
+
+def ingress_warnings(class_key: str, new: Object, old: Object | None) -> list[str]:
+    annotated = class_key in new["metadata"].get("annotations", {})
+    if old is None and annotated and "ingressClassName" not in new["spec"]:
+        return [f"annotation \"{class_key}\" is deprecated, please use 'spec.ingressClassName' instead"]
+    return []
 
 
 def ingress_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -344,7 +377,8 @@ def ingress_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 def ingress_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")
+    status, before = new["status"]["loadBalancer"], old["status"]["loadBalancer"]
+    load_balancer_rules(errors, status, before, "status.loadBalancer")
 
 
 def _spec_rules(
@@ -356,9 +390,7 @@ def _spec_rules(
 ) -> None:
     if "rules" not in spec and "defaultBackend" not in spec:
         text = "either `defaultBackend` or `rules` must be specified"
-        errors.add(
-            FieldError("FieldValueInvalid", "spec", f"Invalid value: []networking.IngressRule(nil): {text}")
-        )
+        errors.add(invalid("spec", Formatted("[]networking.IngressRule(nil)", None), text))
     if "defaultBackend" in spec:
         backend_rules(errors, spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules", ())):
@@ -608,6 +640,9 @@ def define_network_policy(names: Names, features: frozenset[str] = frozenset()) 
             else prepare_update_network_policy,
             validate_create=network_policy_rules,
             validate_update=network_policy_update_rules,
+            warnings=partial(network_policy_warnings, features)
+            if ADDRESSES_AND_NETWORKS in features
+            else None,
         ),
     )
 
@@ -636,31 +671,50 @@ def prepare_status_clear_network_policy(new: Object, old: Object) -> None:
         new["status"] = old["status"]
 
 
-def network_policy_rules(errors: FieldErrors, new: Object) -> None:
+def network_policy_rules(errors: FieldErrors, new: Object, kept: Collection[str] = ()) -> None:
     spec = new["spec"]
     label_selector_rules(errors, spec["podSelector"], "spec.podSelector")
-    _traffic_rules(errors, spec.get("ingress", []), "from", "spec.ingress")
-    _traffic_rules(errors, spec.get("egress", []), "to", "spec.egress")
+    _traffic_rules(errors, spec.get("ingress", []), "from", "spec.ingress", kept)
+    _traffic_rules(errors, spec.get("egress", []), "to", "spec.egress", kept)
     _policy_type_rules(errors, spec.get("policyTypes", []))
 
 
 def network_policy_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    own = errors.added_by(network_policy_rules, new)
+    if POLICIES_CHECKED_ONCE not in errors.features:
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        network_policy_rules(errors, new)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
-    errors.add_all(own)
+    network_policy_rules(errors, new, {text for _, text in _networks_of(old["spec"])})
+
+
+def network_policy_warnings(features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    return [text for field, one in _networks_of(new["spec"]) for text in cidr_warnings(features, field, one)]
+
+
+def _networks_of(spec: Object) -> Iterator[tuple[str, str]]:
+    """All networks in the rules of a policy, with their fields."""
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(direction, ())):
+            for number, peer in enumerate(rule.get(peers, ())):
+                field, block = f"spec.{direction}[{index}].{peers}[{number}].ipBlock", peer.get("ipBlock")
+                if block is not None:
+                    yield f"{field}.cidr", block["cidr"]
+                    for position, text in enumerate(block.get("except", ())):
+                        yield f"{field}.except[{position}]", text
 
 
 def network_policy_status_rules(errors: FieldErrors, new: Object, _: Object) -> None:
     condition_rules(errors, new["status"].get("conditions", ()), "status.conditions")
 
 
-def _traffic_rules(errors: FieldErrors, rules: list[Object], peers: str, field: str) -> None:
+def _traffic_rules(
+    errors: FieldErrors, rules: list[Object], peers: str, field: str, kept: Collection[str]
+) -> None:
     for index, rule in enumerate(rules):
         for number, port in enumerate(rule.get("ports", ())):
             _policy_port_rules(errors, port, f"{field}[{index}].ports[{number}]")
         for number, peer in enumerate(rule.get(peers, ())):
-            _peer_rules(errors, peer, f"{field}[{index}].{peers}[{number}]")
+            _peer_rules(errors, peer, f"{field}[{index}].{peers}[{number}]", kept)
 
 
 def _policy_port_rules(errors: FieldErrors, port: Object, field: str) -> None:
@@ -686,31 +740,31 @@ def _policy_port_range_rules(errors: FieldErrors, first: int, last: int | None, 
     errors.add_each(f"{field}.endPort", last, port_number(last))
 
 
-def _peer_rules(errors: FieldErrors, peer: Object, field: str) -> None:
+def _peer_rules(errors: FieldErrors, peer: Object, field: str, kept: Collection[str]) -> None:
     label_selector_rules(errors, peer.get("podSelector"), f"{field}.podSelector")
     label_selector_rules(errors, peer.get("namespaceSelector"), f"{field}.namespaceSelector")
     if "ipBlock" in peer:
-        _ip_block_rules(errors, peer["ipBlock"], f"{field}.ipBlock")
+        _ip_block_rules(errors, peer["ipBlock"], f"{field}.ipBlock", kept)
     if not peer:
         errors.add(required(field, "must specify a peer"))
     elif len(peer) > 1 and "ipBlock" in peer:
         errors.add(forbidden(field, "may not specify both ipBlock and another peer"))
 
 
-def _ip_block_rules(errors: FieldErrors, block: Object, field: str) -> None:
+def _ip_block_rules(errors: FieldErrors, block: Object, field: str, kept: Collection[str]) -> None:
     if not block["cidr"]:
         errors.add(required(f"{field}.cidr"))
         return
+    cidr_rules(errors, f"{field}.cidr", block["cidr"], kept)
     whole = parse_network(block["cidr"])
     if whole is None:
-        errors.add(invalid(f"{field}.cidr", block["cidr"], "not a valid CIDR"))
         return
     for index, text in enumerate(block.get("except", ())):
         part, here = parse_network(text), f"{field}.except[{index}]"
-        if part is None:
-            errors.add(invalid(here, text, "not a valid CIDR"))
+        cidr_rules(errors, here, text, kept)
+        if part is None and NETWORK_EXAMPLES not in errors.features:
             return
-        if not _is_strict_subset(part, whole):
+        if part is not None and not _is_strict_subset(part, whole):
             errors.add(invalid(here, text, "must be a strict subset of `cidr`"))
 
 
@@ -723,11 +777,8 @@ def _is_strict_subset(part: Network, whole: Network) -> bool:
 def _policy_type_rules(errors: FieldErrors, types: list[str]) -> None:
     field = "spec.policyTypes"
     if len(types) > len(POLICY_TYPES):
-        listed = quoted_list(types)
-        text = (
-            f"Invalid value: []networking.PolicyType{{{listed}}}: may not specify more than two policyTypes"
-        )
-        errors.add(FieldError("FieldValueInvalid", field, text))
+        listed = Formatted(f"[]networking.PolicyType{{{quoted_list(types)}}}", types)
+        errors.add(invalid(field, listed, "may not specify more than two policyTypes"))
         return
     for index, one in enumerate(types):
         if one not in POLICY_TYPES:
@@ -752,6 +803,11 @@ def _address_struct(version: str) -> Struct:
     )
     spec = Struct(f"{prefix}.IPAddressSpec", Field("parentRef", parent, 1, pointer=True, required=True))
     return Struct(f"{prefix}.IPAddress", METADATA, Field("spec", spec, 2))
+
+
+PARENT: Final = cast(
+    Struct, cast(Struct, _address_struct("v1").by_name["spec"].type).by_name["parentRef"].type
+)
 
 
 def _cidr_struct(version: str) -> Struct:
@@ -856,37 +912,18 @@ def _other_versions(
         storage=Storage(stored_as=stored.type_name, conversion=same),
         on_by_default=False,
     )
+    beta = f"{stored.group}/v1beta1 {stored.kind} is deprecated in v1.34+, unavailable in v1.37+"
     return (
-        replace(view, version="v1beta1", fields=struct_of("v1beta1"), since="1.31"),
+        replace(
+            view,
+            version="v1beta1",
+            fields=struct_of("v1beta1"),
+            since="1.31",
+            deprecated="1.34",
+            deprecation_warning=beta,
+        ),
         replace(view, version="v1alpha1", fields=struct_of("v1alpha1"), since=alpha_since, until="1.30"),
     )
-
-
-def canonical_ip(text: str) -> list[str]:
-    """Check an address that must be written in its only form."""
-    parsed = parse_ip(text)
-    if parsed is None:
-        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
-    if parsed.version == 4 and str(parsed) != text:
-        return ["must not have leading 0s"]
-    if getattr(parsed, "ipv4_mapped", None) is not None:
-        return ["must not be an IPv4-mapped IPv6 address"]
-    return [] if str(parsed) == text else [f'must be in canonical form ("{parsed}")']
-
-
-def canonical_cidr(text: str) -> list[str]:
-    network = parse_network(text)
-    if network is None:
-        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
-    address, _, length = text.partition("/")
-    parsed = parse_ip(address)
-    if (network.version == 4 and str(parsed) != address) or str(int(length)) != length:
-        return ["must not have leading 0s in IP or prefix length"]
-    if getattr(parsed, "ipv4_mapped", None) is not None:
-        return ["must not have an IPv4-mapped IPv6 address"]
-    if parsed != network.network_address:
-        return ["must not have bits set beyond the prefix length"]
-    return [] if str(network) == text else [f'must be in canonical form ("{network}")']
 
 
 def address_rules(errors: FieldErrors, new: Object) -> None:
@@ -908,7 +945,9 @@ def address_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     parent, before = new["spec"].get("parentRef"), old["spec"].get("parentRef")
     if parent != before:
-        errors.add(invalid("spec.parentRef", parent, IMMUTABLE))
+        errors.add(invalid("spec.parentRef", shown(PARENT, parent), IMMUTABLE))
+        if parent is None:
+            errors.add(required("spec.parentRef"))
 
 
 def service_cidr_rules(errors: FieldErrors, new: Object) -> None:
@@ -932,7 +971,8 @@ def service_cidr_update_rules(errors: FieldErrors, new: Object, old: Object) -> 
     field = "spec.cidrs"
     becomes_dual_stack = len(before) == 1 and len(cidrs) == MOST_CIDRS
     if len(cidrs) != len(before) and not becomes_dual_stack:
-        errors.add(invalid(field, cidrs, IMMUTABLE))
+        none = Formatted("[]string(nil)", None)
+        errors.add(invalid(field, cidrs or none, IMMUTABLE))
         return
     for index, (one, was) in enumerate(zip(cidrs, before, strict=False)):
         if one != was:

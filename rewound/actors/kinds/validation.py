@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
@@ -29,10 +29,14 @@ from rewound.actors.golang.format import as_json, format_value
 from rewound.actors.golang.quoting import cut, quoted_list, quoted_start
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import (
+    ADDRESSES_AND_NETWORKS,
     BYTES_COUNTED_IN_TEXTS,
     DOTS_IN_TEXTS,
     JSON_IN_TEXTS,
     LABEL_KEY_TEXTS,
+    NETWORK_EXAMPLES,
+    ODD_ADDRESSES_INVALID,
+    STRICT_ADDRESSES,
 )
 
 MOST: Final = MAX_COUNTED
@@ -496,10 +500,113 @@ def parse_network(text: str) -> Network | None:
         return None
 
 
-def ip_address(value: str) -> list[str]:
-    if parse_ip(value) is None:
+def ip_address(value: str, *, strict: bool = False) -> list[str]:
+    """Check an address; with `strict`, one that all programs read alike, but not only in its canonical form."""
+    parsed = parse_ip(value)
+    if parsed is None:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if not strict:
+        return []
+    if parsed.version == 4 and str(parsed) != value:
+        return ["must not have leading 0s"]
+    return ["must not be an IPv4-mapped IPv6 address"] if _is_mapped(parsed) else []
+
+
+def canonical_ip(value: str) -> list[str]:
+    """Check an address that must be written in its only form."""
+    wrong = ip_address(value, strict=True)
+    parsed = parse_ip(value)
+    return wrong if wrong or str(parsed) == value else [f'must be in canonical form ("{parsed}")']
+
+
+_NOT_A_NETWORK: Final = reworded(
+    "not a valid CIDR",
+    NETWORK_EXAMPLES,
+    "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+)
+
+
+def cidr(value: str, *, strict: bool = False) -> list[str]:
+    """Check a network; with `strict`, one that all programs read alike, but not only in its canonical form."""
+    network = parse_network(value)
+    if network is None:
+        return [_NOT_A_NETWORK]
+    if not strict:
+        return []
+    text, _, length = value.partition("/")
+    address = parse_ip(text)
+    if (network.version == 4 and str(address) != text) or str(int(length)) != length:
+        return ["must not have leading 0s in IP or prefix length"]
+    if address is not None and _is_mapped(address):
+        return ["must not have an IPv4-mapped IPv6 address"]
+    return [] if address == network.network_address else ["must not have bits set beyond the prefix length"]
+
+
+def canonical_cidr(value: str) -> list[str]:
+    wrong = cidr(value, strict=True)
+    network = parse_network(value)
+    return wrong if wrong or str(network) == value else [f'must be in canonical form ("{network}")']
+
+
+def ip_rules(errors: FieldErrors, field: str, value: str, kept: Collection[str] = ()) -> None:
+    """Validate an address in a field that once took odd forms; an object may keep those that it has."""
+    if value not in kept or ADDRESSES_AND_NETWORKS not in errors.features:
+        errors.add_each(field, value, ip_address(value, strict=STRICT_ADDRESSES in errors.features))
+
+
+def cidr_rules(errors: FieldErrors, field: str, value: str, kept: Collection[str] = ()) -> None:
+    """Validate a network in a field that once took odd forms; an object may keep those that it has."""
+    if value not in kept or ADDRESSES_AND_NETWORKS not in errors.features:
+        errors.add_each(field, value, cidr(value, strict=STRICT_ADDRESSES in errors.features))
+
+
+def ip_warnings(features: frozenset[str], field: str, value: str) -> list[str]:
+    """Warn of an address that `ip_rules` accepts, or accepted earlier, in an odd form."""
+    parsed = parse_ip(value)
+    if parsed is None or ADDRESSES_AND_NETWORKS not in features:
+        return []
+    if ip_address(value, strict=True):
+        usual = getattr(parsed, "ipv4_mapped", None) or parsed
+        return [f'{field}: non-standard IP address "{value}" {_odd(features)}: use "{usual}"']
+    if str(parsed) != value:
+        return [
+            f'{field}: IPv6 address "{value}" should be in RFC 5952 canonical format ("{parsed}")',
+        ]
     return []
+
+
+def cidr_warnings(features: frozenset[str], field: str, value: str) -> list[str]:
+    """Warn of a network that `cidr_rules` accepts, or accepted earlier, in an odd form."""
+    network, address = parse_network(value), parse_ip(value.partition("/")[0])
+    if network is None or address is None or ADDRESSES_AND_NETWORKS not in features:
+        return []
+    usual, warnings = _usual_network(network), []
+    if address != network.network_address:
+        single = f"{getattr(address, 'ipv4_mapped', None) or address}/{network.max_prefixlen}"
+        text = f'should be "{usual}" or "{single}"?'
+        warnings.append(f'{field}: CIDR value "{value}" is ambiguous in this context ({text})')
+    text, _, length = value.partition("/")
+    if (network.version == 4 and str(address) != text) or str(int(length)) != length or _is_mapped(address):
+        warnings.append(f'{field}: non-standard CIDR value "{value}" {_odd(features)}: use "{usual}"')
+    if not warnings and str(network) != value:
+        warnings.append(
+            f'{field}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{network}")'
+        )
+    return warnings
+
+
+def _odd(features: frozenset[str]) -> str:
+    later = ODD_ADDRESSES_INVALID in features
+    return "is invalid" if later else "will be considered invalid in a future Kubernetes release"
+
+
+def _is_mapped(address: Address) -> bool:
+    return getattr(address, "ipv4_mapped", None) is not None
+
+
+def _usual_network(network: Network) -> str:
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    return str(network) if mapped is None else f"{mapped}/{max(network.prefixlen - 96, 0)}"
 
 
 _SPECIAL: Final[Sequence[tuple[str, str]]] = (

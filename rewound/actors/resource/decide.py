@@ -298,7 +298,7 @@ class Attempt:
             definition.strategy.canonicalize(prepared)
         # The name must stay free, should the attempt wait again.
         self._key = command.namespace, prepared["metadata"]["name"]
-        warnings = self._all_warnings(definition, prepared, None)
+        warnings = self._all_warnings("", prepared, None)
         return Decided(Store(prepared), None, verb, True, warnings)
 
     async def _replace(self, command: Replace) -> Decided:
@@ -394,7 +394,9 @@ class Attempt:
         reviewed = await self._prepare_and_validate(new, prepare)
         assert self._to_store is not None
         decision = decide_replace(definition, current, self._to_store)
-        return Decided(decision, current, verb, False, self._all_warnings(viewed, reviewed, current.object))
+        return Decided(
+            decision, current, verb, False, self._all_warnings(command.subresource, reviewed, current.object)
+        )
 
     async def _submit(self, command: Submit) -> Decided:
         """Admission has reviewed the sent object before."""
@@ -443,9 +445,9 @@ class Attempt:
         elif "managedFields" in metadata:
             del metadata["managedFields"]
 
-    def _all_warnings(self, definition: Definition, new: Object, old: Object | None) -> tuple[str, ...]:
+    def _all_warnings(self, subresource: str, new: Object, old: Object | None) -> tuple[str, ...]:
         """The warnings so far, and those of the kind."""
-        warnings = definition.strategy.warnings
+        warnings = self._definition.warnings_at(subresource)
         return self._warnings if warnings is None else (*self._warnings, *warnings(new, old))
 
     async def _mutate(

@@ -84,7 +84,7 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
         with journal.read() as view:
             for namespace, name, row in islice(view.rows(type_id, None, after=after), BATCH):
                 after, read, size = (namespace, name), read + 1, size + len(row.body)
-                new = in_new_form(storage, row.body)
+                new = in_new_form(storage, row.body, row.facts)
                 if new is not None:
                     offset = journal.head + len(events) + 1
                     facts, body = facts_of(storage, new), encode(new, offset)
@@ -101,11 +101,12 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
         yield events
 
 
-def in_new_form(storage: Definition, body: bytes) -> Object | None:
-    """The object as the version decodes it; None if it is the same."""
+def in_new_form(storage: Definition, body: bytes, facts: bytes) -> Object | None:
+    """The object as the version decodes it; None if it is the same, and so are the fields that select it."""
     try:
         new = storage.schema.decode_json(body).object
     except NotDecodable:
         return None  # no server wrote it: a recording of another one has it
     null_empty_lists(storage.schema, new)
-    return None if new == decode(body) else new
+    selected_alike = not storage.selection.fields or facts_of(storage, new) == facts
+    return None if selected_alike and new == decode(body) else new

@@ -382,7 +382,61 @@ ADDRESSES_CHECKED_ALIKE: Final = _change(
     "addresses-checked-alike", "has one text for all invalid addresses", since="1.30"
 )
 ADDRESSES_AND_NETWORKS: Final = _change(
-    "addresses-and-networks", "may keep invalid addresses that an object already has", since="1.33"
+    "addresses-and-networks",
+    "warns of addresses and networks in odd forms, and lets objects keep invalid ones that they have",
+    since="1.33",
+)
+ODD_ADDRESSES_INVALID: Final = _change(
+    "odd-addresses-invalid", "calls such addresses and networks invalid in warnings", since="1.36"
+)
+STRICT_ADDRESSES: Final = _gate("StrictIPCIDRValidation")  # no leading zeros, no IPv4 in IPv6
+NETWORK_EXAMPLES: Final = _change(
+    "network-examples", "gives examples in the text about an invalid network", since="1.30"
+)
+EXTERNALLY_ACCESSIBLE: Final = _change(
+    "externally-accessible", "has an externalTrafficPolicy in services with external IPs too", since="1.29"
+)
+TOPOLOGY_MODE: Final = _change(
+    "topology-mode", "calls the annotation of topology-aware hints deprecated", since="1.27"
+)
+KUBELET_PORT_EXPOSED: Final = _change(
+    "kubelet-port-exposed", "lets load balancers have the port of kubelets", since="1.33"
+)
+IGNORED_IN_SERVICES: Final = _change(
+    "ignored-in-services", "warns of fields that services of a type ignore", since="1.28"
+)
+IGNORED_IN_HEADLESS: Final = _change(
+    "ignored-in-headless-services", "warns of fields that headless services ignore", since="1.34"
+)
+PREFER_CLOSE_DEPRECATED: Final = _change(
+    "prefer-close-deprecated", "warns of the traffic distribution PreferClose", since="1.35"
+)
+EXTERNAL_IPS_DEPRECATED: Final = _change(
+    "external-ips-deprecated", "warns of external IPs of services", since="1.36"
+)
+SERVICE_METADATA_ONCE: Final = _change(
+    "service-metadata-once", "validates the metadata of a service in updates once", since="1.34"
+)
+SERVICE_SELECTORS: Final = _change(
+    "service-selectors", "selects services by spec.clusterIP and spec.type", since="1.31"
+)
+SLICES_CHECKED: Final = _change(
+    "slices-checked",
+    "checks ports of endpoint slices first, and endpoints only if an update changes them",
+    since="1.33",
+)
+FQDN_DEPRECATED: Final = _change(
+    "fqdn-deprecated",
+    "warns of endpoint slices of type FQDN and of the annotation of ingress classes, which may equal the field",
+    since="1.27",
+)
+POLICIES_CHECKED_ONCE: Final = _change(
+    "policies-checked-once", "validates network policies in updates once", since="1.36"
+)
+BARE_REFERENCES_REQUIRED: Final = _change(
+    "bare-references-required",
+    "says no more than that kind and name of the parameters of an ingress class are required",
+    since="1.34",
 )
 UNMASKED_NEEDS_NAMESPACE: Final = _change(
     "unmasked-needs-namespace", "allows unmasked proc mounts only in user namespaces", since="1.30"

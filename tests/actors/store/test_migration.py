@@ -83,7 +83,7 @@ def stored(journal: Journal) -> Iterator[tuple[str, Object]]:
     with journal.read() as view:
         for type_name, type_id in journal.types().items():
             for _, name, row in view.rows(type_id):
-                yield f"{type_name}/{name}", decode(row.body)
+                yield f"{type_name}/{name}", {**decode(row.body), "facts": row.facts}
 
 
 def fresh(tmp_path: Path, version: str, count: int = 1) -> Journal:

@@ -29,7 +29,7 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
         pod.define_binding(names),
         component_status.define(names),
         config_map.define(names),
-        endpoints.define(names),
+        endpoints.define(names, features),
         event.define(names),
         limit_range.define(names),
         namespace.define(names),

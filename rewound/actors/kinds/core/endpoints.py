@@ -15,7 +15,8 @@ from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     dns_subdomain,
-    ip_address,
+    ip_rules,
+    ip_warnings,
     name_is_subdomain,
     not_supported,
     ordinary_ip,
@@ -25,6 +26,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import ADDRESSES_AND_NETWORKS
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
@@ -57,7 +59,7 @@ ENDPOINTS = Struct(
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="",
         version="v1",
@@ -76,6 +78,9 @@ def define(names: Names) -> Definition:
             allow_create_on_update=True,
             validate_create=partial(rules, names=names),
             validate_update=partial(update_rules, names=names),
+            warnings=partial(warnings, names.key("managed-by", "endpoints"), features)
+            if ADDRESSES_AND_NETWORKS in features
+            else None,
         ),
     )
 
@@ -94,7 +99,21 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
 def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    rules(errors, new, names=names)
+    if ADDRESSES_AND_NETWORKS not in errors.features or new.get("subsets") != old.get("subsets"):
+        rules(errors, new, names=names)
+
+
+def warnings(managed_by: str, features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    """Warn of odd addresses, unless the controller of endpoints, which has none, made them."""
+    if new["metadata"].get("labels", {}).get(managed_by) == "endpoint-controller":
+        return []
+    return [
+        text
+        for index, subset in enumerate(new.get("subsets", ()))
+        for part in ("addresses", "notReadyAddresses")
+        for position, address in enumerate(subset.get(part, ()))
+        for text in ip_warnings(features, f"subsets[{index}].{part}[{position}].ip", address["ip"])
+    ]
 
 
 def _subset_rules(errors: FieldErrors, subset: Object, field: str, *, loopback: bool) -> None:
@@ -110,7 +129,7 @@ def _subset_rules(errors: FieldErrors, subset: Object, field: str, *, loopback: 
 
 def _address_rules(errors: FieldErrors, address: Object, field: str, *, loopback: bool) -> None:
     ip = address["ip"]
-    errors.add_each(f"{field}.ip", ip, ip_address(ip))
+    ip_rules(errors, f"{field}.ip", ip)
     if "hostname" in address:
         errors.add_each(f"{field}.hostname", address["hostname"], dns_label(address["hostname"]))
     if "nodeName" in address:

@@ -11,8 +11,9 @@ allocated. The addresses of a load balancer (`LOAD_BALANCER_STATUS`) are in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rewound.actors.kinds.core.connect_options import connecting
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
@@ -20,6 +21,7 @@ from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
+    Selection,
     Strategy,
     Subresource,
     Table,
@@ -47,15 +49,19 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
+    cidr_rules,
+    cidr_warnings,
     dns_label,
     dns_subdomain,
     duplicate,
     forbidden,
     invalid,
-    ip_address,
+    ip_rules,
+    ip_warnings,
     name_is_1035_label,
     name_is_label,
     not_supported,
@@ -72,10 +78,21 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
     ADDRESS_EXAMPLES,
+    ADDRESSES_AND_NETWORKS,
     BALANCER_MODES,
     BALANCERS_HAVE_INGRESS,
+    EXTERNAL_IPS_DEPRECATED,
+    EXTERNALLY_ACCESSIBLE,
+    IGNORED_IN_HEADLESS,
+    IGNORED_IN_SERVICES,
+    KUBELET_PORT_EXPOSED,
+    NETWORK_EXAMPLES,
+    PREFER_CLOSE_DEPRECATED,
     RELAXED_SERVICE_NAMES,
     SAME_ZONE_OR_NODE,
+    SERVICE_METADATA_ONCE,
+    SERVICE_SELECTORS,
+    TOPOLOGY_MODE,
 )
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -105,19 +122,35 @@ LOAD_BALANCER_STATUS = Struct(
 )
 
 
+def load_balancer_warnings(features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    """Warn of odd addresses in a status of services and of ingresses."""
+    points, field = new["status"]["loadBalancer"].get("ingress", ()), "status.loadBalancer.ingress"
+    return [
+        text
+        for index, one in enumerate(points)
+        for text in (ip_warnings(features, f"{field}[{index}]", one["ip"]) if one.get("ip") else ())
+    ]
+
+
 def load_balancer_addresses(status: Object) -> list[str]:
     """Return each address once, in alphabetical order."""
     points = status.get("ingress", ())
     return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
 
 
-def load_balancer_rules(errors: FieldErrors, status: Object, field: str) -> None:
+def load_balancer_rules(
+    errors: FieldErrors, status: Object, before: Object, field: str, *, has_modes: bool = False
+) -> None:
+    """Validate the addresses of a load balancer; `before` has those that the object had."""
+    kept = {one.get("ip") for one in before.get("ingress", ())}
     for index, ingress in enumerate(status.get("ingress", ())):
         here, ip, host = f"{field}.ingress[{index}]", ingress.get("ip", ""), ingress.get("hostname", "")
-        if ip and parse_ip(ip) is None:
-            text = "must be a valid IP address"
-            later = f"{text}, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            errors.add(invalid(f"{here}.ip", ip, reworded(text, ADDRESS_EXAMPLES, later)))
+        if ip and ADDRESS_EXAMPLES in errors.features:
+            ip_rules(errors, f"{here}.ip", ip, kept)
+        elif ip and parse_ip(ip) is None:
+            errors.add(invalid(f"{here}.ip", ip, "must be a valid IP address"))
+        if has_modes:
+            _mode_rules(errors, ingress, f"{here}.ipMode")
         if host:
             errors.add_each(f"{here}.hostname", host, dns_subdomain(host))
         if host and parse_ip(host) is not None:
@@ -139,6 +172,13 @@ def needs_node_ports(spec: Object) -> bool:
 def needs_health_check(spec: Object) -> bool:
     """Whether each node answers health checks on a separate port: does it run a pod of the service?"""
     return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def is_externally_accessible(features: frozenset[str], spec: Object) -> bool:
+    """Whether the service has a policy for traffic from outside."""
+    if needs_node_ports(spec):
+        return True
+    return EXTERNALLY_ACCESSIBLE in features and spec["type"] == "ClusterIP" and bool(spec.get("externalIPs"))
 
 
 def is_headless(spec: Object) -> bool:
@@ -219,9 +259,29 @@ STATUS = Struct(
 SERVICE = Struct("core.v1.Service", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
+SELECTION: Final = Selection(
+    fields={
+        "spec.clusterIP": lambda stored: str(stored["spec"].get("clusterIP", "")),
+        "spec.type": lambda stored: str(stored["spec"]["type"]),
+    },
+    own_label_conversion=True,
+)
+
+
+class AnnotationKeys(NamedTuple):
+    """The annotations that are validated."""
+
+    ranges: str  # preceded loadBalancerSourceRanges
+    topology_hints: str  # preceded the next one
+    topology_mode: str
+
+
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     check_name = name_is_label if RELAXED_SERVICE_NAMES in features else name_is_1035_label
     ranges_key = names.key("load-balancer-source-ranges", "service.beta")
+    keys = AnnotationKeys(
+        ranges_key, names.key("topology-aware-hints", "service"), names.key("topology-mode", "service")
+    )
     return Definition(
         group="",
         version="v1",
@@ -234,16 +294,23 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         set_defaults=partial(set_defaults, features),
         subresources=(
             connecting("proxy", "ServiceProxyOptions"),
-            Subresource(name="status", prepare=keep_spec, validate=status_rules),
+            Subresource(
+                name="status",
+                prepare=keep_spec,
+                validate=status_rules,
+                warnings=partial(load_balancer_warnings, features),
+            ),
         ),
         deletion=Deletion(returns_object=True),
+        selection=SELECTION if SERVICE_SELECTORS in features else Selection(),
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
             prepare_for_create=prepare_create,
-            prepare_for_update=prepare_update,
-            validate_create=partial(service_rules, ranges_key=ranges_key),
-            validate_update=partial(update_rules, ranges_key=ranges_key, check_name=check_name),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(service_rules, keys=keys),
+            validate_update=partial(update_rules, keys=keys, check_name=check_name),
+            warnings=partial(warnings, features, keys),
         ),
     )
 
@@ -253,7 +320,7 @@ def set_defaults(features: frozenset[str], new: Object) -> None:
     for port in spec.get("ports", ()):
         port["targetPort"] = port["targetPort"] or port["port"]
     _set_affinity_defaults(spec)
-    if needs_node_ports(spec):
+    if is_externally_accessible(features, spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] in TYPES and needs_address(spec):
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -286,11 +353,11 @@ def prepare_create(new: Object) -> None:
     _drop_internal_policy(new["spec"])
 
 
-def prepare_update(new: Object, old: Object) -> None:
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     keep_status(new, old)
     spec, before = new["spec"], old["spec"]
     _drop_address(spec, before)
-    _drop_ports(spec, before)
+    _drop_ports(features, spec, before)
     _drop_load_balancer_fields(spec, before)
     _drop_internal_policy(spec)
     if spec["type"] != "LoadBalancer":
@@ -314,14 +381,22 @@ def _drop_address(spec: Object, before: Object) -> None:
             spec.pop(part, None)
 
 
-def _drop_ports(spec: Object, before: Object) -> None:
-    if needs_node_ports(before) and not needs_node_ports(spec):
-        if "ports" in spec and set(node_ports(spec)) <= set(node_ports(before)):
-            spec["ports"] = [
-                {part: value for part, value in port.items() if part != "nodePort"} for port in spec["ports"]
-            ]
-        if same("externalTrafficPolicy", spec, before):
-            spec.pop("externalTrafficPolicy", None)
+def _drop_ports(features: frozenset[str], spec: Object, before: Object) -> None:
+    if (
+        needs_node_ports(before)
+        and not needs_node_ports(spec)
+        and "ports" in spec
+        and set(node_ports(spec)) <= set(node_ports(before))
+    ):
+        spec["ports"] = [
+            {part: value for part, value in port.items() if part != "nodePort"} for port in spec["ports"]
+        ]
+    if (
+        is_externally_accessible(features, before)
+        and not is_externally_accessible(features, spec)
+        and same("externalTrafficPolicy", spec, before)
+    ):
+        spec.pop("externalTrafficPolicy", None)
     if (
         needs_health_check(before)
         and not needs_health_check(spec)
@@ -339,7 +414,7 @@ def _drop_load_balancer_fields(spec: Object, before: Object) -> None:
 
 
 def update_rules(
-    errors: FieldErrors, new: Object, old: Object, ranges_key: str, check_name: CheckName
+    errors: FieldErrors, new: Object, old: Object, keys: AnnotationKeys, check_name: CheckName
 ) -> None:
     spec, before = new["spec"], old["spec"]
     metadata_update_rules(errors, new["metadata"], old["metadata"])
@@ -351,8 +426,9 @@ def update_rules(
         and not same("healthCheckNodePort", spec, before)
     ):
         errors.add(forbidden("spec.healthCheckNodePort", "field is immutable"))
-    metadata_rules(errors, new["metadata"], namespaced=True, check_name=check_name)
-    service_rules(errors, new, ranges_key)
+    if SERVICE_METADATA_ONCE not in errors.features:
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=check_name)
+    service_rules(errors, new, keys, old)
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -363,10 +439,8 @@ def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
         text = "may only be used when `spec.type` is 'LoadBalancer'"
         errors.add(forbidden(f"{field}.ingress", text))
         return
-    load_balancer_rules(errors, status, field)
-    if BALANCER_MODES in errors.features:
-        for index, ingress in enumerate(status.get("ingress", ())):
-            _mode_rules(errors, ingress, f"{field}.ingress[{index}].ipMode")
+    has_modes = BALANCER_MODES in errors.features
+    load_balancer_rules(errors, status, old["status"]["loadBalancer"], field, has_modes=has_modes)
 
 
 def _mode_rules(errors: FieldErrors, ingress: Object, field: str) -> None:
@@ -388,19 +462,24 @@ NOT_FOR_EXTERNAL_NAME: Final = "may not be set for ExternalName services"
 LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
-def service_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
-    """Validate a service. `ranges_key` is the annotation that preceded loadBalancerSourceRanges."""
-    spec = new["spec"]
+def service_rules(errors: FieldErrors, new: Object, keys: AnnotationKeys, old: Object | None = None) -> None:
+    """Validate a service, which may keep addresses of the old one."""
+    spec, before = new["spec"], old["spec"] if old else {}
+    if TOPOLOGY_MODE in errors.features:
+        _topology_rules(errors, new["metadata"].get("annotations", {}), keys)
     _type_rules(errors, spec)
     _port_rules(errors, spec)
     label_rules(errors, spec.get("selector", {}), "spec.selector")
     _affinity_rules(errors, spec)
-    address_rules(errors, spec)
-    _external_ip_rules(errors, spec.get("externalIPs", []))
+    address_rules(errors, spec, before)
+    _external_ip_rules(errors, spec.get("externalIPs", []), before.get("externalIPs", []))
     _known_type_rules(errors, spec["type"])
     _node_port_rules(errors, spec)
     _duplicate_port_rules(errors, spec)
-    _source_range_rules(errors, new, ranges_key)
+    if NETWORK_EXAMPLES in errors.features:
+        _source_range_rules(errors, new, old, keys.ranges)
+    else:
+        _source_ranges_rules(errors, new, keys.ranges)
     _allocation_rules(errors, spec)
     load_balancer_class_rules(errors, spec, None)
     _external_traffic_rules(errors, spec)
@@ -420,11 +499,18 @@ def load_balancer_class_rules(errors: FieldErrors, spec: Object, before: Object 
             errors.add(forbidden(field, LOAD_BALANCER_ONLY))
 
 
+def _topology_rules(errors: FieldErrors, annotations: Object, keys: AnnotationKeys) -> None:
+    hints, mode = annotations.get(keys.topology_hints), annotations.get(keys.topology_mode)
+    if hints is not None and mode is not None and hints != mode:
+        text = f"must match annotations[{keys.topology_hints}] when both are specified"
+        errors.add(invalid(f"metadata.annotations[{keys.topology_mode}]", mode, text))
+
+
 def _type_rules(errors: FieldErrors, spec: Object) -> None:
     kind, headless = spec["type"], is_headless(spec)
     if not spec.get("ports") and not headless and kind != "ExternalName":
         errors.add(required("spec.ports"))
-    if kind == "LoadBalancer":
+    if kind == "LoadBalancer" and KUBELET_PORT_EXPOSED not in errors.features:
         text = f"may not expose port {KUBELET_PORT} externally since it is used by kubelet"
         for index, port in enumerate(spec.get("ports", ())):
             if port["port"] == KUBELET_PORT:
@@ -488,10 +574,11 @@ def _affinity_rules(errors: FieldErrors, spec: Object) -> None:
     errors.add(invalid(field, seconds, f"must be greater than 0 and less than {LONGEST_AFFINITY}"))
 
 
-def _external_ip_rules(errors: FieldErrors, ips: list[str]) -> None:
+def _external_ip_rules(errors: FieldErrors, ips: list[str], kept: list[str]) -> None:
     for index, ip in enumerate(ips):
-        for text in ip_address(ip) or ordinary_ip(ip):
-            errors.add(invalid(f"spec.externalIPs[{index}]", ip, text))
+        field = f"spec.externalIPs[{index}]"
+        if not errors.added_by(ip_rules, field, ip, kept):
+            errors.add_each(field, ip, ordinary_ip(ip))
 
 
 def _known_type_rules(errors: FieldErrors, kind: str) -> None:
@@ -517,11 +604,33 @@ def _duplicate_port_rules(errors: FieldErrors, spec: Object) -> None:
     for index, port in enumerate(spec.get("ports", ())):
         key = (port["protocol"], port["port"])
         if key in seen:
-            errors.add(duplicate(f"spec.ports[{index}]", {"protocol": key[0], "port": key[1]}))
+            value = {"protocol": key[0], "port": key[1]}
+            errors.add(duplicate(f"spec.ports[{index}]", shown(PORT, value)))
         seen.add(key)
 
 
-def _source_range_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
+def _source_range_rules(errors: FieldErrors, new: Object, old: Object | None, ranges_key: str) -> None:
+    spec, ranges = new["spec"], new["spec"].get("loadBalancerSourceRanges", [])
+    annotated = new["metadata"].get("annotations", {}).get(ranges_key)
+    if not ranges and annotated is None:
+        return
+    field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{ranges_key}]"
+    if spec["type"] != "LoadBalancer":
+        errors.add(forbidden(field, LOAD_BALANCER_ONLY))
+    kept = [one.strip() for one in old["spec"].get("loadBalancerSourceRanges", ())] if old else []
+    for index, text in enumerate(ranges):
+        cidr_rules(errors, f"{field}[{index}]", text.strip(), kept)
+    if ranges or not annotated.strip():
+        return
+    was = old["metadata"].get("annotations", {}).get(ranges_key) if old is not None else None
+    if was == annotated and ADDRESSES_AND_NETWORKS in errors.features:
+        return
+    for text in annotated.strip().split(","):
+        cidr_rules(errors, field, text.strip())
+
+
+def _source_ranges_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
+    """Validate all source ranges at once, as early versions do."""
     spec, annotated = new["spec"], new["metadata"].get("annotations", {}).get(ranges_key)
     ranges = spec.get("loadBalancerSourceRanges", [])
     if not ranges and annotated is None:
@@ -544,10 +653,11 @@ def _allocation_rules(errors: FieldErrors, spec: Object) -> None:
 def _external_traffic_rules(errors: FieldErrors, spec: Object) -> None:
     policy, port = spec.get("externalTrafficPolicy", ""), spec.get("healthCheckNodePort", 0)
     field = "spec.externalTrafficPolicy"
-    if not needs_node_ports(spec):
+    if not is_externally_accessible(errors.features, spec):
         if policy:
             text = "may only be set when `type` is 'NodePort' or 'LoadBalancer'"
-            errors.add(invalid(field, policy, text))
+            later = "may only be set for externally-accessible services"
+            errors.add(invalid(field, policy, reworded(text, EXTERNALLY_ACCESSIBLE, later)))
     elif policy not in TRAFFIC_POLICIES:
         errors.add(not_supported(field, policy, TRAFFIC_POLICIES))
     _health_check_rules(errors, spec, port, "spec.healthCheckNodePort")
@@ -589,13 +699,13 @@ def family_of(address: str) -> str:
     return "IPv6" if parsed is not None and parsed.version == 6 else "IPv4"
 
 
-def address_rules(errors: FieldErrors, spec: Object) -> None:
+def address_rules(errors: FieldErrors, spec: Object, before: Object | None = None) -> None:
     if not needs_address(spec):
         return
-    ips = spec.get("clusterIPs", [])
+    ips, kept = spec.get("clusterIPs", []), (before or {}).get("clusterIPs", [])
     _single_address_rules(errors, spec.get("clusterIP", ""), ips)
     _family_rules(errors, spec)
-    wrong = errors.added_by(_address_format_rules, ips)
+    wrong = errors.added_by(_address_format_rules, ips, kept)
     if len(ips) > 2:
         errors.add(invalid(_IPS, ips, "may only hold up to 2 values"))
     if not wrong:
@@ -626,13 +736,13 @@ def _family_rules(errors: FieldErrors, spec: Object) -> None:
         errors.add(not_supported(_POLICY, policy, FAMILY_POLICIES))
 
 
-def _address_format_rules(errors: FieldErrors, ips: list[str]) -> None:
+def _address_format_rules(errors: FieldErrors, ips: list[str], kept: list[str]) -> None:
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
                 errors.add(invalid(_IPS, ips, "'None' must be the first and only value"))
             continue
-        errors.add_each(f"{_IPS}[{index}]", ip, ip_address(ip))
+        ip_rules(errors, f"{_IPS}[{index}]", ip, kept)
 
 
 def _family_match_rules(errors: FieldErrors, spec: Object, ips: list[str]) -> None:
@@ -693,6 +803,52 @@ def _needs_single_stack(errors: FieldErrors, spec: Object, what: str) -> None:
         errors.add(
             invalid(_POLICY, policy, f"must be set to 'SingleStack' when releasing the secondary {what}")
         )
+
+
+def warnings(features: frozenset[str], keys: AnnotationKeys, new: Object, _: Object | None) -> list[str]:
+    spec, texts = new["spec"], []
+    if TOPOLOGY_MODE in features and keys.topology_hints in new["metadata"].get("annotations", {}):
+        texts.append(
+            f"annotation {keys.topology_hints} is deprecated, please use {keys.topology_mode} instead"
+        )
+    headless = spec["type"] == "ClusterIP" and spec.get("clusterIP") == HEADLESS
+    if spec.get("clusterIP", HEADLESS) != HEADLESS and needs_address(spec):
+        texts += _each(ip_warnings, features, "spec.clusterIPs", spec.get("clusterIPs", ()))
+    if headless and IGNORED_IN_HEADLESS in features:
+        texts += _ignored_in_headless(spec)
+    ips, kind = spec.get("externalIPs", ()), spec["type"]
+    texts += _each(ip_warnings, features, "spec.externalIPs", ips)
+    if ips and not headless and kind != "ExternalName" and EXTERNAL_IPS_DEPRECATED in features:
+        texts.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    texts += ip_warnings(features, "spec.loadBalancerIP", spec.get("loadBalancerIP", ""))
+    ranges = spec.get("loadBalancerSourceRanges", ())
+    texts += _each(cidr_warnings, features, "spec.loadBalancerSourceRanges", ranges)
+    if IGNORED_IN_SERVICES in features:
+        if kind == "ExternalName" and ips:
+            texts.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if kind != "ExternalName" and spec.get("externalName"):
+            texts.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose" and PREFER_CLOSE_DEPRECATED in features:
+        texts.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return texts
+
+
+def _each(
+    warn: Callable[[frozenset[str], str, str], list[str]],
+    features: frozenset[str],
+    field: str,
+    values: Iterable[str],
+) -> list[str]:
+    return [text for index, one in enumerate(values) for text in warn(features, f"{field}[{index}]", one)]
+
+
+def _ignored_in_headless(spec: Object) -> Iterator[str]:
+    if spec.get("loadBalancerIP"):
+        yield "spec.loadBalancerIP is ignored for headless services"
+    if spec.get("externalIPs"):
+        yield "spec.externalIPs is ignored for headless services"
+    if spec["sessionAffinity"] != "None":
+        yield "spec.SessionAffinity is ignored for headless services"
 
 
 def _cluster_ip_cell(stored: Object, _: int) -> str:

@@ -176,6 +176,7 @@ class Subresource:
     version: str = ""
     prepare: PrepareForUpdate | None = None
     validate: ValidateUpdate = no_validation
+    warnings: Callable[[Object, Object | None], list[str]] | None = None  # of writes through here
     view: Definition | None = None
     check_read: Callable[[Object], None] | None = None  # raises the error of a get if there is no view
     update_object: Callable[[Object, Object], Object] | None = None  # (sent, current) -> updated
@@ -407,6 +408,11 @@ class Definition:
         """Return the definition of what clients send and get at a path: the object itself, or a view of it."""
         found = self._subresources.get(subresource) if subresource else None
         return found.view if found is not None and found.view is not None else self
+
+    def warnings_at(self, subresource: str) -> Callable[[Object, Object | None], list[str]] | None:
+        """Return what warns of writes at a path; writes through a subresource have no warnings of the others."""
+        found = self._subresources.get(subresource) if subresource else None
+        return self.strategy.warnings if found is None else found.warnings
 
     def not_found(self, name: str) -> NotFound:
         """The error for a missing object. Raises BadRequest if no object can have the name."""

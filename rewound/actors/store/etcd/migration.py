@@ -75,7 +75,7 @@ async def _migrate_object(
     except (Unreadable, UnknownLayout):
         return
     known = catalog.stored_type(type_name)
-    new = None if known is None else in_new_form(known.storage, before.body)
+    new = None if known is None else in_new_form(known.storage, before.body, before.facts)
     if known is None or new is None:
         return
     after = Change(
