@@ -107,7 +107,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), context.ranges, context.rules),
         SigningRequests(names),
-        RoleEscalation(names, context.rbac, authorizer),
+        RoleEscalation(names, context.rbac, authorizer, features),
         DeviceAccess(names, journal, authorizer, features),
         CertificateLibrary(names),
         SchemaLibrary(names),

@@ -540,7 +540,7 @@ def define_deployment(names: Names, features: frozenset[str] = frozenset()) -> D
         fields=DEPLOYMENT,
         set_defaults=partial(set_deployment_defaults, features),
         subresources=(
-            scale(selector_of, Resource("apps", "deployments/scale")),
+            scale(selector_of, features, Resource("apps", "deployments/scale")),
             Subresource(
                 name="status",
                 prepare=prepare_status_deployment,
@@ -732,7 +732,7 @@ def define_replica_set(names: Names, features: frozenset[str] = frozenset()) -> 
         fields=REPLICA_SET,
         set_defaults=lambda new: set_template_defaults(new["spec"]["template"], features),
         subresources=(
-            scale(selector_of, Resource("apps", "replicasets/scale")),
+            scale(selector_of, features, Resource("apps", "replicasets/scale")),
             Subresource(name="status", prepare=keep_spec, validate=replica_set_status_update_rules),
         ),
         table=Table(REPLICA_SET_COLUMNS),
@@ -885,7 +885,7 @@ def define_stateful_set(
         fields=STATEFUL_SET,
         set_defaults=partial(set_stateful_set_defaults, features),
         subresources=(
-            scale(selector_of),
+            scale(selector_of, features),
             Subresource(
                 name="status", prepare=prepare_status_stateful_set, validate=stateful_set_status_update_rules
             ),

@@ -1,7 +1,7 @@
 """The RBAC group: roles, which list permissions, and bindings, which grant a role to subjects.
 
-As in Kubernetes, an update validates the new object twice, by itself and as part of the update, so clients see every
-cause twice. Access control, not this module, decides whether the caller may grant the permissions of a role.
+As in Kubernetes before 1.35, an update validates the new object twice, by itself and as part of the update, so clients
+see every cause twice. Access control, not this module, decides whether the caller may grant the permissions of a role.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.versions.features import ROLES_VALIDATED_ONCE
 
 SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 
@@ -282,7 +283,8 @@ def update_rules(
     metadata = new["metadata"]
     own = errors.added_by(metadata_rules, metadata, namespaced=namespaced, check_name=check_name)
     own += errors.added_by(rules, new)
-    errors.add_all(own)
+    if ROLES_VALIDATED_ONCE not in errors.features:
+        errors.add_all(own)
     metadata_update_rules(errors, metadata, old["metadata"])
     if immutable_role_ref and new["roleRef"] != old["roleRef"]:
         errors.add(invalid("roleRef", shown(ROLE_REF, new["roleRef"]), "cannot change roleRef"))

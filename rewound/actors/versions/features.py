@@ -141,6 +141,22 @@ SINGULAR_NAMES: Final = _change(
     "singular-names", "lists the singular names of built-in kinds in discovery", since="1.27"
 )
 
+ROLES_VALIDATED_ONCE: Final = _change(
+    "roles-validated-once", "validates updates of roles and their bindings once", since="1.35"
+)
+ROLES_IN_CONTEXT: Final = _change(
+    "missing-roles-in-context",
+    "a refusal because of a role that does not exist names the requested resource instead of roles",
+    since="1.32",
+)
+SCALES_NOT_NAMED: Final = _change(
+    "scales-not-named", "says of the scale of a missing object that the object was not found", since="1.33"
+)
+TLS_WARNINGS: Final = _change(
+    "tls-warnings",
+    "warns of secrets of the type tls whose key and certificate do not belong together",
+    since="1.27",
+)
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")

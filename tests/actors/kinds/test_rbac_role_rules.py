@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.validation import collect
+from rewound.actors.names import KUBERNETES
+from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.cases import cases
 
@@ -165,3 +168,10 @@ def test_aggregated_role_may_have_stored_paths_of_others(kinds: Definitions) -> 
     aggregation = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
     document = role({"nonResourceURLs": ["/x*"], "verbs": ["get"]}) | {"aggregationRule": aggregation}
     assert kinds.create_causes("clusterroles", document) == []
+
+
+@cases(("version", "times"), [("1.34", 2), ("1.35", 1)])
+def test_updates_are_validated_twice_before_1_35(version: str, times: int) -> None:
+    kinds = Definitions(built_in(KUBERNETES, choose_release(version)))
+    _, causes = kinds.update("roles", role(PODS), role({**PODS, "verbs": []}))
+    assert causes == [("rules[0].verbs", NO_VERBS)] * times

@@ -30,6 +30,7 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import MASTERS, User
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import ROLES_IN_CONTEXT
 
 EVERYTHING: Final[tuple[Object, ...]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -48,10 +49,13 @@ MAX_MISSING: Final = 500  # parts that an error describes
 class RoleEscalation(AsyncPlugin):
     name = "RoleEscalation"
 
-    def __init__(self, names: Names, rbac: Rbac, authorizer: Authorizer) -> None:
+    def __init__(
+        self, names: Names, rbac: Rbac, authorizer: Authorizer, features: frozenset[str] = frozenset()
+    ) -> None:
         self._group = names.group("rbac.authorization")
         self._rbac = rbac
         self._authorizer = authorizer
+        self._names_requested = ROLES_IN_CONTEXT in features
         plurals = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
         self.completes = (rule(CREATE, UPDATE, of=[Resource(self._group, plural) for plural in plurals]),)
 
@@ -91,7 +95,7 @@ class RoleEscalation(AsyncPlugin):
         await policy.compile_large_role(key)
         role = policy.roles.get(key)
         if role is None:
-            raise NotFound(Resource(self._group, plural), name)
+            raise self._not_found(request, kind, name)
         await self._check_covered(request, role.rules, caller)
 
     async def _may(self, caller: User, verb: str, plural: str, namespace: str, name: str) -> bool:
@@ -110,7 +114,7 @@ class RoleEscalation(AsyncPlugin):
             f"user {quoted(caller.name)} (groups={quoted_words(caller.groups)}) is attempting to grant RBAC "
             f"permissions not currently held:\n" + "\n".join(texts)
         )
-        if errors := self._unresolved(caller, request.namespace):
+        if errors := self._unresolved(request, caller):
             why += f"; resolution errors: [{join_errors(errors)}]"
         raise Forbidden(request.definition.resource, _name(request), why)
 
@@ -136,14 +140,19 @@ class RoleEscalation(AsyncPlugin):
             return merged_roles(roles)
         return await trio.to_thread.run_sync(merged_roles, roles)  # compiled roles never change
 
-    def _unresolved(self, caller: User, namespace: str) -> list[str]:
+    def _unresolved(self, request: AdmissionRequest, caller: User) -> list[str]:
         """Roles that are bound to the caller and do not exist."""
         policy = self._rbac.policy
         return [
-            str(NotFound(Resource(self._group, ROLE_PLURALS[binding.role_kind]), binding.role_name))
-            for binding in policy.bindings_of(caller, namespace)
+            str(self._not_found(request, binding.role_kind, binding.role_name))
+            for binding in policy.bindings_of(caller, request.namespace)
             if binding.role_key not in policy.roles
         ][:MAX_MISSING]
+
+    def _not_found(self, request: AdmissionRequest, kind: str, name: str) -> NotFound:
+        if self._names_requested:
+            return NotFound(request.definition.resource, name)
+        return NotFound(Resource(self._group, ROLE_PLURALS[kind]), name)
 
 
 def _is_aggregated(role: Object) -> bool:

@@ -40,7 +40,7 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
         pod_template.define(names, features),
         replication_controller.define(names, features),
         resource_quota.define(names),
-        secret.define(names),
+        secret.define(names, features),
         service.define(names, features),
         service_account.define(names),
     )

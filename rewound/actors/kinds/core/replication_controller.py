@@ -134,6 +134,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         subresources=(
             scale(
                 lambda stored: labels_text(stored["spec"].get("selector", {})),
+                features,
                 Resource("autoscaling", "replicationcontrollers/scale"),
             ),
             Subresource(name="status", prepare=keep_spec, validate=status_update_rules),

@@ -23,8 +23,10 @@ from rewound.actors.kinds.validation import (
     too_long,
     unchanged,
 )
+from rewound.actors.kinds.values.pem import why_no_pair
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import TLS_WARNINGS
 
 # Replaces values in errors, which the audit log contains too.
 REDACTED: Final = "<secret contents redacted>"
@@ -41,7 +43,7 @@ SECRET = Struct(
 TypeRules = Callable[[FieldErrors, Object], None]
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     validate = partial(rules, rules_by_type=_type_rules(names))
     return Definition(
         group="",
@@ -68,6 +70,7 @@ def define(names: Names) -> Definition:
             prepare_for_update=lambda new, _: merge_string_data(new),
             validate_create=validate,
             validate_update=partial(update_rules, validate=validate),
+            warnings=partial(tls_warnings, names.key("tls")) if TLS_WARNINGS in features else None,
         ),
     )
 
@@ -99,6 +102,14 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, *, validate: Typ
     immutable_content_rules(errors, new, old, "data")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     validate(errors, new)
+
+
+def tls_warnings(tls: str, new: Object, _: Object | None) -> list[str]:
+    if new.get("type") != tls:
+        return []
+    data = new.get("data", {})
+    why = why_no_pair(data.get("tls.crt", ""), data.get("tls.key", ""))
+    return [why] if why else []
 
 
 def _type_rules(names: Names) -> dict[str, TypeRules]:

@@ -25,6 +25,7 @@ from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
 from rewound.actors.kinds.schema.fields import INT32, STRING, Field, Struct
 from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, invalid, name_is_subdomain
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import SCALES_NOT_NAMED
 
 SCALE_SPEC = Struct("autoscaling.v1.ScaleSpec", Field("replicas", INT32, 1))
 SCALE_STATUS = Struct(
@@ -49,7 +50,9 @@ COLUMNS: Final = (
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale(selector: Callable[[Object], str], not_found_resource: Resource | None = None) -> Subresource:
+def scale(
+    selector: Callable[[Object], str], features: frozenset[str], not_found_resource: Resource | None = None
+) -> Subresource:
     """Return the scale subresource. `selector` returns the label selector of an object as text."""
     view = Definition(
         group="autoscaling",
@@ -73,7 +76,7 @@ def scale(selector: Callable[[Object], str], not_found_resource: Resource | None
         version="v1",
         view=view,
         update_object=set_replicas,
-        not_found_resource=not_found_resource,
+        not_found_resource=None if SCALES_NOT_NAMED in features else not_found_resource,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.runtime.time_limit import need_thread
 
 _MAX_EXPONENT = 1 << 31
 _BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)
@@ -147,6 +148,67 @@ def check_certificates(content: str) -> None:
             raise InvalidPEM(f"a certificate cannot be read: {error}") from None
     if not blocks:
         raise InvalidPEM("must contain at least one CERTIFICATE PEM block")
+
+
+def why_no_pair(certificates: str, keys: str) -> str:
+    """Return why the first of some certificates and the first key are no pair, as Go words it; empty if they are one.
+
+    Both are base64 text of PEM blocks.
+    """
+    blocks, skipped = list(blocks_of(_text(certificates))), list[str]()
+    found = [one for one in blocks if one.kind == "CERTIFICATE"]
+    if not blocks:
+        return "tls: failed to find any PEM data in certificate input"
+    if not found and len(blocks) == 1 and blocks[0].kind.endswith("PRIVATE KEY"):
+        return (
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs "
+            "may have been switched"
+        )
+    if not found:
+        return (
+            'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the '
+            f"following types: [{' '.join(one.kind for one in blocks)}]"
+        )
+    for block in blocks_of(_text(keys)):
+        if block.kind == "PRIVATE KEY" or block.kind.endswith(" PRIVATE KEY"):
+            need_thread()  # parsing a key takes a millisecond, and importing the library 300
+            return _why_no_pair(found[0].content, block.content)
+        skipped.append(block.kind)
+    if not skipped:
+        return "tls: failed to find any PEM data in key input"
+    if skipped == ["CERTIFICATE"]:
+        return "tls: found a certificate rather than a key in the PEM for the private key"
+    return (
+        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of '
+        f"the following types: [{' '.join(skipped)}]"
+    )
+
+
+def _why_no_pair(certificate: bytes, key: bytes) -> str:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+
+    try:
+        public = x509.load_der_x509_certificate(certificate).public_key()
+    except Exception:
+        return "x509: malformed certificate"
+    try:
+        private = serialization.load_der_private_key(key, None)
+    except Exception:
+        return "tls: failed to parse private key"
+    if isinstance(private, dsa.DSAPrivateKey):
+        return "tls: failed to parse private key"
+    own = private.public_key()
+    kinds = rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey
+    if not isinstance(own, kinds):
+        return "tls: found unknown private key type in PKCS#8 wrapping"
+    kind = next((one for one in kinds if isinstance(public, one)), None)
+    if kind is None:
+        return "tls: unknown public key algorithm"
+    if not isinstance(own, kind):
+        return "tls: private key type does not match public key type"
+    return "" if own == public else "tls: private key does not match public key"
 
 
 def _text(content: str) -> str:
