@@ -45,6 +45,8 @@ def as_json(value: Any) -> str | None:
     """Return a value as messages of later versions print it; None if as `format_value` does."""
     if isinstance(value, Formatted):
         value = value.of
+        if isinstance(value, str):
+            return quoted_start(value)
     if value is None or isinstance(value, list | dict):
         return joined(_json(value), "")
     return None

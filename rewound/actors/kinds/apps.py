@@ -80,6 +80,7 @@ from rewound.actors.kinds.declaration.workloads import (
     number_in,
     ready_cell,
     replica_status_rules,
+    same_selector,
     selector_compiles,
     selector_matches_rules,
     selector_of,
@@ -411,14 +412,14 @@ def _daemon_set_rolling_update_rules(errors: FieldErrors, rolling: Object, field
 def daemon_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     if VALIDATED_ONCE in errors.features:
         metadata_update_rules(errors, new["metadata"], old["metadata"])
-        unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+        same_selector(errors, new["spec"]["selector"], old["spec"]["selector"])
         daemon_set_rules(errors, new, old, names=names)
         return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(daemon_set_rules, new, old, names=names)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
-    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+    same_selector(errors, new["spec"]["selector"], old["spec"]["selector"])
 
 
 def daemon_set_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -658,7 +659,7 @@ def _deadline_rules(errors: FieldErrors, spec: Object) -> None:
 def deployment_update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     deployment_rules(errors, new, old, names=names)
-    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+    same_selector(errors, new["spec"]["selector"], old["spec"]["selector"])
 
 
 def deployment_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -767,13 +768,13 @@ def replica_set_update_rules(errors: FieldErrors, new: Object, old: Object, *, n
     if VALIDATED_ONCE in errors.features:
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         replica_set_rules(errors, new, old, names=names)
-        unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+        same_selector(errors, new["spec"]["selector"], old["spec"]["selector"])
         return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(replica_set_rules, new, old, names=names)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
-    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
+    same_selector(errors, new["spec"]["selector"], old["spec"]["selector"])
 
 
 def replica_set_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:

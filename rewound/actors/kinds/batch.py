@@ -17,8 +17,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.golang.format import format_labels
+from rewound.actors.golang.format import format_labels, format_selector
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
@@ -65,6 +66,7 @@ from rewound.actors.kinds.declaration.workloads import (
     IMAGES,
     SELECTOR,
     not_negative,
+    same_selector,
     selector_compiles,
     selector_matches_rules,
     selector_or_none,
@@ -81,6 +83,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
@@ -110,6 +113,7 @@ from rewound.actors.versions.features import (
     ELASTIC_JOBS,
     FAIL_INDEX,
     FAILURE_POLICY,
+    JOB_SUCCESS,
     MANAGED_BY,
     MANUAL_SELECTOR_DEFAULT,
     NAMES_FOR_HOSTS,
@@ -269,20 +273,28 @@ JOB_SPEC = Struct(
     Field("completions", INT32, 2, pointer=True),
     Field("activeDeadlineSeconds", INT64, 3, pointer=True),
     Field("podFailurePolicy", POD_FAILURE_POLICY, 11, pointer=True),
-    Field("successPolicy", SUCCESS_POLICY, 16, pointer=True, since="1.30", gate="JobSuccessPolicy"),
+    Field("successPolicy", SUCCESS_POLICY, 16, pointer=True, since="1.30"),
     Field("backoffLimit", INT32, 7, pointer=True),
-    Field("backoffLimitPerIndex", INT32, 12, pointer=True, since="1.28", gate="JobBackoffLimitPerIndex"),
-    Field("maxFailedIndexes", INT32, 13, pointer=True, since="1.28", gate="JobBackoffLimitPerIndex"),
+    Field("backoffLimitPerIndex", INT32, 12, pointer=True, since="1.28"),
+    Field("maxFailedIndexes", INT32, 13, pointer=True, since="1.28"),
     Field("selector", LABEL_SELECTOR, 4, pointer=True),
     Field("manualSelector", BOOL, 5, pointer=True),
     Field("template", POD_TEMPLATE_SPEC, 6, required=True),
     Field("ttlSecondsAfterFinished", INT32, 8, pointer=True),
     Field("completionMode", STRING, 9, pointer=True),
     Field("suspend", BOOL, 10, pointer=True),
-    Field("managedBy", STRING, 15, pointer=True, since="1.30", gate="JobManagedBy"),
-    Field("podReplacementPolicy", STRING, 14, pointer=True, since="1.28", gate="JobPodReplacementPolicy"),
+    Field("managedBy", STRING, 15, pointer=True, since="1.30"),
+    Field("podReplacementPolicy", STRING, 14, pointer=True, since="1.28"),
 )
 
+# Jobs lack these while their gate is off, unless the stored job has them; the templates of cron jobs keep them.
+_GATED_PARTS: Final = (
+    ("podFailurePolicy", FAILURE_POLICY),
+    ("successPolicy", JOB_SUCCESS),
+    ("backoffLimitPerIndex", PER_INDEX_LIMITS),
+    ("maxFailedIndexes", PER_INDEX_LIMITS),
+    ("podReplacementPolicy", POD_REPLACEMENT),
+)
 _COUNTS: Final = (
     *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"),
     *("ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"),
@@ -613,8 +625,9 @@ class Jobs:
         if NO_JOB_TRACKING not in self._features:
             annotations = {**metadata.get("annotations", {}), self._tracking: ""}
             metadata["annotations"] = dict(sorted(annotations.items()))
-        if FAILURE_POLICY not in self._features:
-            spec.pop("podFailurePolicy", None)
+        for part, gate in (*_GATED_PARTS, ("managedBy", MANAGED_BY)):
+            if gate not in self._features:
+                spec.pop(part, None)
         if PER_INDEX_LIMITS not in self._features and "podFailurePolicy" in spec:
             rules = spec["podFailurePolicy"]["rules"] or ()
             kept = [one for one in rules if FAIL_INDEX not in self._features or one["action"] != "FailIndex"]
@@ -625,8 +638,9 @@ class Jobs:
 
     def prepare_update(self, new: Object, old: Object) -> None:
         spec, before = new["spec"], old["spec"]
-        if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
-            spec.pop("podFailurePolicy", None)
+        for part, gate in _GATED_PARTS:
+            if gate not in self._features and part not in before:
+                spec.pop(part, None)
         spec["template"] = without_disabled_template_fields(
             spec["template"], before["template"], self._features
         )
@@ -718,7 +732,7 @@ def _generated_rules(errors: FieldErrors, new: Object, prefixed: tuple[str, ...]
         elif labels[key] != value:
             errors.add(invalid(field, format_labels(labels), f"must be '{value}'"))
     if selector_compiles(selector) and not label_selector_matches(selector, expected):
-        errors.add(invalid("spec.selector", selector, "`selector` not auto-generated"))
+        errors.add(invalid("spec.selector", format_selector(selector), "`selector` not auto-generated"))
 
 
 def _indexed_name_rules(errors: FieldErrors, new: Object) -> None:
@@ -746,15 +760,26 @@ def _immutable_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
         _completion_rules(errors, spec, before)
     else:
         unchanged(errors, "spec.completions", spec.get("completions"), before.get("completions"))
-    unchanged(errors, "spec.selector", spec.get("selector"), before.get("selector"))
+    same_selector(errors, spec.get("selector"), before.get("selector"))
     if SUSPENDED_RESOURCES in features and before.get("suspend") and _is_at_rest(old):
         spec_before = _with_resources_of(template["spec"], spec["template"]["spec"])
-        unchanged(errors, "spec.template.spec", spec["template"]["spec"], spec_before)
+        _same_part(errors, "spec.template.spec", POD_SPEC, spec["template"]["spec"], spec_before)
     else:
-        unchanged(errors, "spec.template", spec["template"], template)
+        _same_part(errors, "spec.template", POD_TEMPLATE_SPEC, spec["template"], template)
     unchanged(errors, "spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
-    for part in ("podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+    policy, part = POD_FAILURE_POLICY, "podFailurePolicy"
+    _same_part(errors, f"spec.{part}", policy, spec.get(part), before.get(part))
+    for part in ("backoffLimitPerIndex", "managedBy"):
         unchanged(errors, f"spec.{part}", spec.get(part), before.get(part))
+    policy, part = SUCCESS_POLICY, "successPolicy"
+    _same_part(errors, f"spec.{part}", policy, spec.get(part), before.get(part))
+
+
+def _same_part(
+    errors: FieldErrors, field: str, struct: Struct, new: Object | None, old: Object | None
+) -> None:
+    if new != old:
+        errors.add(invalid(field, shown(struct, new), IMMUTABLE))
 
 
 def _completion_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
@@ -1175,7 +1200,7 @@ def _job_rules(errors: FieldErrors, names: Names, job: Object, old_template: Obj
     job_spec_rules(errors, names, job, field, old_template)
     if "selector" in job:
         text = "`selector` will be auto-generated"
-        errors.add(invalid(f"{field}.selector", job["selector"], text))
+        errors.add(invalid(f"{field}.selector", format_selector(job["selector"]), text))
     if job.get("manualSelector"):
         text = 'Unsupported value: true: supported values: "nil", "false"'
         errors.add(FieldError("FieldValueNotSupported", f"{field}.manualSelector", text))

@@ -257,6 +257,7 @@ RULE_VALUES: Final = _change(
 PER_INDEX_LIMITS: Final = _gate("JobBackoffLimitPerIndex")
 POD_REPLACEMENT: Final = _gate("JobPodReplacementPolicy")
 MANAGED_BY: Final = _gate("JobManagedBy")
+JOB_SUCCESS: Final = _gate("JobSuccessPolicy")
 SUSPENDED_RESOURCES: Final = _gate("MutablePodResourcesForSuspendedJobs")
 SUSPENDED_SCHEDULING: Final = _gate("MutableSchedulingDirectivesForSuspendedJobs")
 PREFIXED_JOB_LABELS: Final = _change(
@@ -464,6 +465,12 @@ CLAIMS_OF_STATIC_PODS: Final = _change(
     "claims-of-static-pods", "refuses resource claims of static pods", since="1.32"
 )
 POD_GENERATIONS: Final = _change("pod-generations", "counts the generations of pods", since="1.33")
+GATED_SINCE: Final = _change(
+    "gated-since", "says since when a pod is not scheduled because of its gates", since="1.31"
+)
+OWNERS_OF_PARTS: Final = _change(
+    "owners-of-parts-of-pods", "tracks who changed ephemeral containers and resized pods", since="1.33"
+)
 RESIZE_TEXTS: Final = _change(
     "resize-texts", "says which gate lets the resources of a whole pod be resized", since="1.35"
 )
@@ -529,7 +536,7 @@ _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
-    DeploymentReplicaSetTerminatingReplicas JobSuccessPolicy StatefulSetStartOrdinal
+    DeploymentReplicaSetTerminatingReplicas StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy

@@ -300,3 +300,35 @@ def test_status_of_restarted_containers() -> None:
         after["status"] = {**before["status"], "containerStatuses": [{**status, "state": {}}]}
         _, causes = replace(definition, after, before, "status")
         assert len(causes) == refused
+
+
+def test_a_refused_update_shows_the_changed_lines() -> None:
+    old, _ = created(NEWEST)
+    _, ((_, *texts),) = updated(NEWEST, old, hostNetwork=True)
+    shown = texts[-1].partition("negative)\n")[2]
+    assert shown.startswith("@@")
+    assert shown.splitlines()[1:] == [
+        '  "AutomountServiceAccountToken": null,',
+        '  "NodeName": "",',
+        '  "SecurityContext": {',
+        '-  "HostNetwork": false,',
+        '+  "HostNetwork": true,',
+        '   "HostPID": false,',
+        '   "HostIPC": false,',
+        '   "ShareProcessNamespace": null,',
+    ]
+
+
+@pytest.mark.parametrize(("version", "known"), [("1.30", False), ("1.31", True)])
+def test_gated_pods_say_since_when_they_wait(version: str, known: bool) -> None:
+    stored, _ = created(version, schedulingGates=[{"name": "a"}])
+    assert (stored["status"]["conditions"][0]["lastTransitionTime"] is not None) is known
+
+
+@pytest.mark.parametrize(("version", "tracked"), [("1.32", False), ("1.33", True)])
+def test_owners_of_ephemeral_containers(version: str, tracked: bool) -> None:
+    old, _ = created(version)
+    definition = kinds(version)["pods"]
+    sent = {**old, "metadata": {**old["metadata"], "managedFields": [{"manager": "m"}]}}
+    stored, _ = replace(definition, sent, old, "ephemeralcontainers")
+    assert ("managedFields" in stored["metadata"]) is tracked

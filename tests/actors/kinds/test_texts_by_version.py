@@ -65,7 +65,7 @@ def test_owner_references(version: str, empty: str, controllers: str) -> None:
 @cases(
     ("version", "shown"),
     [
-        ("1.33", '{"apiGroup":"g","kind":"Role","name":"b"}'),
+        ("1.33", 'rbac.RoleRef{APIGroup:"g", Kind:"Role", Name:"b"}'),
         ("1.34", '{"APIGroup":"g","Kind":"Role","Name":"b"}'),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import choose_release
-from tests.actors.kinds.definitions import Definitions, replace
+from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.workload import template, workload
 
 NEWEST = "1.36"
@@ -102,3 +102,15 @@ def test_texts_about_labels() -> None:
     for version, unit in (("1.34", "characters"), (NEWEST, "bytes")):
         (cause,) = kinds(version).create_causes("configmaps", document)
         assert cause[1].endswith(f"must be no more than 63 {unit}")
+
+
+@pytest.mark.parametrize(("version", "kept"), [("1.30", False), ("1.32", True)])
+def test_managers_of_jobs_are_dropped_on_create_alone(version: str, kept: bool) -> None:
+    document = {"metadata": {"name": "a"}, "spec": {"template": template(restartPolicy="Never")}}
+    document["spec"]["managedBy"] = "example.com/a"
+    jobs = kinds(version)["jobs"]
+    stored, _ = create(jobs, jobs.schema.decode_object(document).object)
+    assert ("managedBy" in stored["spec"]) is kept
+    sent = {**stored, "spec": {**stored["spec"], "managedBy": "example.com/b"}}
+    _, causes = replace(jobs, sent, stored)
+    assert [field for field, *_ in causes] == ["spec.managedBy"]

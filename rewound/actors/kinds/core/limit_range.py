@@ -194,7 +194,7 @@ def _ratio_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str) -
     if nanos_of(ratio) < NANOS:
         errors.add(invalid(here, ratio, f"ratio {ratio} is less than 1"))
     low, high = (nanos_of(amounts.get(part, "0")) for part in ("min", "max"))
-    if "min" in amounts and "max" in amounts and low > 0 and nanos_of(ratio) / NANOS > high / low:
+    if "min" in amounts and "max" in amounts and low and nanos_of(ratio) / NANOS > high / low:
         text = f"ratio {ratio} is greater than max/min = {high / low:f}"
         errors.add(invalid(here, ratio, text))
 

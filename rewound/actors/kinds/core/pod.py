@@ -28,7 +28,12 @@ from rewound.actors.golang.format import Formatted, format_labels, format_value
 from rewound.actors.golang.json import unescaped
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.connect_options import connecting
-from rewound.actors.kinds.core.containers import CONTAINER, image_whitespace_rules, set_request_defaults
+from rewound.actors.kinds.core.containers import (
+    CONTAINER,
+    EPHEMERAL_CONTAINER,
+    image_whitespace_rules,
+    set_request_defaults,
+)
 from rewound.actors.kinds.core.pod_spec import (
     LONGEST_DEADLINE,
     NOTHING_ALLOWED,
@@ -94,6 +99,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import internal_difference
 from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
@@ -126,9 +132,12 @@ from rewound.actors.versions.features import (
     ERRORS_IN_TABLES,
     EXPANDED_DNS,
     GATED_IN_TABLES,
+    GATED_SINCE,
+    JSON_IN_TEXTS,
     LIMIT_IN_TEXTS,
     NAMES_FOR_HOSTS,
     NOMINATION_ENDS,
+    OWNERS_OF_PARTS,
     POD_GENERATIONS,
     POD_LEVEL_HUGE_PAGES,
     POD_LEVEL_RESOURCES,
@@ -413,7 +422,7 @@ def set_status_defaults(pod: Object) -> None:
         pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": addresses})
 
 
-def _gated_status(status: Object, now: str) -> Object:
+def _gated_status(status: Object, now: str | None) -> Object:
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -816,7 +825,8 @@ class Pods:
         elif annotations and APP_ARMOR_FIELDS in features:
             spec = with_apparmor_profiles(spec, annotations, self._keys)
         if spec.get("schedulingGates"):
-            new["status"] = _gated_status(new["status"], metadata["creationTimestamp"])
+            since = metadata["creationTimestamp"] if GATED_SINCE in features else None
+            new["status"] = _gated_status(new["status"], since)
         new["spec"] = with_merged_label_keys(spec, metadata.get("labels", {}), features)
 
     def prepare_update(self, new: Object, old: Object) -> None:
@@ -838,7 +848,7 @@ class Pods:
                     spec["resources"] = new["spec"]["resources"]
             new["spec"] = POD_SPEC.arranged(spec)
             new["status"] = old["status"]
-            new["metadata"] = dict(old["metadata"])
+            new["metadata"] = self._kept_metadata(new, old)
         new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
         self._count_generation(new, old)
 
@@ -856,10 +866,20 @@ class Pods:
         spec = {part: value for part, value in old["spec"].items() if part != "ephemeralContainers"}
         if added:
             spec["ephemeralContainers"] = added
+        metadata = self._kept_metadata(new, old)
         new.clear()
-        new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
+        new.update({**old, "metadata": metadata, "spec": POD_SPEC.arranged(spec)})
         new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
         self._count_generation(new, old)
+
+    def _kept_metadata(self, new: Object, old: Object) -> Object:
+        """Return the old metadata; in later versions with the owners of what the client changed."""
+        metadata = dict(old["metadata"])
+        if OWNERS_OF_PARTS in self._features:
+            metadata.pop("managedFields", None)
+            if "managedFields" in new["metadata"]:
+                metadata["managedFields"] = new["metadata"]["managedFields"]
+        return metadata
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})
@@ -1089,7 +1109,7 @@ def spec_update_rules(errors: FieldErrors, new_pod: Object, old_pod: Object) -> 
         ]
     if wanted != old:
         text = _mutable_fields_text(features)
-        errors.add(forbidden("spec", text + differences(old, wanted, "spec")))
+        errors.add(forbidden("spec", text + _difference(features, POD_SPEC, old, wanted, "spec")))
 
 
 def _mutable_fields_text(features: frozenset[str]) -> str:
@@ -1395,11 +1415,17 @@ def added_container_rules(errors: FieldErrors, new: list[Object], old: list[Obje
             errors.add(forbidden(field, f"existing ephemeral containers {name} may not be removed\n"))
         elif after != before:
             text = f"existing ephemeral containers {name} may not be changed\n"
-            errors.add(forbidden(field, text + differences(before, after, field)))
+            text += _difference(errors.features, EPHEMERAL_CONTAINER, before, after, field)
+            errors.add(forbidden(field, text))
 
 
 MAX_LINES: Final = 40  # enough for a message
 LONGEST_VALUE: Final = 200
+
+
+def _difference(features: frozenset[str], struct: Struct, old: Any, new: Any, field: str) -> str:
+    later = internal_difference(struct, old, new) if JSON_IN_TEXTS in features else ""
+    return later or differences(old, new, field)
 
 
 def differences(old: Any, new: Any, field: str) -> str:

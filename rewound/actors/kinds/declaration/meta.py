@@ -30,6 +30,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
@@ -323,15 +324,15 @@ def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
         _one_owner_rules(errors, owner, field)
         if not owner.get("controller"):
             continue
-        shown = f"{owner['kind']}/{owner['name']}" if KINDS_OF_OWNERS in errors.features else owner["name"]
+        name = f"{owner['kind']}/{owner['name']}" if KINDS_OF_OWNERS in errors.features else owner["name"]
         if controller:
             text = (
                 "Only one reference can have Controller set to true. "
-                f'Found "true" in references for {controller} and {shown}'
+                f'Found "true" in references for {controller} and {name}'
             )
             errors.add(invalid(field, list(owners), text))
         else:
-            controller = shown
+            controller = name
 
 
 def _one_owner_rules(errors: FieldErrors, owner: Object, field: str) -> None:
@@ -343,7 +344,9 @@ def _one_owner_rules(errors: FieldErrors, owner: Object, field: str) -> None:
             text = reworded(f"{part} must not be empty", BARE_OWNER_TEXTS, "must not be empty")
             errors.add(invalid(f"{field}.{part}", "", text))
     if owner["apiVersion"] == "v1" and owner["kind"] == "Event":
-        errors.add(invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        errors.add(
+            invalid(field, shown(OWNER_REFERENCE, owner), "/v1, Kind=Event is disallowed from being an owner")
+        )
 
 
 def _finalizer_rules(errors: FieldErrors, finalizers: Sequence[str]) -> None:

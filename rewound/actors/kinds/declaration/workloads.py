@@ -20,6 +20,7 @@ from rewound.actors.kinds.declaration.meta import (
 from rewound.actors.kinds.declaration.scale import labels_text, selector_text
 from rewound.actors.kinds.schema.fields import STRING, TIME, Field, Struct
 from rewound.actors.kinds.validation import (
+    IMMUTABLE,
     NEGATIVE,
     FieldErrors,
     explained,
@@ -45,14 +46,19 @@ def int_or_percent_rules(errors: FieldErrors, value: IntOrPercent, field: str) -
     """Must not be negative, and must be a percentage if it is a string."""
     if isinstance(value, str):
         if not _is_percent(value):
-            errors.add_each(field, value, [_PERCENT_TEXT])
+            errors.add(invalid(field, _shown(value), _PERCENT_TEXT))
     elif value < 0:
         errors.add(invalid(field, value, NEGATIVE))
 
 
 def at_most_100_percent(errors: FieldErrors, value: IntOrPercent, field: str) -> None:
     if isinstance(value, str) and _is_percent(value) and number_in(value) > 100:
-        errors.add(invalid(field, value, "must not be greater than 100%"))
+        errors.add(invalid(field, _shown(value), "must not be greater than 100%"))
+
+
+def _shown(value: str) -> go_format.Formatted:
+    text = f"intstr.IntOrString{{Type:1, IntVal:0, StrVal:{go_format.format_value(value)}}}"
+    return go_format.Formatted(text, value)
 
 
 def number_in(value: IntOrPercent) -> int:
@@ -95,6 +101,12 @@ def not_negative(errors: FieldErrors, holder: Object, field: str, *parts: str) -
     for part in parts:
         if (holder.get(part) or 0) < 0:
             errors.add(invalid(f"{field}.{part}", holder[part], NEGATIVE))
+
+
+def same_selector(errors: FieldErrors, new: Object | None, old: Object | None) -> None:
+    if new != old:
+        shown = None if new is None else go_format.format_selector(new)
+        errors.add(invalid("spec.selector", shown, IMMUTABLE))
 
 
 def selector_rules(errors: FieldErrors, selector: Object | None, field: str, empty: str) -> None:
