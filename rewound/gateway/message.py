@@ -204,7 +204,7 @@ class Stream(Protocol):
 
     @property
     def binary(self) -> bool:
-        """Whether its events are protobuf, not text."""
+        """Whether its events are protobuf or CBOR, not text."""
 
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
         """Send until the end of the stream. Raises OSError if the client disconnected."""

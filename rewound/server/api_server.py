@@ -22,7 +22,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.runtime.background_import import OnDemand
 from rewound.actors.runtime.clock import nanoseconds
-from rewound.actors.versions.features import LIST_CHUNKING, WATCH_LIST
+from rewound.actors.versions.features import CBOR, LIST_CHUNKING, WATCH_LIST
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from rewound.gateway.connections.listen import Listener
@@ -58,6 +58,7 @@ from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.gateway.watch.hub import Hub
+from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 from rewound.rewind.handler import RewindHandler
@@ -188,6 +189,7 @@ class ApiServer:
             kubernetes=store.release.patch_release,
             describes_issuer=is_discoverable(store.access.accounts.options.issuer),
             describes_history=settings.serves_history,
+            cbor=CBOR in store.release.features,
         )
         paths = Paths(
             operations,
@@ -200,6 +202,7 @@ class ApiServer:
             self._serve_journal_feed,
             None if self._shared is None else self._shared.collect_levels,
         )
+        protobuf = ProtobufEncoder(store.registry, store.names)
         services = PipelineServices(
             names=store.names,
             rules=store.rules,
@@ -214,7 +217,8 @@ class ApiServer:
             paths=paths,
             metrics=operations.metrics,
             slow_requests=operations.watchdog,
-            protobuf=ProtobufEncoder(store.registry, store.names),
+            protobuf=protobuf,
+            cbor=CborEncoder(protobuf) if CBOR in store.release.features else None,
             memory=store.memory,
             catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
         )

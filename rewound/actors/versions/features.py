@@ -101,6 +101,7 @@ LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and contin
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
 ADDRESS_EXAMPLES: Final = _change(
     "address-examples", "gives examples in the text about an invalid address of a load balancer", since="1.30"
 )

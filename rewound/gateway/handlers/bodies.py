@@ -39,19 +39,23 @@ from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import UnsupportedPatch
 from rewound.gateway.pipeline.options import delete_options_document
 from rewound.gateway.wire import yaml
+from rewound.gateway.wire.cbor.reader import NotCbor, read_custom, read_values
+from rewound.gateway.wire.cbor.reader import read_object as read_cbor_object
 from rewound.gateway.wire.negotiate import (
-    PATCH_FORMATS,
-    PATCH_MEDIA,
+    APPLY_CBOR,
     STRATEGIC,
     Media,
     UnsupportedMediaType,
     body_media,
-    served_media,
+    custom_media,
+    patch_formats,
+    patch_media_of,
 )
 from rewound.gateway.wire.protobuf import NotProtobuf, read_object
 
-# Bytes of YAML and protobuf that the event loop decodes itself: some milliseconds in Python.
+# Bytes of YAML, protobuf and CBOR that the event loop decodes itself: some milliseconds in Python.
 _SMALL = 8 * 1024
+_SMALL_CBOR = 2 * 1024  # a value may have one byte
 # The pydantic decoder takes up to 10 microseconds per value, in one call that holds the interpreter lock.
 _VALUES_AT_ONCE = 5_000
 _SUMMARY = 30  # bytes of an unrecognized body in the message
@@ -78,8 +82,12 @@ class DecodedPatch(NamedTuple):
 
 
 class Bodies:
-    def __init__(self, names: Names, rules: Rules, large_work: LargeWork, memory: MemoryBudget) -> None:
+    def __init__(
+        self, names: Names, rules: Rules, large_work: LargeWork, memory: MemoryBudget, *, cbor: bool
+    ) -> None:
+        """`cbor`: the server takes bodies in CBOR."""
         self._names, self._rules = names, rules
+        self._cbor = cbor
         self._large_work = large_work
         self._memory = memory
 
@@ -92,10 +100,10 @@ class Bodies:
             work, in_thread = self._decode_json, True
         elif media == "protobuf":
             if definition.is_custom:
-                raise UnsupportedMediaType(
-                    tuple(one for one in served_media(self._names) if one != self._names.media_type)
-                )
+                raise UnsupportedMediaType(custom_media(self._names, cbor=self._cbor))
             work, in_thread = self._decode_protobuf, len(raw) > _SMALL
+        elif media == "cbor":
+            work, in_thread = self._decode_cbor, len(raw) > _SMALL_CBOR or definition.has_large_defaults
         else:
             work, in_thread = self._decode_yaml, _is_large_yaml(raw) or definition.has_large_defaults
         return await self.run(context, work, context, definition, field_validation, in_thread=in_thread)
@@ -113,8 +121,14 @@ class Bodies:
             elif media == "protobuf":
                 in_thread = len(raw) > _SMALL
                 value = await self.run(context, _read_delete_options, raw, in_thread=in_thread)
+            elif media == "cbor":
+                in_thread = len(raw) > _SMALL
+                value = await self.run(context, _read_cbor_options, raw, in_thread=in_thread)
             else:
                 value = (await self.run(context, yaml.load, raw, in_thread=_is_large_yaml(raw))).value
+        except NotCbor as error:
+            prefix = "" if error.is_recognizable else "unable to determine group/version/kind: "
+            raise BadRequest(f"{prefix}{error}") from None
         except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
             raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
         if value is None:
@@ -172,7 +186,8 @@ class Bodies:
     def _media(self, context: RequestContext) -> Media:
         block = context.block
         if block.media is None:
-            block.media = body_media(context.request.headers.get(b"content-type"), self._names)
+            content_type = context.request.headers.get(b"content-type")
+            block.media = body_media(content_type, self._names, cbor=self._cbor)
         return block.media
 
     # The following run in the event loop for small bodies, and in a thread for large ones.
@@ -202,6 +217,24 @@ class Bodies:
             raise BadRequest(str(error)) from None
         in_thread = len(context.request.body) > _SMALL
         return self._decode_tree(context, definition, field_validation, read.object, read.problems, in_thread)
+
+    def _decode_cbor(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
+        raw, most_values = context.request.body, _most_values(context)
+        problems: tuple[str, ...] = ()
+        try:
+            if definition.is_custom:
+                value = read_custom(raw, most_values) or {}
+                definition.schema.require_type(value)
+            else:
+                type_name = f"{definition.version}.{definition.kind}"
+                value, problems = read_cbor_object(definition.fields, type_name, raw, most_values)
+        except NotDecodable as error:
+            raise BadRequest(str(error)) from None
+        except NotCbor as error:
+            raise _not_cbor(definition, raw, error) from None
+        return self._decode_tree(
+            context, definition, field_validation, value, problems, len(raw) > _SMALL_CBOR
+        )
 
     def _decode_yaml(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw = context.request.body
@@ -264,6 +297,8 @@ class Bodies:
     def _load_applied(self, context: RequestContext, in_thread: bool) -> DecodedPatch:
         """Parse JSON as JSON, at a tenth of the cost, unless it has duplicate keys: only YAML problems have lines."""
         raw = context.request.body
+        if _is_cbor_patch(context):
+            return self._load_applied_cbor(context, in_thread)
         if _looks_like_json(raw):
             if in_thread:
                 self._check(context, raw)
@@ -278,6 +313,15 @@ class Bodies:
             _keep_for_audit(context, loaded.value)
         large = in_thread and self._check_tree(context, loaded.value)
         return DecodedPatch(loaded.value, loaded.problems, large)
+
+    def _load_applied_cbor(self, context: RequestContext, in_thread: bool) -> DecodedPatch:
+        try:
+            value = read_values(context.request.body, _most_values(context))
+        except NotCbor as error:
+            raise BadRequest(f"error decoding YAML: {error}") from None
+        if _is_audited(context):
+            _keep_for_audit(context, value)
+        return DecodedPatch(value, (), in_thread and self._check_tree(context, value))
 
     async def _read_patch(self, context: RequestContext, format_: str) -> DecodedPatch:
         raw = context.request.body
@@ -325,6 +369,14 @@ def check_short(raw: bytes, kind: str) -> None:
 
 def _read_delete_options(raw: bytes) -> Any:
     return read_object(DELETE_OPTIONS, raw).object
+
+
+def _read_cbor_options(raw: bytes) -> Any:
+    return read_cbor_object(DELETE_OPTIONS, "v1.DeleteOptions", raw, MAX_VALUES).value
+
+
+def _is_cbor_patch(context: RequestContext) -> bool:
+    return patch_media_of(context.request.headers.get(b"content-type", b"")) == APPLY_CBOR
 
 
 def _is_large_apply(raw: bytes) -> bool:
@@ -378,8 +430,8 @@ def _stored_body(
 
 
 def keep_patch_for_audit(context: RequestContext) -> None:
-    """Keep the patch for the audit event, as the client sent it."""
-    if _is_audited(context):
+    """Keep the patch for the audit event, as the client sent it; one in CBOR is kept when it is decoded."""
+    if _is_audited(context) and not _is_cbor_patch(context):
         assert context.exchange is not None
         context.exchange.request_json = context.request.body
 
@@ -420,6 +472,14 @@ def _not_decodable(definition: Definition, raw: bytes, error: NotDecodable) -> B
     )
 
 
+def _not_cbor(definition: Definition, raw: bytes, error: NotCbor) -> BadRequest:
+    kind = definition.kind
+    if error.is_recognizable:
+        return BadRequest(f'{kind} in version "{definition.version}" cannot be handled as a {kind}: {error}')
+    why = Unrecognized(f"unable to determine group/version/kind: {error}")
+    return _not_decodable(definition, raw, why)
+
+
 def _summary(raw: bytes) -> str:
     """The beginning of an unrecognized body: as text if it starts like JSON, else in hexadecimal."""
     if not raw:
@@ -442,10 +502,11 @@ def _report_problems(
         context.warnings.extend(problems)
 
 
-def patch_format(content_type: bytes, definition: Definition) -> str:
-    format_ = PATCH_FORMATS.get(content_type.partition(b";")[0].strip().lower())
-    if format_ is None:
-        raise UnsupportedPatch
-    if format_ == "strategic" and not definition.strategic_merge_patch:
-        raise UnsupportedMediaType(tuple(media for media in PATCH_MEDIA if media != STRATEGIC))
+def patch_format(content_type: bytes, definition: Definition, *, cbor: bool) -> str:
+    formats = patch_formats(cbor=cbor)
+    format_ = formats.get(patch_media_of(content_type))
+    if format_ is None and not definition.is_custom:
+        raise UnsupportedPatch(formats)
+    if format_ is None or (format_ == "strategic" and not definition.strategic_merge_patch):
+        raise UnsupportedMediaType(tuple(media for media in formats if media != STRATEGIC))
     return format_

@@ -18,6 +18,7 @@ from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patc
 from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
 from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.store.reads import Listing, ListOptions
+from rewound.actors.versions.features import CBOR
 from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
 from rewound.gateway.handlers.lists import Deadline, ListHandler, parse_selectors
@@ -33,7 +34,7 @@ from rewound.gateway.pipeline.render import Encoder, encode_document
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
 from rewound.gateway.wire.encoders import list_metadata
-from rewound.gateway.wire.negotiate import NotAcceptable, streamed_media
+from rewound.gateway.wire.negotiate import NotAcceptable, watched_media
 
 Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
@@ -55,7 +56,10 @@ class Dispatch:
         self._directory = directory
         self._reads = store.reads
         self._write_contexts = store.write_contexts
-        self._bodies = bodies = Bodies(store.names, store.rules, directory.large_work, store.memory)
+        self._cbor = CBOR in store.release.features
+        self._bodies = bodies = Bodies(
+            store.names, store.rules, directory.large_work, store.memory, cbor=self._cbor
+        )
         self._may_create = partial(may_create, access.authorizer)
         self._last_applied = store.names.key("last-applied-configuration", "kubectl")
         self._watches = watches
@@ -191,7 +195,7 @@ class Dispatch:
         list_options = await self._list_options(context, definition)
         representation = context.representation
         if representation.media == "yaml":
-            raise NotAcceptable(streamed_media(self._names)[-2:])
+            raise NotAcceptable(watched_media(self._names, cbor=self._cbor))
         warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
         if context.request.method == "HEAD":  # of a custom kind: no client would read the events
             return Response(200, b"", representation.content_type, warnings)
@@ -252,7 +256,8 @@ class Dispatch:
         route = context.route
         view = definition.definition_at(route.subresource)
         encoder = self._encoders.of(context, view)
-        format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
+        content_type = context.request.headers.get(b"content-type", b"")
+        format_ = patch_format(content_type, definition, cbor=self._cbor)
         write = self._patch_options(context, applies=format_ == "apply")
         keep_patch_for_audit(context)
         if format_ == "apply" and view is definition:

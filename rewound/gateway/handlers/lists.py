@@ -33,6 +33,7 @@ from rewound.gateway.wire import compression
 from rewound.gateway.wire.compression import COMPRESSOR_BYTES, Compressor
 from rewound.gateway.wire.encoders import list_metadata
 from rewound.gateway.wire.list_layouts import (
+    CborLayout,
     Element,
     JsonLayout,
     Layout,
@@ -296,7 +297,7 @@ async def _whole(
     exchange = context.exchange
     if exchange is not None and exchange.keeps_response and encoder.element is None:
         exchange.response_json = encoder.listing(listing)
-    if isinstance(layout, ProtobufLayout):
+    if isinstance(layout, ProtobufLayout | CborLayout):
         body = layout.document(metadata, elements)
     else:
         body = layout.head(metadata) + layout.separator.join(elements) + layout.tail(None)
@@ -307,6 +308,8 @@ def _layout(context: RequestContext, encoder: Encoder) -> Layout | ProtobufLayou
     type_ = encoder.list_type
     if context.protobuf is not None:
         return ProtobufLayout(type_, context.protobuf)
+    if context.cbor is not None:
+        return CborLayout(type_, context.cbor)
     if context.representation.media == "yaml":
         return YamlLayout(type_)
     return PrettyLayout(type_) if context.pretty else JsonLayout(type_)

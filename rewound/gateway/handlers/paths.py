@@ -125,7 +125,12 @@ class Paths:
         return first in ("", "api", "apis", "version")
 
     def response_kind(self, path: str) -> ResponseKind:
-        return self._discovery.groups_kind if path.strip("/") in ("api", "apis") else "document"
+        first, *rest = path.strip("/").split("/")
+        if first not in ("api", "apis"):
+            return "document"
+        if not rest:
+            return self._discovery.groups_kind
+        return "resources" if len(rest) == (1 if first == "api" else 2) else "document"
 
     def reads_body(self, path: str) -> bool:
         """Whether requests to this path may have a body: those to the test controls alone."""

@@ -118,7 +118,8 @@ class WatchOpener:
         )
 
         def make() -> Interest:
-            wrap = context.protobuf.event if context.protobuf is not None else document
+            binary = context.protobuf or context.cbor
+            wrap = binary.event if binary is not None else document
             tabular = isinstance(items, TableEncoder)
             shown: Any = items
             conversion = None
@@ -150,7 +151,7 @@ class WatchOpener:
                 bookmarker(wrap, self._end_of_initial_events(parts))
                 if bookmarks and self.watch_list
                 else None,
-                binary=context.protobuf is not None,
+                binary=binary is not None,
                 definition=definition,
                 account=account(context.request.user, labels, fields),
                 conversion=conversion,

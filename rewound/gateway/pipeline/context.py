@@ -30,6 +30,7 @@ from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.options import MANAGER_BYTES
 from rewound.gateway.pipeline.parameters import EMPTY, Parameters
 from rewound.gateway.pipeline.route import Route
+from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.negotiate import JSON, Media, Representation
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
@@ -68,6 +69,7 @@ class RequestContext:
         "attributes",
         "began",
         "block",
+        "cbor",
         "counted",
         "deadline",
         "exchange",
@@ -119,6 +121,7 @@ class RequestContext:
     # Set by `_negotiate`.
     representation: Representation
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
+    cbor: CborEncoder | None  # set if the representation is CBOR
     pretty: bool
     warnings: list[str]  # to send
     webhook_seconds: dict[str, float] | None  # time spent in admission webhooks, by webhook
@@ -136,7 +139,7 @@ class RequestContext:
         self.deadline = inf
         self.user = ANONYMOUS_USER
         self.aggregated = self.running = self.flow = self.waited = self.limits = self.task = None
-        self.protobuf = self.webhook_seconds = None
+        self.protobuf = self.cbor = self.webhook_seconds = None
         self.forwarded = self.counted = self.pretty = self.seats_kept = False
         self.seats = self.seats_left = self.waits_outside = 0
         self.representation = JSON

@@ -14,7 +14,7 @@ from rewound.actors import errors as cause
 from rewound.actors.errors import Cause, RequestError, Resource
 from rewound.actors.golang.json import dumps
 from rewound.gateway.memory.budget import TooManyRequests
-from rewound.gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
+from rewound.gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from rewound.gateway.wire.protobuf.objects import NoProtobufType
 from rewound.journal.errors import CannotRead, Damaged
 
@@ -73,7 +73,9 @@ class MethodNotAllowed(RequestError):
 
 class UnsupportedPatch(RequestError):
     message = "415: Unsupported Media Type"
-    accepted = PATCH_MEDIA
+
+    def __init__(self, accepted: Iterable[str]) -> None:
+        self.accepted = accepted
 
 
 class BackendUnavailable(RequestError):
@@ -192,7 +194,7 @@ def failure_of(error: Exception) -> Failure | None:
         case NotAcceptable() | NoProtobufType():
             return Failure(406, "NotAcceptable", str(error))
         case UnsupportedMediaType():
-            patches = [media for media in error.accepted if media in PATCH_MEDIA]
+            patches = [media for media in error.accepted if "patch+" in media]
             headers = _accept_patch(patches) if patches else []
             return Failure(415, "UnsupportedMediaType", str(error), headers=headers)
     return None

@@ -55,7 +55,14 @@ from rewound.gateway.pipeline.flow_control import seats_of
 from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
 from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, find_route, is_forwarded_path
 from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices
-from rewound.gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
+from rewound.gateway.wire.negotiate import (
+    JSON,
+    NotAcceptable,
+    ResponseKind,
+    negotiate,
+    wants_pretty,
+    wants_text,
+)
 from rewound.journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
@@ -256,8 +263,8 @@ class Pipeline:
             context.counted = False
             raise refusal(context.attributes, decision)
 
-    def _negotiate(self, context: RequestContext) -> None:
-        """Choose the representation of the response."""
+    def _negotiate(self, context: RequestContext, *, cbor: bool = True) -> None:
+        """Choose the representation of the response; `cbor`: it may be CBOR if this server has that."""
         services, route, accept = self.services, context.route, context.request.headers.get(b"accept")
         if route.rewinds and wants_text(accept):
             return  # the handler responds with text
@@ -267,16 +274,21 @@ class Pipeline:
             response = _RESPONSE_KINDS.get(route.verb, "other")
         else:
             response = services.paths.response_kind(route.path)
-        chosen = negotiate(accept, services.names, response)
+        has_cbor = response == "resources" or (route.is_resource and not route.rewinds)
+        cbor = cbor and has_cbor and services.cbor is not None
+        chosen = negotiate(accept, services.names, response, cbor)
         if chosen.as_kind and route.verb == "create" and services.resources.creates_review(route):
-            chosen = negotiate(accept, services.names, "document")  # a review has no other representation
+            chosen = negotiate(
+                accept, services.names, "document", cbor
+            )  # a review has no other representation
         protobuf = None
         if chosen.media == "protobuf":
             if route.is_resource and services.resources.has_protobuf(route) is False and not chosen.as_kind:
-                chosen = negotiate(accept, services.names, response, without_protobuf=True)
+                chosen = negotiate(accept, services.names, response, cbor, without_protobuf=True)
             else:
                 protobuf = services.protobuf
         context.representation, context.protobuf = chosen, protobuf
+        context.cbor = services.cbor if chosen.media == "cbor" else None
         if context.parameters is not EMPTY and (asked := context.parameters.first("pretty")):
             context.pretty = chosen.pretty or wants_pretty(asked, b"")
             return
@@ -370,9 +382,12 @@ class Pipeline:
             failure = plain_failure(500, INTERNAL_ERROR)
         elif isinstance(error, JournalError):
             logger.error("%s %s failed: %s", request.method, request.path, error)
+        # Kubernetes has no CBOR before a handler takes the request.
+        cbor = context.cbor is not None and not isinstance(error, _NOT_SERVED)
         try:
-            self._negotiate(context)
+            self._negotiate(context, cbor=cbor)
         except Exception:
+            context.representation, context.protobuf, context.cbor = JSON, None, None
             if exchange is not None:
                 exchange.not_negotiated = True
         return await render.failure(context, failure)

@@ -1,7 +1,7 @@
 """Makes responses from stored objects and JSON documents, in the representation that the client asked for.
 
 The journal stores JSON bytes. An `Encoder` makes documents of them; these are sent unchanged unless the client asks for
-YAML, protobuf or indentation.
+YAML, protobuf, CBOR or indentation.
 """
 
 from __future__ import annotations
@@ -115,6 +115,9 @@ async def _represent(context: RequestContext, response: Response) -> None:
         encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
             response.body, response.content_type = encoded, context.representation.content_type
+    elif context.cbor is not None:
+        response.body = await context.cbor.from_json_in_thread(body)
+        response.content_type = context.representation.content_type
     elif context.representation.media == "yaml":
         response.body = await yaml.from_json_in_thread(body)
         response.content_type = context.representation.content_type

@@ -20,6 +20,7 @@ from rewound.gateway.message import Forwarding, Request, Response
 from rewound.gateway.pipeline.context import Limits, RequestContext, Running
 from rewound.gateway.pipeline.credentials import bearer_prefix
 from rewound.gateway.pipeline.route import Route
+from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
@@ -132,6 +133,7 @@ class PipelineServices:
     metrics: Metrics
     slow_requests: SlowRequests
     protobuf: ProtobufEncoder
+    cbor: CborEncoder | None  # None: its feature gate is off
     memory: MemoryBudget
     rules: Rules = DOCUMENTED
     catch_up: CatchUp | None = None  # None if this process alone serves the journal

@@ -2,8 +2,8 @@ r"""Watch events as bytes on the wire: the document, and the frame that each pro
 
     {"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":...}}\n
 
-HTTP/1.1 sends each document as one chunk, WebSocket as one text frame, or as a binary one in protobuf (server
-frames are not masked, so all watchers of a group share the same bytes), HTTP/2 without a frame.
+HTTP/1.1 sends each document as one chunk, WebSocket as one text frame, or as a binary one in protobuf and CBOR
+(server frames are not masked, so all watchers of a group share the same bytes), HTTP/2 without a frame.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from rewound.gateway.wire.cbor.writer import SELF_DESCRIBED
 from rewound.gateway.wire.protobuf.wire_format import LENGTH_SIZE
 
 Framing = Callable[[bytes], bytes]
@@ -65,8 +66,9 @@ def as_text_frame(payload: bytes) -> bytes:
 
 
 def as_binary_frame(payload: bytes) -> bytes:
-    """Frame a protobuf event without its length prefix: the WebSocket frame has the length."""
-    payload = payload[LENGTH_SIZE:]
+    """Frame an event in CBOR, or a protobuf event without its length prefix: the WebSocket frame has the length."""
+    if not payload.startswith(SELF_DESCRIBED):  # no length begins like this
+        payload = payload[LENGTH_SIZE:]
     return _head(_BINARY, len(payload)) + payload
 
 

@@ -55,7 +55,7 @@ class Interest:
     bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None if not requested
     # The bookmark after the existing objects; None if bookmarks were not requested, or the server does not send it.
     initial_events_end: Callable[[int], bytes] | None = None
-    binary: bool = False  # events are protobuf, not text
+    binary: bool = False  # events are protobuf or CBOR, not text
     definition: object = None  # the watched kind: the watch ends when it is no longer served
     account: Account = field(default_factory=Account)
     conversion: Conversion | None = None  # of a custom kind

@@ -1,1 +1,1 @@
-"""Representations: objects as JSON, YAML, protobuf and Tables, and which of them a client gets (`negotiate`)."""
+"""Representations: objects as JSON, YAML, protobuf, CBOR and Tables, and which of them a client gets (`negotiate`)."""

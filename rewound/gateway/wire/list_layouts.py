@@ -1,4 +1,4 @@
-"""Lists in JSON, indented JSON, YAML and protobuf, written slice by slice.
+"""Lists in JSON, indented JSON, YAML, protobuf and CBOR, written slice by slice.
 
 A layout writes what comes before the elements (`head`) and after them (`tail`), and converts each `element` from
 compact JSON, in a worker thread if it has more than `in_thread` bytes. The result is the same as if the whole list
@@ -18,6 +18,8 @@ from rewound.actors.golang.json import dumps
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.wire import yaml
+from rewound.gateway.wire.cbor.writer import ARRAY, MAP, SELF_DESCRIBED, CborEncoder
+from rewound.gateway.wire.cbor.writer import head as cbor_head
 from rewound.gateway.wire.json import pretty
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder, load
 from rewound.gateway.wire.protobuf.wire_format import wrap
@@ -145,7 +147,41 @@ class YamlLayout:
         return yaml.dump(after) if after else b""
 
 
-Layout = JsonLayout | PrettyLayout | YamlLayout
+class CborLayout:
+    """The number of elements comes before them; a list that is sent in parts has an array of unknown length instead."""
+
+    separator: Final = b""
+    in_thread: Final = 32 * 1024
+
+    def __init__(self, type_: ListType, encoder: CborEncoder) -> None:
+        self._type = type_
+        self._encoder = encoder
+        self._plan = encoder.items_plan(type_.api_version, type_.kind)
+
+    def element(self, element: bytes) -> bytes:
+        return self._encoder.value(orjson.loads(element), self._plan)
+
+    def head(self, metadata: Object | None) -> bytes:
+        return self._head(metadata, extra=metadata is None) + b"\x9f"
+
+    def tail(self, metadata: Object | None) -> bytes:
+        if metadata is None:
+            return b"\xff"
+        value = self._encoder.value
+        return b"\xff" + value("metadata") + value(self._type.metadata(metadata))
+
+    def document(self, metadata: Object, elements: list[bytes]) -> bytes:
+        return b"".join([self._head(metadata, extra=False), cbor_head(ARRAY, len(elements)), *elements])
+
+    def _head(self, metadata: Object | None, *, extra: bool) -> bytes:
+        """Everything before the elements; `extra`: a member follows them."""
+        fields, value = self._type.before(metadata), self._encoder.value
+        members = [value(name) + value(member) for name, member in fields.items()]
+        start = SELF_DESCRIBED + cbor_head(MAP, len(fields) + 1 + extra)
+        return start + b"".join(members) + value(self._type.elements)
+
+
+Layout = JsonLayout | PrettyLayout | YamlLayout | CborLayout
 
 
 class ProtobufLayout:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from rewound.actors.names import Names
 
-Media = Literal["json", "yaml", "protobuf"]
+Media = Literal["json", "yaml", "protobuf", "cbor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,33 @@ class Representation:
 JSON = Representation("json", b"application/json")
 
 _STREAM = ";stream=watch"
+_CBOR, _CBOR_SEQUENCE = "application/cbor", "application/cbor-seq"
 
 
-def served_media(names: Names) -> dict[str, Media]:
-    """Media types of request and response bodies; the first one is the default."""
-    return {"application/json": "json", "application/yaml": "yaml", names.media_type: "protobuf"}
+def served_media(names: Names, *, cbor: bool = False) -> dict[str, Media]:
+    """Media types of request and response bodies; the first one is the default. `cbor`: its feature gate is on."""
+    served: dict[str, Media] = {
+        "application/json": "json",
+        "application/yaml": "yaml",
+        names.media_type: "protobuf",
+    }
+    return {**served, _CBOR: "cbor"} if cbor else served
 
 
-def streamed_media(names: Names) -> tuple[str, ...]:
+def watched_media(names: Names, *, cbor: bool = False) -> tuple[str, ...]:
+    """Media types of watches."""
+    streamed = (f"application/json{_STREAM}", names.media_type + _STREAM)
+    return (*streamed, _CBOR_SEQUENCE) if cbor else streamed
+
+
+def streamed_media(names: Names, *, cbor: bool = False) -> tuple[str, ...]:
     """Media types of lists and watches."""
-    return (*served_media(names), f"application/json{_STREAM}", names.media_type + _STREAM)
+    return (*served_media(names, cbor=cbor), *watched_media(names, cbor=cbor))
+
+
+def custom_media(names: Names, *, cbor: bool) -> tuple[str, ...]:
+    """Media types of custom objects, which have no protobuf messages."""
+    return tuple(media for media in served_media(names, cbor=cbor) if media != names.media_type)
 
 
 # Most clients send one of a few headers; a client that sends many different ones only clears the cache.
@@ -53,8 +70,10 @@ _MAX_CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
 # What a response contains: one object, a list, watch events, the API groups (with the versions in which clients can get
-# them as aggregated discovery), another document (such as the version), or a Status.
-ResponseKind = Literal["item", "list", "watch", "groups", "groups/v2", "groups/v2beta1", "document", "other"]
+# them as aggregated discovery), the resources of a group, another document (such as the version), or a Status.
+ResponseKind = Literal[
+    "item", "list", "watch", "groups", "groups/v2", "groups/v2beta1", "resources", "document", "other"
+]
 
 DISCOVERY_LIST = "APIGroupDiscoveryList"
 _AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
@@ -64,6 +83,7 @@ _AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
     "groups": (DISCOVERY_LIST,),
     "groups/v2": (DISCOVERY_LIST,),
     "groups/v2beta1": (DISCOVERY_LIST,),
+    "resources": (),
     "document": (),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
@@ -75,11 +95,14 @@ _DISCOVERY_VERSIONS: dict[ResponseKind, tuple[str, ...]] = {
     "groups/v2beta1": ("v2beta1",),
 }
 
-# Table cells may have any type, so there is no protobuf message for them.
-_NOT_ENCODED_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
+# Table cells may have any type, so there is no protobuf message for them; Kubernetes has none in CBOR either.
+_NOT_ENCODED_IN: dict[str, tuple[Media, ...]] = {
+    "Table": ("protobuf", "cbor"),
+    DISCOVERY_LIST: ("protobuf", "yaml", "cbor"),
+}
 
-_cached_choices: dict[tuple[str, ResponseKind, bytes], Representation] = {}
-_cached_body_media: dict[tuple[str, bytes], Media] = {}
+_cached_choices: dict[tuple[str, ResponseKind, bytes, bool], Representation] = {}
+_cached_body_media: dict[tuple[str, bytes, bool], Media] = {}
 
 
 class NotAcceptable(Exception):
@@ -127,46 +150,55 @@ class Clause:
 
 
 def negotiate(
-    accept: bytes | None, names: Names, response: ResponseKind = "other", *, without_protobuf: bool = False
+    accept: bytes | None,
+    names: Names,
+    response: ResponseKind = "other",
+    cbor: bool = False,
+    *,
+    without_protobuf: bool = False,
 ) -> Representation:
     """The representation of a response. `without_protobuf` is for objects that have no protobuf messages."""
     if not accept:
         return JSON
     if without_protobuf:
-        return _choose_without_protobuf(accept, names, response)
-    known = _cached_choices.get((names.dialect, response, accept))
-    return known or _choose(accept, names, response)
+        return _choose_without_protobuf(accept, names, response, cbor)
+    known = _cached_choices.get((names.dialect, response, accept, cbor))
+    return known or _choose(accept, names, response, cbor)
 
 
-def _choose_without_protobuf(accept: bytes, names: Names, response: ResponseKind) -> Representation:
-    candidates = _candidates(accept, names, response)
+def _choose_without_protobuf(
+    accept: bytes, names: Names, response: ResponseKind, cbor: bool
+) -> Representation:
+    candidates = _candidates(accept, names, response, cbor)
     chosen = next((one for one in candidates if one.media != "protobuf" or one.as_kind), None)
     if chosen is None:
-        raise NotAcceptable(tuple(media for media in served_media(names) if media != names.media_type))
+        raise NotAcceptable(custom_media(names, cbor=cbor))
     return chosen
 
 
-def _choose(accept: bytes, names: Names, response: ResponseKind) -> Representation:
-    chosen = next(_candidates(accept, names, response), None)
+def _choose(accept: bytes, names: Names, response: ResponseKind, cbor: bool) -> Representation:
+    chosen = next(_candidates(accept, names, response, cbor), None)
     if chosen is None:
-        raise _refusal(accept, names, response)
+        raise _refusal(accept, names, response, cbor)
     if len(accept) <= _LONGEST_CACHED:
         if len(_cached_choices) >= _MAX_CACHED:
             _cached_choices.clear()
-        _cached_choices[names.dialect, response, accept] = chosen
+        _cached_choices[names.dialect, response, accept, cbor] = chosen
     return chosen
 
 
-def _refusal(accept: bytes, names: Names, response: ResponseKind) -> NotAcceptable:
-    served = tuple(served_media(names))
-    if any(clause.covers(*media.split("/")) for clause in parse_accept(accept) for media in served):
+def _refusal(accept: bytes, names: Names, response: ResponseKind, cbor: bool) -> NotAcceptable:
+    served = tuple(served_media(names, cbor=cbor))
+    known = streamed_media(names, cbor=cbor) if response in ("list", "watch") else served
+    named = (media.partition(";")[0].split("/") for media in known)
+    if any(clause.covers(*media) for media in named for clause in parse_accept(accept)):
         return NotAcceptable(served)
-    return UnknownMediaTypes(streamed_media(names) if response in ("list", "watch") else served)
+    return UnknownMediaTypes(known)
 
 
-def _candidates(accept: bytes, names: Names, response: ResponseKind) -> Iterator[Representation]:
+def _candidates(accept: bytes, names: Names, response: ResponseKind, cbor: bool) -> Iterator[Representation]:
     for clause in sorted(parse_accept(accept), key=lambda clause: clause.rank):
-        for content_type, media in served_media(names).items():
+        for content_type, media in served_media(names, cbor=cbor).items():
             if clause.covers(*content_type.split("/")):
                 found = _represent(clause, media, content_type, names, response)
                 if found is not None:
@@ -193,8 +225,8 @@ def _represent(
         # An event has one object, not a list. v1.25 accepts such a watch, but ends it silently at the first event.
         as_kind = "PartialObjectMetadata"
     pretty = parameters.get("pretty") == "1"
-    if response == "watch" and media == "protobuf":
-        content_type += _STREAM
+    if response == "watch" and media in ("protobuf", "cbor"):
+        content_type = _CBOR_SEQUENCE if media == "cbor" else content_type + _STREAM
     version, group = parameters.get("v", ""), parameters.get("g", "")
     return Representation(media, content_type.encode(), pretty, stream, as_kind, version, group)
 
@@ -235,19 +267,19 @@ def wants_text(accept: bytes | None) -> bool:
     return bool(clauses) and (clauses[0].type, clauses[0].subtype) == ("text", "plain")
 
 
-def body_media(content_type: bytes | None, names: Names) -> Media:
+def body_media(content_type: bytes | None, names: Names, *, cbor: bool) -> Media:
     """The media type of a body; JSON without a Content-Type. Parameters such as a charset are ignored."""
     if not content_type:
         return "json"
-    known = _cached_body_media.get((names.dialect, content_type))
+    known = _cached_body_media.get((names.dialect, content_type, cbor))
     if known is not None:
         return known
-    served = served_media(names)
+    served = served_media(names, cbor=cbor)
     media = served.get(content_type.decode("latin-1").partition(";")[0].strip().lower())
     if media is None:
         raise UnsupportedMediaType(tuple(served))
     if len(_cached_body_media) < _MAX_CACHED and len(content_type) <= _LONGEST_CACHED:
-        _cached_body_media[names.dialect, content_type] = media
+        _cached_body_media[names.dialect, content_type, cbor] = media
     return media
 
 
@@ -259,10 +291,20 @@ def wants_pretty(query_value: str | None, user_agent: bytes) -> bool:
 
 
 STRATEGIC = "application/strategic-merge-patch+json"
-PATCH_FORMATS = {
-    b"application/json-patch+json": "json",
-    b"application/merge-patch+json": "merge",
-    STRATEGIC.encode(): "strategic",
-    b"application/apply-patch+yaml": "apply",
+APPLY_CBOR = "application/apply-patch+cbor"
+_PATCH_FORMATS = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    STRATEGIC: "strategic",
+    "application/apply-patch+yaml": "apply",
 }
-PATCH_MEDIA = tuple(media.decode() for media in PATCH_FORMATS)
+
+
+def patch_formats(*, cbor: bool) -> dict[str, str]:
+    """Formats of patches by media type."""
+    return {**_PATCH_FORMATS, APPLY_CBOR: "apply"} if cbor else _PATCH_FORMATS
+
+
+def patch_media_of(content_type: bytes) -> str:
+    """The media type of a patch, without parameters."""
+    return content_type.partition(b";")[0].strip().lower().decode("latin-1")

@@ -285,7 +285,7 @@ def fault_request(context: RequestContext) -> FaultRequest:
     )
 
 
-# The type of an event is in its first bytes, in JSON and in protobuf.
+# The type of an event is in its first bytes, in JSON, protobuf and CBOR.
 _TYPE_BYTES = 20
 _AT_ONCE = Finished(EndReason.TIME_UP)
 

@@ -57,6 +57,7 @@ class Server:
                 metrics=Metrics(RequestSeries(lambda route: True, lambda route: None)),
                 slow_requests=Quick(),
                 protobuf=None,
+                cbor=None,
                 memory=MemoryBudget.of_limit(1 << 30),
             )
         )

@@ -161,7 +161,7 @@ def test_cache_stays_small() -> None:
         negotiate(b"text/x-%d, */*" % number, CLUSTER)
     assert len(module._cached_choices) <= module._MAX_CACHED
     negotiate(b"*/*," + b"x" * module._LONGEST_CACHED, CLUSTER)
-    assert max(len(accept) for _, _, accept in module._cached_choices) <= module._LONGEST_CACHED
+    assert max(len(accept) for _, _, accept, _ in module._cached_choices) <= module._LONGEST_CACHED
 
 
 def test_only_the_first_clauses_of_a_long_header_are_parsed() -> None:

@@ -96,11 +96,12 @@ class OpenApi:
         kubernetes: str,
         describes_issuer: bool = True,
         describes_history: bool = True,
+        cbor: bool = False,
     ) -> None:
         """`remote` has the documents of other servers, `kubernetes` is the patch release that the documents name.
 
         `describes_issuer`: the server serves the documents about the issuer of service account tokens.
-        `describes_history`: it serves the group rewound.cluster.io.
+        `describes_history`: it serves the group rewound.cluster.io. `cbor`: it serves objects in CBOR.
         """
         self._registry = registry
         self._names = names
@@ -108,6 +109,7 @@ class OpenApi:
         self._version = served_version(kubernetes)
         self._describes_issuer = describes_issuer
         self._describes_history = describes_history
+        self._cbor = cbor
         self._remote = remote or RemoteDescriptions()
         self._lock = trio.Lock()
         self._cached_sections: tuple[_State, dict[str, Section]] | None = None
@@ -236,7 +238,7 @@ class OpenApi:
             found = sections(
                 catalog,
                 self._verbs,
-                Naming(self._names, catalog.exists),
+                Naming(self._names, catalog.exists, cbor=self._cbor),
                 describes_issuer=self._describes_issuer,
                 describes_history=self._describes_history,
                 known=self._cached_sections[1] if self._cached_sections is not None else {},

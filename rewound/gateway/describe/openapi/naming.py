@@ -25,7 +25,7 @@ from rewound.actors.kinds.schema.fields import (
     Struct,
 )
 from rewound.actors.names import Names
-from rewound.gateway.wire.negotiate import served_media, streamed_media
+from rewound.gateway.wire.negotiate import patch_formats, served_media, streamed_media
 
 _DEFAULT_PACKAGE: Final = "api"
 _PACKAGES: Final = {
@@ -50,10 +50,13 @@ Exists = Callable[[str], bool]  # whether the version of Kubernetes has what cam
 
 
 class Naming:
-    def __init__(self, names: Names, exists: Exists) -> None:
+    def __init__(self, names: Names, exists: Exists, *, cbor: bool = False) -> None:
+        """`cbor`: built-in kinds are served in CBOR too."""
         self.exists = exists
-        self.media = tuple(served_media(names))
-        self.streamed_media = streamed_media(names)
+        self.media_without_cbor = tuple(served_media(names))
+        self.media = tuple(served_media(names, cbor=cbor))
+        self.streamed_media = streamed_media(names, cbor=cbor)
+        self.patch_media = tuple(patch_formats(cbor=cbor))
         self._domain = ".".join(reversed(names.group_domain.split(".")))
         self._group_suffix = "." + names.group_domain
 

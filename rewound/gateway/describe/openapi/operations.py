@@ -18,7 +18,7 @@ from rewound.gateway.describe.openapi.naming import Naming
 from rewound.gateway.describe.openapi.parameters import Parameter, in_order
 from rewound.gateway.wire import meta_types
 from rewound.gateway.wire.meta_types import list_of
-from rewound.gateway.wire.negotiate import PATCH_MEDIA, STRATEGIC
+from rewound.gateway.wire.negotiate import STRATEGIC
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None for plain text
 
@@ -257,7 +257,7 @@ class Operations:
         if verb != "patch":
             return self._common.consumes
         strategic = self._definition.strategic_merge_patch
-        return tuple(media for media in PATCH_MEDIA if strategic or media != STRATEGIC)
+        return tuple(media for media in self._naming.patch_media if strategic or media != STRATEGIC)
 
     def _body(self, verb: str, subresource: str) -> Struct | None:
         if verb == "patch":

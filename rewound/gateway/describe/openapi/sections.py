@@ -359,7 +359,8 @@ class DiscoveryPaths:
         id_ = f"get{self.naming.infix(group, version)}APIResources"
         path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
         tag, text = self.naming.tag(group, version), "Resources of the group version."
-        return self._get(path, id_, tag, text, meta_types.API_RESOURCE_LIST)
+        media = self.naming.media
+        return _get(path, id_, tag, text, meta_types.API_RESOURCE_LIST, media, media)
 
     def version(self) -> Path:
         text, media = "Version of the server.", ("application/json",)
@@ -386,7 +387,8 @@ class DiscoveryPaths:
         )
 
     def _get(self, path: str, id_: str, tag: str, text: str, struct: Struct) -> Path:
-        return _get(path, id_, tag, text, struct, self.naming.media, self.naming.media)
+        media = self.naming.media_without_cbor
+        return _get(path, id_, tag, text, struct, media, media)
 
 
 def history_paths(naming: Naming) -> Iterator[Path]:
@@ -396,11 +398,11 @@ def history_paths(naming: Naming) -> Iterator[Path]:
         for below, operation in _HISTORY_OPERATIONS.items():
             path = f"{root}{place}/{{resource}}/{{name}}/{below}"
             id_ = f"{operation.id}{suffix}"
-            media = naming.media + (("text/plain",) if operation.method == "get" else ())
+            media = naming.media_without_cbor + (("text/plain",) if operation.method == "get" else ())
             described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), id=id_, produces=media)
             yield Path(path, (NAME, *more, _RESOURCE, PRETTY), (described,))
     for below, operation in _OF_THE_TIMELINE.items():
-        described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), produces=naming.media)
+        described = replace(operation, tag=naming.tag(REWIND_GROUP, "v1"), produces=naming.media_without_cbor)
         yield Path(f"{root}/timeline{below}", (PRETTY,), (described,))
 
 

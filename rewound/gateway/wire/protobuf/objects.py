@@ -69,7 +69,7 @@ class ProtobufEncoder:
 
     def writer(self, api_version: str, kind: str) -> MessageWriter:
         """The writer of documents of a kind, without the envelope. Raises NoProtobufType if it has no message."""
-        struct = self._struct(api_version, kind)
+        struct = self.struct_of(api_version, kind)
         if struct is None:
             raise NoProtobufType(
                 f"{kind} in {api_version} has no protobuf representation and cannot be encoded to a protobuf "
@@ -83,7 +83,7 @@ class ProtobufEncoder:
         assert wrapped is not None
         return event(type_, wrapped)
 
-    def _struct(self, api_version: str, kind: str) -> Struct | None:
+    def struct_of(self, api_version: str, kind: str) -> Struct | None:
         """The type of a meta document such as Status, of a kind, of its list, or of a view such as Scale."""
         if (api_version, kind) in self._meta_types:
             return self._meta_types[api_version, kind]
