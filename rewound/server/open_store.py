@@ -303,7 +303,7 @@ def _build_store(
     if node is None:
         quotas.write_with(QuotaCharges(names, registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
-    api_services = ApiServices(names, journal, feed, forwards=calls_out)
+    api_services = ApiServices(names, settings.features, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
     horizon = Horizon(journal, clock, round(settings.history_seconds * 1_000_000))
     simulated_metrics = None

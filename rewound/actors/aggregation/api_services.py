@@ -82,11 +82,13 @@ def _is_available(stored: Object) -> bool:
 
 
 class ApiServices:
-    def __init__(self, names: Names, journal: Journal, feed: Feed, *, forwards: bool = True) -> None:
+    def __init__(
+        self, names: Names, features: frozenset[str], journal: Journal, feed: Feed, *, forwards: bool = True
+    ) -> None:
         """Without `forwards`, requests go to no other server: a replay cannot reach those of the recorded cluster."""
         self._forwards = forwards
         self._first = ("", api_services_group(names))  # in discovery
-        self._built_in = built_in_priorities(names)
+        self._built_in = built_in_priorities(names, features)
         self._type_id = journal.type_id(api_services_type(names))
         self._own_groups = frozenset({api_services_group(names), REWIND_GROUP})
         self._stored: dict[GroupVersion, ApiService] = {}

@@ -100,7 +100,7 @@ class Bootstrap:
                 *flow_control(self._names, self._features),
                 *own,
                 *api_endpoints(self._names, serving_all),
-                *local_api_services(self._names, self._catalog),
+                *local_api_services(self._names, self._features, self._catalog),
                 *roles(
                     self._names, self._catalog
                 ),  # last, so that one commit has all objects of flow control

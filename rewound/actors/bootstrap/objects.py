@@ -88,12 +88,12 @@ def flow_control(names: Names, features: frozenset[str]) -> list[InitialObject]:
     ]
 
 
-def local_api_services(names: Names, catalog: Catalog) -> list[InitialObject]:
+def local_api_services(names: Names, features: frozenset[str], catalog: Catalog) -> list[InitialObject]:
     """Return an APIService for every served version of a built-in group; a controller restores deleted ones."""
     type_name, served = api_services_type(names), catalog.groups()
     return [
-        InitialObject(type_name, local_api_service(names, group, version))
-        for group, version in built_in_priorities(names)
+        InitialObject(type_name, local_api_service(names, features, group, version))
+        for group, version in built_in_priorities(names, features)
         if version in served.get(group, ())
     ]
 

@@ -52,6 +52,7 @@ class RegistrationController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._names, self._registry, self._journal = context.names, context.registry, context.journal
+        self._features = context.features
         self._type_id = context.journal.type_id(api_services_type(context.names))
         self.observed_types = frozenset({self._type_id})
         self._kind = context.registry.current.storage(api_services_type(context.names))
@@ -79,7 +80,7 @@ class RegistrationController:
         """Add the group versions of custom kinds, which are already published. Bootstrap creates the built-in ones."""
         for group, versions in self._registry.current.groups().items():
             for version in versions:
-                if (group, version) not in built_in_priorities(self._names):
+                if (group, version) not in built_in_priorities(self._names, self._features):
                     self.queue.add(f"{version}.{group}")
         after: Position | None = None
         while (after := self._scan(after)) is not None:
@@ -114,7 +115,7 @@ class RegistrationController:
         ]
         if group in self._unlisted or not stored:
             return None
-        return local_api_service(self._names, group, version)
+        return local_api_service(self._names, self._features, group, version)
 
     async def _maintain(self, stored: Object, wanted: Object | None) -> None:
         managed = (stored["metadata"].get("labels") or {}).get(self._label)

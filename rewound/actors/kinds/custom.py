@@ -60,7 +60,12 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import is_imported
-from rewound.actors.versions.features import FIELD_SELECTORS, FINALIZER_WARNINGS, OWNED_CUSTOM_SCALES
+from rewound.actors.versions.features import (
+    FIELD_SELECTORS,
+    FINALIZER_WARNINGS,
+    OWNED_CUSTOM_SCALES,
+    STATUS_OWNS_STATUS,
+)
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.structural.compile import Compiled
@@ -682,7 +687,7 @@ class _Maker:
                     name="status",
                     prepare=custom.prepare_status,
                     validate=custom.validate_status,
-                    reset_fields=("spec",),
+                    reset_fields=(*(("metadata",) if STATUS_OWNS_STATUS in self._features else ()), "spec"),
                 )
             )
         if scale is not None:

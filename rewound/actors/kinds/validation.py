@@ -179,7 +179,7 @@ def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
 
 
 def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldError:
-    text = f"Unsupported value: {quoted_start(value)}: supported values: {quoted_list(supported)}"
+    text = f"Unsupported value: {format_value(value)}: supported values: {quoted_list(supported)}"
     return FieldError("FieldValueNotSupported", field, text)
 
 
@@ -221,7 +221,10 @@ def _with_detail(text: str, detail: str) -> str:
         return text
     joined = f"{text}: {detail}"
     if isinstance(text, Worded) or isinstance(detail, Worded):
-        return Worded(joined, lambda features: f"{wording(text, features)}: {wording(detail, features)}")
+        return Worded(
+            joined,
+            lambda features: ": ".join(filter(None, (wording(text, features), wording(detail, features)))),
+        )
     return joined
 
 

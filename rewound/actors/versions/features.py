@@ -141,6 +141,11 @@ STABLE_DISCOVERY: Final = _change(
 SINGULAR_NAMES: Final = _change(
     "singular-names", "lists the singular names of built-in kinds in discovery", since="1.27"
 )
+DEVICES_BEFORE_FLOWS: Final = _change(
+    "devices-before-flows",
+    "lists the group of devices before that of flow control in discovery",
+    since="1.32",
+)
 
 ROLES_VALIDATED_ONCE: Final = _change(
     "roles-validated-once", "validates updates of roles and their bindings once", since="1.35"
@@ -335,6 +340,14 @@ OWNED_DUPLICATES: Final = _change(
     "records who owns what in objects that have equal items in a list of type set or map",
     since="1.29",
 )
+ORDER_APPLIED: Final = _change(
+    "order-applied", "changes objects when only the order of entries in an applied list differs", since="1.29"
+)
+STATUS_OWNS_STATUS: Final = _change(
+    "status-owns-status",
+    "lets no manager own metadata that it sends with the status of a custom resource",
+    since="1.36",
+)
 # By the minor version of the Pod Security Standards.
 POD_SECURITY_VERSIONS: Final = {
     number: _change(
@@ -492,6 +505,23 @@ DOTS_IN_TEXTS: Final = _change(
 )
 BYTES_COUNTED_IN_TEXTS: Final = _change(
     "bytes-counted-in-texts", "says of a long value that it may not be more than so many bytes", since="1.32"
+)
+BARE_RESOURCE_NAMES: Final = _change(
+    "bare-resource-names", "prints invalid names of resources without quotes", since="1.29", until="1.33"
+)
+BARE_NAMES_IN_PODS: Final = _change(
+    "bare-resource-names-in-pods",
+    "prints names of resources that cannot be resized without quotes",
+    since="1.27",
+    until="1.33",
+)
+HOST_SPECIFIED: Final = _change(
+    "host-specified", "says of the URL of a webhook without a host that it must be specified", since="1.26"
+)
+SERVICE_REQUIRED: Final = _change(
+    "service-required",
+    "says of the service of a webhook no more than that its name is required",
+    since="1.34",
 )
 JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON", since="1.34")
 

@@ -10,6 +10,7 @@ from rewound.actors.kinds.validation import collect_with
 from rewound.actors.names import KUBERNETES
 from rewound.actors.resource.decide import validate_metadata_create
 from rewound.actors.versions.features import choose_release
+from tests.actors.kinds.definitions import Definitions, create
 from tests.cases import cases
 
 
@@ -107,3 +108,51 @@ def test_unknown_formats_are_warned_of() -> None:
     assert warnings(versions("odd", "new"), versions("odd")) == ['unrecognized format "new"']
     earlier = definition("1.33", "apiextensions.k8s.io", "customresourcedefinitions")
     assert earlier.strategy.warnings is None
+
+
+def texts(version: str, plural: str, **members: Any) -> list[str]:
+    kind = Definitions(built_in(KUBERNETES, choose_release(version)))[plural]
+    document = {"metadata": {"name": "a"}, **members}
+    return [text for _, text in create(kind, kind.schema.decode_object(document).object)[1]]
+
+
+@cases(
+    ("version", "shown"),
+    [
+        ("1.25", '"widgets"'),
+        ("1.28", '"widgets"'),
+        ("1.29", "widgets"),
+        ("1.33", "widgets"),
+        ("1.34", '"widgets"'),
+    ],
+)
+def test_invalid_name_of_resource(version: str, shown: str) -> None:
+    assert texts(version, "resourcequotas", spec={"hard": {"widgets": "1"}}) == [
+        f"Invalid value: {shown}: must be a standard resource type or fully qualified",
+        f"Invalid value: {shown}: must be a standard resource for quota",
+    ]
+
+
+def webhook(**client: Any) -> dict[str, Any]:
+    return {
+        "name": "a.example.com",
+        "clientConfig": client,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def test_webhook_without_host_or_service() -> None:
+    nowhere, unnamed = webhook(url="https:///path"), webhook(service={"name": "", "namespace": ""})
+
+    def found(version: str, hook: dict[str, Any]) -> list[str]:
+        return texts(version, "validatingwebhookconfigurations", webhooks=[hook])
+
+    form = "desired format: https://host[/path]"
+    assert found("1.25", nowhere) == [f'Invalid value: "": host must be provided; {form}']
+    assert found("1.26", nowhere) == [f'Invalid value: "": host must be specified; {form}']
+    assert found("1.33", unnamed) == [
+        "Required value: service name is required",
+        "Required value: service namespace is required",
+    ]
+    assert found("1.34", unnamed) == ["Required value", "Required value"]

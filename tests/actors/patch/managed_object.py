@@ -71,7 +71,7 @@ THING = Struct("example.v1.Thing", METADATA, Field("spec", SPEC, 2), Field("stat
 
 
 @cache
-def define(struct: Struct) -> Definition:
+def define(struct: Struct, *features: str) -> Definition:
     """Cached: compiling a schema takes longer than a whole test."""
     return Definition(
         group="example.com",
@@ -82,6 +82,7 @@ def define(struct: Struct) -> Definition:
         check_name=name_is_subdomain,
         fields=struct,
         subresources=(Subresource(name="status"),),
+        features=frozenset(features),
     )
 
 
@@ -92,9 +93,9 @@ class ManagedObject:
         self._seconds = 0
         self.declare(struct)
 
-    def declare(self, struct: Struct) -> None:
+    def declare(self, struct: Struct, *features: str) -> None:
         """Use this declaration for the object."""
-        self.definition = define(struct)
+        self.definition = define(struct, *features)
         self._views = FieldViews({VERSION: self.definition})
 
     def apply(self, manager: str, config: dict[str, Any], *, force: bool = False, through: str = "") -> bool:

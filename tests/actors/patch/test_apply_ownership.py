@@ -3,9 +3,10 @@
 import pytest
 
 from rewound.actors.errors import ApplyConflict
+from rewound.actors.versions.features import ORDER_APPLIED
 from tests.cases import cases
 
-from .managed_object import ManagedObject
+from .managed_object import THING, ManagedObject
 
 
 def conflict(obj, manager, config, **more):
@@ -228,3 +229,15 @@ def test_conflict_text_quotes_manager_names():
     obj = ManagedObject()
     obj.apply('a "b"', {"spec": {"text": "a"}})
     assert 'conflict with "a \\"b\\"": .spec.text' in conflict(obj, "m1", {"spec": {"text": "b"}})
+
+
+def test_order_of_entries_is_a_change_in_later_versions():
+    for features, order in (((), "abx"), ((ORDER_APPLIED,), "bxa")):
+        obj = ManagedObject()
+        obj.declare(THING, *features)
+        obj.apply("m1", {"spec": {"boxes": [{"name": "a"}, {"name": "b"}]}})
+        obj.apply("m2", {"spec": {"boxes": [{"name": "x"}]}})
+        moved = obj.apply("m1", {"spec": {"boxes": [{"name": "b"}, {"name": "a"}]}})
+        assert moved is bool(features)
+        assert "".join(box["name"] for box in obj.spec["boxes"]) == order
+        assert not obj.apply("m1", {"spec": {"boxes": [{"name": "b"}, {"name": "a"}]}})

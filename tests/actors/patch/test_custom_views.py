@@ -16,7 +16,7 @@ VERSION = "stable.example.io/v1"
 TEXT = {"type": "string"}
 
 
-def views(schema: dict[str, Any], *subresources: str) -> FieldViews:
+def views(schema: dict[str, Any], *subresources: str, reset: tuple[str, ...] | None = None) -> FieldViews:
     kind = compile_schema(schema, api_version=VERSION, kind="Thing", names=NAMES["cluster"])
     definition = Definition(
         group="stable.example.io",
@@ -28,7 +28,7 @@ def views(schema: dict[str, Any], *subresources: str) -> FieldViews:
         fields=kind.fields,
         custom=kind.custom,
         strategic_merge_patch=False,
-        subresources=tuple(Subresource(name=name) for name in subresources),
+        subresources=tuple(Subresource(name=name, reset_fields=reset) for name in subresources),
     )
     return FieldViews({VERSION: definition})
 
@@ -67,3 +67,10 @@ def test_list_with_equal_keys_has_no_owners() -> None:
     made = views({"type": "object", "properties": {"l": {"type": "array", "items": item, **keyed}}})
     twice = {"metadata": {"name": "a"}, "l": [{"k": "a"}, {"k": "a"}]}
     assert without_waiting(owned_after(made, made(VERSION, ""), None, twice, "me", "")) == []
+
+
+def test_metadata_that_a_status_resets_has_no_owner() -> None:
+    schema = {"type": "object", "properties": {"status": {"type": "object", "properties": {"phase": TEXT}}}}
+    sent = {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "New"}}
+    made = views(schema, "status", reset=("metadata", "spec"))
+    assert owned(made, sent, "status") == {"f:status": {".": {}, "f:phase": {}}}

@@ -34,6 +34,7 @@ from rewound.actors.kinds.core.resources import (
     nanos,
     requirement_rules,
     round_up,
+    shown_name,
 )
 from rewound.actors.kinds.core.security_context import SECURITY_CONTEXT, context_rules
 from rewound.actors.kinds.core.volume_sources import (
@@ -87,6 +88,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import (
+    BARE_NAMES_IN_PODS,
     ENV_FILES,
     HOST_IPS,
     HOST_PORTS_OF_PODS,
@@ -1010,10 +1012,11 @@ def _resize_rules(errors: FieldErrors, policies: list[Object], spec: Object, fie
     for index, policy in enumerate(policies):
         name, restart = policy["resourceName"], policy["restartPolicy"]
         if name in seen:
-            errors.add(duplicate(f"{field}[{index}]", name))
+            errors.add(duplicate(f"{field}[{index}]", shown_name(errors, name, BARE_NAMES_IN_PODS)))
         seen.add(name)
         if name not in ("cpu", "memory"):
-            _unsupported_or_missing(errors, name, ("cpu", "memory"), field)
+            shown = shown_name(errors, name, BARE_NAMES_IN_PODS)
+            _unsupported_or_missing(errors, shown, ("cpu", "memory"), field)
         if restart not in RESIZE_POLICIES:
             _unsupported_or_missing(errors, restart, RESIZE_POLICIES, field)
         if spec.get("restartPolicy") == "Never" and restart != "NotRequired":

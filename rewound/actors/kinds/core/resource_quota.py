@@ -14,6 +14,7 @@ from rewound.actors.kinds.core.resources import (
     amount_rules,
     resource_name_rules,
     round_up,
+    shown_name,
 )
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column
 from rewound.actors.kinds.declaration.definition import (
@@ -176,7 +177,7 @@ def _amount_rules(errors: FieldErrors, amounts: Mapping[str, str], field: str, a
         here = f"{field}[{name}]"
         resource_name_rules(errors, name, here)
         if "/" not in name and not _is_standard(name):
-            errors.add(invalid(here, name, "must be a standard resource for quota"))
+            errors.add(invalid(here, shown_name(errors, name), "must be a standard resource for quota"))
         amount_rules(errors, name, amount, here, api_domain)
 
 

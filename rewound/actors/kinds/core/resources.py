@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Final
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import LONGEST
 from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
 from rewound.actors.kinds.validation import (
@@ -37,7 +38,7 @@ from rewound.actors.kinds.values.quantity import (
     rounded_to,
 )
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import LIMIT_IN_TEXTS, POD_LEVEL_HUGE_PAGES
+from rewound.actors.versions.features import BARE_RESOURCE_NAMES, LIMIT_IN_TEXTS, POD_LEVEL_HUGE_PAGES
 
 RESOURCE_CLAIM = Struct(
     "core.v1.ResourceClaim",
@@ -93,7 +94,8 @@ def is_extended(name: str, api_domain: str) -> bool:
 
 def resource_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     wrong = qualified_name(name)
-    errors.add_each(field, name, wrong)
+    shown = shown_name(errors, name)
+    errors.add_each(field, shown, wrong)
     if (
         wrong
         or "/" in name
@@ -101,7 +103,12 @@ def resource_name_rules(errors: FieldErrors, name: str, field: str) -> None:
         or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
     ):
         return
-    errors.add(invalid(field, name, "must be a standard resource type or fully qualified"))
+    errors.add(invalid(field, shown, "must be a standard resource type or fully qualified"))
+
+
+def shown_name(errors: FieldErrors, name: str, feature: str = BARE_RESOURCE_NAMES) -> str:
+    """Return the name of a resource as errors print it."""
+    return Formatted(name) if feature in errors.features else name
 
 
 def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, api_domain: str) -> None:
@@ -168,9 +175,9 @@ def container_name_rules(errors: FieldErrors, name: str, field: str, api_domain:
     resource_name_rules(errors, name, field)
     if "/" not in name:
         if name not in STANDARD_CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
-            errors.add(invalid(field, name, "must be a standard resource for containers"))
+            errors.add(invalid(field, shown_name(errors, name), "must be a standard resource for containers"))
     elif not is_native(name, api_domain) and not is_extended(name, api_domain):
-        errors.add(invalid(field, name, "doesn't follow extended resource name standard"))
+        errors.add(invalid(field, shown_name(errors, name), "doesn't follow extended resource name standard"))
 
 
 def _overcommit_rules(
@@ -286,9 +293,9 @@ def _pod_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     if errors.added_by(resource_name_rules, name, field) or name in ("cpu", "memory"):
         return
     if POD_LEVEL_HUGE_PAGES not in errors.features:
-        errors.add(not_supported(field, name, ("cpu", "memory")))
+        errors.add(not_supported(field, shown_name(errors, name), ("cpu", "memory")))
     elif not name.startswith(HUGE_PAGES):
-        errors.add(not_supported(field, name, ("cpu", HUGE_PAGES, "memory")))
+        errors.add(not_supported(field, shown_name(errors, name), ("cpu", HUGE_PAGES, "memory")))
 
 
 def is_sidecar(container: Object) -> bool:

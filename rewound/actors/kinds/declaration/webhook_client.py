@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from rewound.actors.kinds.validation import FieldErrors, dns_subdomain, invalid, port_number, required
+from rewound.actors.kinds.validation import (
+    FieldErrors,
+    dns_subdomain,
+    invalid,
+    port_number,
+    required,
+    reworded,
+)
+from rewound.actors.versions.features import HOST_SPECIFIED, SERVICE_REQUIRED
 
 FORM: Final = "; desired format: https://host[/path]"
 
@@ -21,7 +29,8 @@ def url_rules(errors: FieldErrors, url: str, field: str) -> None:
     if parts.scheme != "https":
         errors.add(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{FORM}"))
     if not host:
-        errors.add(invalid(field, host, f"host must be provided{FORM}"))
+        text = reworded(f"host must be provided{FORM}", HOST_SPECIFIED, f"host must be specified{FORM}")
+        errors.add(invalid(field, host, text))
     if at:
         errors.add(invalid(field, user, "user information is not permitted in the URL"))
     if parts.fragment:
@@ -34,9 +43,10 @@ def service_rules(
     errors: FieldErrors, name: str, namespace: str, path: str | None, port: int, field: str
 ) -> None:
     if not name:
-        errors.add(required(f"{field}.name", "service name is required"))
+        errors.add(required(f"{field}.name", reworded("service name is required", SERVICE_REQUIRED, "")))
     if not namespace:
-        errors.add(required(f"{field}.namespace", "service namespace is required"))
+        text = reworded("service namespace is required", SERVICE_REQUIRED, "")
+        errors.add(required(f"{field}.namespace", text))
     wrong = port_number(port)
     if wrong:
         errors.add(invalid(f"{field}.port", port, f"port is not valid: {', '.join(wrong)}"))

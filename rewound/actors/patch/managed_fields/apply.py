@@ -142,10 +142,11 @@ async def apply(
     if changes and not applier.force:
         await _refuse_conflicts(view, others, comparisons, here, applier)
     left = await without(others, comparisons) if changes else others
+    is_new = bool(changes) or live is None or (view.keeps_order and wanted != here)
     if own:
         known = last.time if last is not None else ""
-        left.append(mine._replace(time=applier.time if changes or live is None else known))
-    return Applied(wanted if changes or live is None else None, encode_entries(left))
+        left.append(mine._replace(time=applier.time if is_new else known))
+    return Applied(wanted if is_new else None, encode_entries(left))
 
 
 def _entries_before(view: FieldView, live: Object | None, here: Object, time: str) -> list[Entry]:

@@ -19,7 +19,7 @@ from rewound.actors.kinds.schema.fields import zero_struct
 from rewound.actors.messages import Object
 from rewound.actors.patch.managed_fields.comparison import NewObjects
 from rewound.actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
-from rewound.actors.versions.features import OWNED_DUPLICATES
+from rewound.actors.versions.features import ORDER_APPLIED, OWNED_DUPLICATES
 
 # The server sets this metadata; no manager owns it.
 NEVER_OWNED: Final = (
@@ -59,6 +59,7 @@ class FieldView:
     empty_resets: bool = False  # an empty managedFields list resets them
     working: str = ""  # the version of custom objects during a write
     by_webhook: Versions | None = None  # set if only the webhook converts from and to this version
+    keeps_order: bool = False  # an apply that only moves entries of a list changes the object
 
     async def shown(self, one: Object, convert: ConvertByWebhook) -> Object:
         """Return an object in this version. Raises ConversionFailed if the webhook fails."""
@@ -132,6 +133,7 @@ class FieldViews:
             definition.rules.empty_owner_list == "reset",
             self._working,
             by_webhook,
+            ORDER_APPLIED in definition.features,
         )
 
     def _by_webhook(self, definition: Definition) -> Versions | None:
@@ -161,7 +163,7 @@ class FieldViews:
         custom = definition.custom
         if custom is None:
             return shapes.root(definition.fields, excluded)
-        metadata = shapes.of_field(METADATA, excluded["metadata"])
+        metadata = shapes.of_field(METADATA, excluded["metadata"] or NOTHING)
         embedded = shapes.of_field(METADATA, NOTHING)
         made = SchemaShapes(
             custom.extension_prefix, metadata, embedded, exact=shapes.exact, repeats=shapes.repeats
