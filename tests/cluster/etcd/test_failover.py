@@ -94,8 +94,9 @@ async def test_calls_fail_without_a_majority(cluster: EtcdMembers) -> None:
             with pytest.raises(EtcdUnavailable):
                 await anext(responses)
         # A transaction that the member takes while it still has a leader has an unknown outcome.
-        while (await hasty.status())[0].leader:
-            await trio.sleep(0.05)
+        with trio.fail_after(60):
+            while (await hasty.status())[0].leader:
+                await trio.sleep(0.05)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(expect_unavailable, partial(hasty.txn, (), [Put(b"/alone", b"")]))
             nursery.start_soon(expect_unavailable, partial(hasty.range, b"/alone"))
