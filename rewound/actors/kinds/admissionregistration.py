@@ -625,6 +625,7 @@ def _policy_kind(names: Names, kind: str, suffix: str, version: str, **more: Any
         until=until,
         gate=f"{kind}AdmissionPolicy",
         on_by_default=version == "v1",
+        announces_end=(kind, version) != ("Validating", "v1alpha1"),
         storage=Storage() if version == "v1" else view,
         **more,
     )

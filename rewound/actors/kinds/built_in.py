@@ -45,11 +45,12 @@ from rewound.actors.kinds.enablement import DEFAULT, Enablement
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.schema.gated import Drop, gated_fields
 from rewound.actors.kinds.schema.projection import structs_of
+from rewound.actors.kinds.validation import wording
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules, default_rules
 from rewound.actors.versions.features import NO_NULL_CREATION_TIME, SINGULAR_NAMES, V1_25, Release
-from rewound.actors.versions.version import exists_in
+from rewound.actors.versions.version import exists_in, later
 
 # In the order in which discovery has always listed them.
 _GROUPS = (
@@ -155,7 +156,6 @@ def _in_release(
     columns = tuple(
         one for one in definition.table.columns if exists_in(release.version, one.since, one.until)
     )
-    warns = not definition.deprecated or exists_in(release.version, definition.deprecated, "")
     return replace(
         definition,
         names=_names(definition, release),
@@ -168,11 +168,29 @@ def _in_release(
         table=replace(definition.table, columns=columns),
         storage=_storage(definition.storage, release),
         strategy=_strategy(definition.strategy, drop),
-        deprecation_warning=definition.deprecation_warning if warns else "",
+        deprecation_warning=_deprecation(definition, release),
         null_creation_time=NO_NULL_CREATION_TIME not in release.features,
         features=release.features,
         rules=rules,
     )
+
+
+def _deprecation(definition: Definition, release: Release) -> str:
+    """Return the warning in every response about this version of the kind; "" if it is not deprecated.
+
+    Kubernetes deprecates an alpha or beta version three versions after it came, and removes it three versions later.
+    """
+    text, deprecated = wording(definition.deprecation_warning, release.features), definition.deprecated
+    is_stable = "alpha" not in definition.version and "beta" not in definition.version
+    if not definition.deprecation_warning:
+        if is_stable or not definition.announces_end or not definition.since:
+            return ""
+        deprecated = deprecated or later(definition.since, 3)
+        text = (
+            f"{definition.api_version} {definition.kind} is deprecated in v{deprecated}+, "
+            f"unavailable in v{later(deprecated, 3)}+"
+        )
+    return text if exists_in(release.version, deprecated, "") else ""
 
 
 def _names(definition: Definition, release: Release) -> DiscoveryNames:

@@ -43,6 +43,7 @@ from rewound.actors.kinds.schema.fields import (
 )
 from rewound.actors.kinds.validation import (
     FieldErrors,
+    Worded,
     dns_label,
     dns_subdomain,
     duplicate,
@@ -66,7 +67,12 @@ from rewound.actors.kinds.values.pem import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import APPROVALS_FIELD, USAGES_TEXT
+from rewound.actors.versions.features import (
+    ALPHA_BUNDLES_END,
+    ALPHA_BUNDLES_STAY,
+    APPROVALS_FIELD,
+    USAGES_TEXT,
+)
 
 MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253
@@ -417,6 +423,7 @@ def define_trust_bundles(names: Names) -> tuple[Definition, ...]:
         check_name=name_is_path_segment,
         fields=_bundle_struct("v1beta1"),
         since="1.33",
+        deprecated="1.37",
         gate="ClusterTrustBundle",
         on_by_default=False,
         selection=Selection(
@@ -441,14 +448,29 @@ def define_trust_bundles(names: Names) -> tuple[Definition, ...]:
         ),
     )
     same = Conversion(to_storage=dict, from_storage=dict)
+
+    def ends(deprecated: str, removed: str) -> str:
+        return f"{stored.group}/v1alpha1 {stored.kind} is deprecated in v{deprecated}+, unavailable in v{removed}+"
+
     alpha = replace(
         stored,
         version="v1alpha1",
         fields=_bundle_struct("v1alpha1"),
         since="1.27",
+        deprecated="1.29",
+        deprecation_warning=Worded(
+            ends("1.29", "1.32"), lambda features: _end_of_alpha_bundles(ends, features)
+        ),
         storage=Storage(stored_as=stored.type_name, conversion=same),
     )
     return stored, alpha
+
+
+def _end_of_alpha_bundles(ends: Callable[[str, str], str], features: frozenset[str]) -> str:
+    """Kubernetes counted the time of this version anew when it gave the kind up for a while and took it up again."""
+    if ALPHA_BUNDLES_END in features:
+        return ends("1.34", "1.37")
+    return "" if ALPHA_BUNDLES_STAY in features else ends("1.29", "1.32")
 
 
 def _bundle_name(signer: str, name: str, prefix: bool) -> list[str]:

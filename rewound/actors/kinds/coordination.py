@@ -127,11 +127,6 @@ CANDIDATE_V1ALPHA1 = _candidate(
 
 def _candidates(names: Names) -> tuple[Definition, ...]:
     group = names.group("coordination")
-
-    def warning(version: str, deprecated: int) -> str:
-        text = f"{group}/{version} LeaseCandidate is deprecated in v1.{deprecated}+"
-        return f"{text}, unavailable in v1.{deprecated + 3}+"
-
     candidate = Definition(
         group=group,
         version="v1beta1",
@@ -153,8 +148,6 @@ def _candidates(names: Names) -> tuple[Definition, ...]:
             )
         ),
         strategy=_candidate_strategy(_candidate_rules),
-        deprecation_warning=warning("v1beta1", 36),
-        deprecated="1.36",
         since="1.33",
         on_by_default=False,
     )
@@ -165,8 +158,6 @@ def _candidates(names: Names) -> tuple[Definition, ...]:
         storage=Storage(
             stored_as=candidate.type_name, conversion=Conversion(to_storage=dict, from_storage=dict)
         ),
-        deprecation_warning=warning("v1alpha2", 35),
-        deprecated="1.35",
         since="1.32",
     )
     oldest = replace(
@@ -175,8 +166,6 @@ def _candidates(names: Names) -> tuple[Definition, ...]:
         fields=CANDIDATE_V1ALPHA1,
         storage=Storage(type_name=f"leasecandidates.v1alpha1.{group}", error_group=group),
         strategy=_candidate_strategy(_oldest_candidate_rules),
-        deprecation_warning="",
-        deprecated="",
         since="1.31",
         until="1.31",
     )

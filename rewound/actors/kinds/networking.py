@@ -912,17 +912,21 @@ def _other_versions(
         storage=Storage(stored_as=stored.type_name, conversion=same),
         on_by_default=False,
     )
-    beta = f"{stored.group}/v1beta1 {stored.kind} is deprecated in v1.34+, unavailable in v1.37+"
     return (
         replace(
             view,
             version="v1beta1",
             fields=struct_of("v1beta1"),
             since="1.31",
-            deprecated="1.34",
-            deprecation_warning=beta,
         ),
-        replace(view, version="v1alpha1", fields=struct_of("v1alpha1"), since=alpha_since, until="1.30"),
+        replace(
+            view,
+            version="v1alpha1",
+            fields=struct_of("v1alpha1"),
+            since=alpha_since,
+            until="1.30",
+            deprecated="1.30",
+        ),
     )
 
 

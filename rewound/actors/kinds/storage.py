@@ -70,13 +70,14 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
+    reworded,
     size,
     too_long,
     unchanged,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CLASSES_IMMUTABLE, SE_LINUX_MOUNT
+from rewound.actors.versions.features import CLASSES_IMMUTABLE, CLASSES_STABLE, SE_LINUX_MOUNT
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
@@ -796,10 +797,28 @@ def define_attributes_classes(names: Names) -> tuple[Definition, ...]:
         ),
         on_by_default=False,
     )
+    described = f"{stored.kind} is deprecated in v"
+    alpha = f"{stored.group}/v1alpha1 {described}1.32+, unavailable in v1.35+"
+    instead = f"; use {stored.group}/v1 {stored.kind}"
     return (
         stored,
-        replace(view, version="v1beta1", fields=attributes_class("v1beta1"), since="1.31"),
-        replace(view, version="v1alpha1", fields=attributes_class("v1alpha1"), since="1.29", until="1.34"),
+        replace(
+            view,
+            version="v1beta1",
+            fields=attributes_class("v1beta1"),
+            since="1.31",
+            deprecated="1.34",
+            deprecation_warning=f"{stored.group}/v1beta1 {described}1.34+, unavailable in v1.37+{instead}",
+        ),
+        replace(
+            view,
+            version="v1alpha1",
+            fields=attributes_class("v1alpha1"),
+            since="1.29",
+            until="1.34",
+            deprecated="1.32",
+            deprecation_warning=reworded(alpha, CLASSES_STABLE, alpha + instead),
+        ),
     )
 
 

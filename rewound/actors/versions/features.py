@@ -163,6 +163,20 @@ TLS_WARNINGS: Final = _change(
     "warns of secrets of the type tls whose key and certificate do not belong together",
     since="1.27",
 )
+CLASSES_STABLE: Final = _change(
+    "attributes-classes-stable",
+    "names the version v1 of VolumeAttributesClass in warnings of older ones",
+    since="1.34",
+)
+ALPHA_BUNDLES_STAY: Final = _change(
+    "alpha-bundles-stay",
+    "does not call the first version of ClusterTrustBundle deprecated",
+    since="1.32",
+    until="1.33",
+)
+ALPHA_BUNDLES_END: Final = _change(
+    "alpha-bundles-end", "calls the first version of ClusterTrustBundle deprecated since 1.34", since="1.34"
+)
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")

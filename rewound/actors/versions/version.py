@@ -62,6 +62,11 @@ def minor(version: str) -> int:
     return int(version.partition(".")[2])
 
 
+def later(version: str, by: int) -> str:
+    """Return the version that came so many versions later."""
+    return f"1.{minor(version) + by}"
+
+
 def exists_in(version: str, since: str, until: str) -> bool:
     """Whether something exists in a version that came with `since` and was there last in `until`; empty: no limit."""
     if not since and not until:

@@ -10,6 +10,7 @@ import pytest
 
 import rewound
 from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.enablement import Enablement
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.schema.projection import struct_inside
 from rewound.actors.names import KUBERNETES
@@ -94,3 +95,40 @@ def test_no_other_code_asks_for_the_version() -> None:
                 if getattr(owner, "attr", getattr(owner, "id", "")) == "release":
                     asking.add(path.relative_to(root).as_posix())
     assert asking - {"actors/versions/version.py"} == KNOW_THE_VERSION
+
+
+def test_alpha_and_beta_versions_announce_their_end() -> None:
+    def warning(version: str, group: str, of: str, plural: str) -> str:
+        release = choose_release(version, "AllAlpha=true,AllBeta=true")
+        found = built_in(KUBERNETES, release, Enablement(every=True)).find(group, of, plural)
+        assert found is not None
+        return found.deprecation_warning
+
+    def ends(group: str, of: str, kind: str, deprecated: str, removed: str) -> str:
+        return f"{group}/{of} {kind} is deprecated in v{deprecated}+, unavailable in v{removed}+"
+
+    networking, bundles = "networking.k8s.io", ("certificates.k8s.io", "v1alpha1", "ClusterTrustBundle")
+    storage, kind = "storage.k8s.io", "VolumeAttributesClass"
+    instead = f"; use {storage}/v1 {kind}"
+    assert warning("1.33", networking, "v1beta1", "ipaddresses") == ""
+    assert warning("1.34", networking, "v1beta1", "ipaddresses") == ends(
+        networking, "v1beta1", "IPAddress", "1.34", "1.37"
+    )
+    assert warning("1.30", networking, "v1alpha1", "servicecidrs") == ends(
+        networking, "v1alpha1", "ServiceCIDR", "1.30", "1.33"
+    )
+    assert [
+        warning(one, *bundles[:2], "clustertrustbundles") for one in ("1.28", "1.31", "1.33", "1.36")
+    ] == [
+        "",
+        ends(*bundles, "1.29", "1.32"),
+        "",
+        ends(*bundles, "1.34", "1.37"),
+    ]
+    assert warning("1.33", storage, "v1alpha1", "volumeattributesclasses") == ends(
+        storage, "v1alpha1", kind, "1.32", "1.35"
+    )
+    assert warning("1.34", storage, "v1alpha1", "volumeattributesclasses").endswith(instead)
+    assert warning("1.36", storage, "v1beta1", "volumeattributesclasses").endswith(instead)
+    silent = ("admissionregistration.k8s.io", "v1alpha1", "validatingadmissionpolicies")
+    assert warning("1.31", *silent) == ""

@@ -292,8 +292,11 @@ class Definition:
     verbs: tuple[str, ...] = ALL_VERBS
     strategic_merge_patch: bool = True  # accepts such patches, which need more than a schema declares
     subresources: tuple[Subresource, ...] = ()
-    deprecation_warning: str = ""  # part of every response
-    deprecated: str = ""  # the first version of Kubernetes with this warning; empty: all have it
+    # Part of every response, from the version `deprecated` on (empty: always). Alpha and beta versions that name
+    # neither get the usual ones, unless Kubernetes does not announce their end.
+    deprecation_warning: str = ""
+    deprecated: str = ""
+    announces_end: bool = True
     # The versions of Kubernetes that serve it, and the gate that must be on.
     since: str = ""
     until: str = ""

@@ -388,8 +388,6 @@ def _in_version(
     until: str = "",
 ) -> Definition:
     labels = {name: name for name in stored.selection.fields}
-    first = int(since.partition(".")[2])
-    warning = f"{stored.group}/{version} {stored.kind} is deprecated in v1.{first + 3}+, unavailable in v1.{first + 6}+"
     return replace(
         stored,
         version=version,
@@ -400,8 +398,6 @@ def _in_version(
             stored_labels={**labels, "metadata.name": "metadata.name"} if labels else {},
             unsupported_message=stored.selection.unsupported_message.replace("/v1,", f"/{version},"),
         ),
-        deprecation_warning=warning,
-        deprecated=f"1.{first + 3}",
         since=since,
         until=until,
         on_by_default=False,

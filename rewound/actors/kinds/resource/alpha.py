@@ -410,6 +410,7 @@ def _definition(
 ) -> Definition:
     group = names.group("resource")
     return Definition(
+        announces_end=False,
         group=group,
         version=version,
         kind=kind,
