@@ -17,12 +17,19 @@ def served_version(kubernetes: str) -> str:
     return f"{kubernetes}+rewound.{RELEASE}"
 
 
-def version_document(kubernetes: str) -> dict[str, str]:
-    """The document at /version."""
+def version_document(kubernetes: str, *, names_emulation: bool = False) -> dict[str, str]:
+    """The document at /version; `names_emulation`: with the version that is emulated, and the oldest compatible one."""
     major, minor, _ = kubernetes.removeprefix("v").split(".")
+    emulation = {
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
+    }
     return {
         "major": major,
         "minor": minor,
+        **(emulation if names_emulation else {}),
         "gitVersion": served_version(kubernetes),
         "gitCommit": "",
         "gitTreeState": "clean",

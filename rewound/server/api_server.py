@@ -196,7 +196,7 @@ class ApiServer:
             store.access.accounts,
             discovery,
             openapi,
-            store.release.patch_release,
+            store.release,
             self._control_paths(extensions.add_controls, controls),
             self._journal_page(extensions),
             self._serve_journal_feed,

@@ -539,6 +539,11 @@ SERVICE_REQUIRED: Final = _change(
 )
 JSON_IN_TEXTS: Final = _change("json-in-texts", "prints invalid values as JSON", since="1.34")
 
+EMULATION: Final = _change(
+    "emulation",
+    "says at /version which version it emulates, and from which one on it is compatible",
+    since="1.33",
+)
 FEATURE_METRIC: Final = _change(
     "feature-metric", "has kubernetes_feature_enabled in /metrics, with every feature gate", since="1.26"
 )

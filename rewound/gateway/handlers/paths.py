@@ -18,6 +18,7 @@ from rewound.actors.access.accounts.keys import (
 from rewound.actors.access.accounts.tokens import Accounts
 from rewound.actors.errors import NoSuchResource
 from rewound.actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
+from rewound.actors.versions.features import EMULATION, Release
 from rewound.gateway.describe.discovery import Discovery, aggregated
 from rewound.gateway.describe.openapi.handler import OpenApi
 from rewound.gateway.message import Response
@@ -102,7 +103,7 @@ class Paths:
         accounts: Accounts,
         discovery: Discovery,
         openapi: OpenApi,
-        kubernetes: str,
+        release: Release,
         controls: Serve | None,
         serve_page: Serve | None,
         serve_feed: Serve,
@@ -112,7 +113,7 @@ class Paths:
         self._accounts = accounts
         self._discovery = discovery
         self._openapi = openapi
-        self._version = version_document(kubernetes)
+        self._version = version_document(release.patch_release, names_emulation=EMULATION in release.features)
         self._controls = controls  # of --enable-test-controls
         self._serve_page = serve_page  # None: it is off
         self._serve_feed = serve_feed

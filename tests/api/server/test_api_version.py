@@ -70,7 +70,12 @@ async def test_newer_version_migrates_the_folder_and_says_so(tmp_path: Path) -> 
         version = before["metadata"]["resourceVersion"]
         old = await api.ask("GET", api.path("statefulsets", name="db"), at=version)
         assert old.expect(200)["spec"] == before["spec"]
-        assert (await api.ask("GET", "/version")).expect(200)["minor"] == "36"
+        told = (await api.ask("GET", "/version")).expect(200)
+        assert (told["minor"], told["emulationMinor"], told["minCompatibilityMinor"]) == (
+            "36",
+            "36",
+            "35",
+        )
         metrics = (await api.ask("GET", "/metrics")).text
         assert 'minor="36"' in metrics
         assert 'kubernetes_feature_enabled{name="HPAScaleToZero",stage="' in metrics
