@@ -92,7 +92,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         *(_event_rate_limit(names, of) if used("EventRateLimit") else ()),
         ExtendedResourceToleration(names),
         *(_persistent_volume_label(names, of) if used("PersistentVolumeLabel") else ()),
-        DefaultStorageClass(names, journal, feed),
+        DefaultStorageClass(names, journal, feed, features),
         StorageObjectInUseProtection(names, features),
         OwnerReferencesPermissionEnforcement(authorizer, context.find_kind),
         PersistentVolumeClaimResize(names, journal),

@@ -37,7 +37,6 @@ from rewound.actors.kinds.core.pod_template import (
     without_disabled_template_fields,
 )
 from rewound.actors.kinds.core.volumes import (
-    ACCESS_MODES,
     PERSISTENT_VOLUME_CLAIM_SPEC,
     claim_spec_rules,
     shared_disk_rules,
@@ -985,8 +984,7 @@ def stateful_set_rules(errors: FieldErrors, names: Names, new: Object, old: Obje
     _retention_rules(errors, spec.get("persistentVolumeClaimRetentionPolicy", {}))
     if old is None and CHECKED_STATEFUL_TEMPLATES in errors.features:
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
-            here, modes = f"spec.volumeClaimTemplates[{index}].spec", (*ACCESS_MODES, "ReadWriteOncePod")
-            claim_spec_rules(errors, claim["spec"], here, access_modes=modes)
+            claim_spec_rules(errors, claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
     not_negative(errors, spec, "spec", "replicas", "minReadySeconds")
     if "ordinals" in spec and spec["ordinals"]["start"] < 0:
         errors.add(invalid("spec.ordinals.start", spec["ordinals"]["start"], NEGATIVE))

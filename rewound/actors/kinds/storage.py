@@ -58,10 +58,12 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
     FieldErrors,
+    between,
     dns_subdomain,
     duplicate,
     forbidden,
@@ -77,7 +79,20 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CLASSES_IMMUTABLE, CLASSES_STABLE, SE_LINUX_MOUNT
+from rewound.actors.versions.features import (
+    ATTACHERS_ARE_DRIVERS,
+    CAPACITIES_VALIDATED_ONCE,
+    CLASSES_IMMUTABLE,
+    CLASSES_STABLE,
+    CLASSES_VALIDATED_TWICE,
+    DRIVERS_OF_NODES,
+    MUTABLE_DRIVERS,
+    MUTABLE_LIMITS,
+    SE_LINUX_MOUNT,
+    STORAGE_VALIDATED_ONCE,
+    TOKENS_IN_SECRETS,
+    VOLUME_LIMITS,
+)
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
@@ -98,23 +113,23 @@ CSI_DRIVER_SPEC = Struct(
     Field("fsGroupPolicy", STRING, 5, pointer=True, default="ReadWriteOnceWithFSType"),
     Field("tokenRequests", ListOf(TOKEN_REQUEST), 6, list_type="atomic"),
     Field("requiresRepublish", BOOL, 7, pointer=True, default=False),
-    Field("seLinuxMount", BOOL, 8, pointer=True),
+    Field("seLinuxMount", BOOL, 8, pointer=True, gate=SE_LINUX_MOUNT),
     Field(
         "nodeAllocatableUpdatePeriodSeconds",
         INT64,
         9,
         pointer=True,
         since="1.33",
-        gate="MutableCSINodeAllocatableCount",
+        gate=MUTABLE_LIMITS,
     ),
-    Field("preventPodSchedulingIfMissing", BOOL, 11, pointer=True, since="1.36", gate="VolumeLimitScaling"),
+    Field("preventPodSchedulingIfMissing", BOOL, 11, pointer=True, since="1.36", gate=VOLUME_LIMITS),
     Field(
         "serviceAccountTokenInSecrets",
         BOOL,
         10,
         pointer=True,
         since="1.35",
-        gate="CSIServiceAccountTokenSecrets",
+        gate=TOKENS_IN_SECRETS,
     ),
 )
 CSI_DRIVER = Struct("storage.v1.CSIDriver", METADATA, Field("spec", CSI_DRIVER_SPEC, 2, required=True))
@@ -126,6 +141,12 @@ _IMMUTABLE: Final = {
     "podInfoOnMount": "spec.podInfoOnMount",
     "volumeLifecycleModes": "spec.volumeLifecycleModes",
 }
+_MUTABLE_LATER: Final = frozenset(("fsGroupPolicy", "podInfoOnMount"))
+SHORTEST_UPDATE_PERIOD: Final = 10  # seconds
+TOKENS_WARNING: Final = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, "
+    "set to true to prevent possible logging of tokens in volume attributes"
+)
 
 
 def _boolean_column(name: str, part: str, description: str, *, default: bool) -> Column:
@@ -175,7 +196,12 @@ CSI_DRIVER_COLUMNS: Final = (
 
 
 def define_csi_driver(names: Names, features: frozenset[str] = frozenset()) -> Definition:
-    se_linux_mount = SE_LINUX_MOUNT in features
+    defaults = {
+        part: False
+        for part, gate in (("seLinuxMount", SE_LINUX_MOUNT), ("preventPodSchedulingIfMissing", VOLUME_LIMITS))
+        if gate in features
+    }
+    counted = () if MUTABLE_DRIVERS in features else ("tokenRequests", "requiresRepublish", "seLinuxMount")
     return Definition(
         group=names.group("storage"),
         version="v1",
@@ -184,36 +210,35 @@ def define_csi_driver(names: Names, features: frozenset[str] = frozenset()) -> D
         namespaced=False,
         check_name=name_is_subdomain,
         fields=CSI_DRIVER,
-        set_defaults=set_csi_driver_defaults if se_linux_mount else None,
+        set_defaults=partial(set_csi_driver_defaults, defaults) if defaults else None,
         deletion=Deletion(returns_object=True),
         table=Table(CSI_DRIVER_COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
-            prepare_for_create=partial(prepare_create_csi_driver, se_linux_mount),
-            prepare_for_update=partial(prepare_update_csi_driver, se_linux_mount),
+            prepare_for_update=partial(prepare_update_csi_driver, counted),
             validate_create=csi_driver_rules,
             validate_update=csi_driver_update_rules,
+            warnings=csi_driver_warnings if TOKENS_IN_SECRETS in features else None,
         ),
     )
 
 
-def set_csi_driver_defaults(new: Object) -> None:
-    new["spec"].setdefault("seLinuxMount", False)
+def set_csi_driver_defaults(defaults: Object, new: Object) -> None:
+    new["spec"] = CSI_DRIVER_SPEC.arranged({**defaults, **new["spec"]})
 
 
-def prepare_create_csi_driver(se_linux_mount: bool, new: Object) -> None:
-    if not se_linux_mount:
-        new["spec"].pop("seLinuxMount", None)
-
-
-def prepare_update_csi_driver(se_linux_mount: bool, new: Object, old: Object) -> None:
-    """The generation counts changes of three fields, and is absent until the first such change."""
+def prepare_update_csi_driver(counted: tuple[str, ...], new: Object, old: Object) -> None:
+    """The generation counts changes of some fields, or of all; it is absent until the first such change."""
     spec, before = new["spec"], old["spec"]
-    if "seLinuxMount" not in before and not se_linux_mount:
-        spec.pop("seLinuxMount", None)
-    counted = ("tokenRequests", "requiresRepublish", "seLinuxMount")
-    if any(spec.get(part) != before.get(part) for part in counted):
+    if any(spec.get(part) != before.get(part) for part in counted or (*spec, *before)):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def csi_driver_warnings(new: Object, old: Object | None) -> list[str]:
+    tokens = new["spec"].get("tokenRequests")
+    if not tokens or "serviceAccountTokenInSecrets" in new["spec"]:
+        return []
+    return [] if old is not None and old["spec"].get("tokenRequests") == tokens else [TOKENS_WARNING]
 
 
 def csi_driver_rules(errors: FieldErrors, new: Object) -> None:
@@ -224,14 +249,25 @@ def csi_driver_rules(errors: FieldErrors, new: Object) -> None:
     for mode in spec["volumeLifecycleModes"]:
         if mode not in LIFECYCLE_MODES:
             errors.add(not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES))
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < SHORTEST_UPDATE_PERIOD:
+        text = "must be greater than or equal to 10 seconds"
+        errors.add(invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, text))
+    in_secrets = spec.get("serviceAccountTokenInSecrets")
+    if in_secrets is not None and not spec.get("tokenRequests"):
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.add(invalid("spec.serviceAccountTokenInSecrets", in_secrets, text))
 
 
 def csi_driver_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     csi_driver_rules(errors, new)
+    mutable = MUTABLE_DRIVERS in errors.features
     for part, field in _IMMUTABLE.items():
-        unchanged(errors, field, new["spec"][part], old["spec"][part])
-    _tokens(errors, new["spec"])
+        if not (mutable and part in _MUTABLE_LATER):
+            unchanged(errors, field, new["spec"][part], old["spec"][part])
+    if not mutable:
+        _tokens(errors, new["spec"])
 
 
 def _tokens(errors: FieldErrors, spec: Object) -> None:
@@ -320,19 +356,23 @@ def csi_node_rules(errors: FieldErrors, new: Object) -> None:
 def csi_node_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     own += errors.added_by(csi_node_rules, new)
-    errors.add_all(own)
+    if ATTACHERS_ARE_DRIVERS not in errors.features:
+        errors.add_all(own)
     _immutable_drivers(errors, new, old)
 
 
 def _immutable_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
+    field = "spec.drivers" if DRIVERS_OF_NODES in errors.features else "CSINodeDriver"
+    mutable = ("allocatable",) if MUTABLE_LIMITS in errors.features else ()
     by_name: dict[str, list[Object]] = {}
     for driver in new["spec"]["drivers"] or ():
         by_name.setdefault(driver["name"], []).append(driver)
-    for before in old["spec"]["drivers"] or ():
+    for one in old["spec"]["drivers"] or ():
         # Stored names are unique: each driver is compared once.
-        for after in by_name.pop(before["name"], ()):
+        for sent in by_name.pop(one["name"], ()):
+            before, after = ({k: v for k, v in each.items() if k not in mutable} for each in (one, sent))
             if after != before:
-                errors.add(invalid("CSINodeDriver", after, IMMUTABLE))
+                errors.add(invalid(field, shown(CSI_NODE_DRIVER, after), IMMUTABLE))
 
 
 def _driver(errors: FieldErrors, driver: Object, field: str, *, repeated: bool) -> None:
@@ -418,8 +458,10 @@ def capacity_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def capacity_create_rules(errors: FieldErrors, new: Object) -> None:
-    """Kubernetes reports every error of a create twice, including those of metadata."""
+    """Before 1.28, Kubernetes reports every error of a create twice, including those of metadata."""
     own = errors.added_by(capacity_rules, new)
+    if CAPACITIES_VALIDATED_ONCE in errors.features:
+        return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     errors.add_all(own)
 
@@ -654,7 +696,7 @@ ATTACHMENT_ERROR = Struct(
     "storage.v1.VolumeError",
     Field("time", TIME, 1),
     Field("message", STRING, 2),
-    Field("errorCode", INT32, 3, pointer=True, since="1.33", gate="MutableCSINodeAllocatableCount"),
+    Field("errorCode", INT32, 3, pointer=True, since="1.33", gate=MUTABLE_LIMITS),
 )
 ATTACHMENT_STATUS = Struct(
     "storage.v1.VolumeAttachmentStatus",
@@ -711,28 +753,31 @@ class AttachmentRules:
         self._volumes = VolumeRules(names)
 
     def validate_create(self, errors: FieldErrors, new: Object) -> None:
-        """Names of new attachments have stricter rules than those of existing ones."""
-        spec = new["spec"]
+        """Before 1.36, names of new attachments have stricter rules than those of existing ones."""
         self._validate(errors, new)
-        driver_name_rules(errors, spec["attacher"], "spec.attacher")
-        name = spec["source"].get("persistentVolumeName")
-        if name is not None:
-            errors.add_each("spec.source.persistentVolumeName", name, dns_subdomain(name))
+        if ATTACHERS_ARE_DRIVERS not in errors.features:
+            driver_name_rules(errors, new["spec"]["attacher"], "spec.attacher")
+            _volume_name_rules(errors, new)
 
     def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
         own += errors.added_by(self._validate, new)
-        errors.add_all(own)
+        if STORAGE_VALIDATED_ONCE not in errors.features:
+            errors.add_all(own)
         if new["spec"] != old["spec"]:
-            errors.add(invalid("spec", new["spec"], IMMUTABLE))
+            errors.add(invalid("spec", shown(ATTACHMENT_SPEC, new["spec"]), IMMUTABLE))
 
     def _validate(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
-        if not spec["attacher"]:
+        if ATTACHERS_ARE_DRIVERS in errors.features:
+            driver_name_rules(errors, spec["attacher"], "spec.attacher")
+        elif not spec["attacher"]:
             errors.add(required("spec.attacher"))
         self._source(errors, spec["source"], "spec.source")
         errors.add_each("spec.nodeName", spec["nodeName"], dns_subdomain(spec["nodeName"]))
         _status_rules(errors, new["status"])
+        if ATTACHERS_ARE_DRIVERS in errors.features:
+            _volume_name_rules(errors, new)
 
     def _source(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
@@ -750,6 +795,12 @@ class AttachmentRules:
             errors.add(required(f"{field}.persistentVolumeName", text))
 
 
+def _volume_name_rules(errors: FieldErrors, new: Object) -> None:
+    name = new["spec"]["source"].get("persistentVolumeName")
+    if name is not None:
+        errors.add_each("spec.source.persistentVolumeName", name, dns_subdomain(name))
+
+
 def _status_rules(errors: FieldErrors, status: Object) -> None:
     metadata = status.get("attachmentMetadata", {})
     if sum(size(key) + size(value) for key, value in metadata.items()) > MAX_METADATA_BYTES:
@@ -758,6 +809,9 @@ def _status_rules(errors: FieldErrors, status: Object) -> None:
         if size(status.get(part, {}).get("message", "")) > MAX_MESSAGE_BYTES:
             # As in Kubernetes, the error names another limit than the one that is enforced.
             errors.add(too_long(f"status.{part}.message", MAX_METADATA_BYTES))
+        code = status.get(part, {}).get("errorCode", 0)
+        if code < 0:
+            errors.add(invalid(f"status.{part}.errorCode", code, between(0, 2**31 - 1)))
 
 
 def attributes_class(version: str) -> Struct:
@@ -831,10 +885,21 @@ def attributes_class_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def attributes_class_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """Errors of the class itself come first in 1.29, first and last until 1.34, last in later versions."""
+    last = STORAGE_VALIDATED_ONCE in errors.features
+    own = [] if last else errors.added_by(_changed_class_rules, new)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     for part in ("driverName", "parameters"):
         if new.get(part) != old.get(part):
             errors.add(forbidden(part, f"updates to {part} are forbidden."))
+    if CLASSES_VALIDATED_TWICE in errors.features:
+        errors.add_all(own)
+    if last:
+        _changed_class_rules(errors, new)
+
+
+def _changed_class_rules(errors: FieldErrors, new: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     attributes_class_rules(errors, new)
 
 

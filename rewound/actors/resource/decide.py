@@ -768,8 +768,9 @@ def prepare_replace(
         new = working_copy(subresource.update_object(new, working_copy(old)))
         subresource = None
     _inherit_metadata(new["metadata"], old["metadata"])
-    if definition.strategy.stamp is not None and subresource is None:
-        definition.strategy.stamp(new, old, seconds_text(command.context.time))
+    stamp = definition.strategy.stamp if subresource is None else subresource.stamp
+    if stamp is not None:
+        stamp(new, old, seconds_text(command.context.time))
     features = definition.features
     if errors := collect_with(features, _prepare_and_validate_update, definition, new, old, subresource):
         raise _invalid(definition, new["metadata"].get("name", command.name), errors)

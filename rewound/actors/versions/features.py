@@ -579,18 +579,107 @@ DEVICE_RULES: Final = _change(
     since="1.35",
 )
 
+PHASE_TIMES: Final = _gate("PersistentVolumeLastPhaseTransitionTime")
+MUTABLE_LIMITS: Final = _gate(
+    "MutableCSINodeAllocatableCount"
+)  # of the volumes that a driver takes on a node
+TOKENS_IN_SECRETS: Final = _gate("CSIServiceAccountTokenSecrets")
+VOLUME_LIMITS: Final = _gate("VolumeLimitScaling")
+FOREIGN_SOURCES: Final = _gate("CrossNamespaceVolumeDataSource")  # claims copy data of other namespaces
+MUTABLE_AFFINITY: Final = _gate("MutablePVNodeAffinity")
+CAPACITIES_VALIDATED_ONCE: Final = _change(
+    "capacities-validated-once", "reports errors of new CSIStorageCapacities once", since="1.28"
+)
+MUTABLE_DRIVERS: Final = _change(
+    "mutable-drivers",
+    "lets fsGroupPolicy and podInfoOnMount of CSI drivers change, and counts every change of their spec",
+    since="1.30",
+)
+DRIVERS_OF_NODES: Final = _change(
+    "drivers-of-nodes", "names the list of drivers in errors about immutable drivers of nodes", since="1.33"
+)
+CLASSES_VALIDATED_TWICE: Final = _change(
+    "classes-validated-twice",
+    "reports errors of changed VolumeAttributesClasses twice",
+    since="1.30",
+    until="1.34",
+)
+STORAGE_VALIDATED_ONCE: Final = _change(
+    "storage-validated-once",
+    "reports errors of changed claims, attachments and VolumeAttributesClasses once, and of an absent name of a CSI "
+    "driver only that it is required",
+    since="1.35",
+)
+ATTACHERS_ARE_DRIVERS: Final = _change(
+    "attachers-are-drivers",
+    "validates attachers as names of CSI drivers in updates too, and reports errors of changed CSI nodes once",
+    since="1.36",
+)
+NEWEST_DEFAULT_CLASS: Final = _change(
+    "newest-default-class", "gives claims the newest of several default storage classes", since="1.26"
+)
+CLAIM_WARNINGS: Final = _change("claim-warnings", "warns about fractional sizes of claims", since="1.26")
+VOLUME_WARNINGS: Final = _change(
+    "volume-warnings",
+    "warns about sources of volumes that no longer work, and about annotations that name storage classes",
+    since="1.28",
+)
+RECYCLE_WARNING: Final = _change("recycle-warning", "warns about the reclaim policy Recycle", since="1.30")
+MOUNT_OPTIONS_WARNING: Final = _change(
+    "mount-options-warning", "warns about the annotation for mount options", since="1.31"
+)
+SOURCES_OF_CLAIMS: Final = _change(
+    "sources-of-claims",
+    "says which kind a data source without a group must have, and what metadata of claim templates may not be set",
+    since="1.26",
+)
+GROUPS_OF_SOURCES: Final = _change(
+    "groups-of-sources",
+    "checks the group of the data source of a claim, and says that bound claims may change their class of attributes",
+    since="1.29",
+)
+RELABELLED_AFFINITY: Final = _change(
+    "relabelled-affinity",
+    "lets deprecated labels in the node affinity of volumes be replaced, and allows subdomains as names of secrets",
+    since="1.27",
+)
+AFFINITY_VALUES: Final = _change(
+    "affinity-values", "refuses values in the node affinity of volumes that no label can have", since="1.33"
+)
+RESOURCE_STATUSES: Final = _change(
+    "resource-statuses", "has states of resizing by resource in the status of claims", since="1.28"
+)
+NAMED_RESOURCE_STATUSES: Final = _change(
+    "named-resource-statuses", "errors about these states name the field as it is", since="1.34"
+)
+INFEASIBLE_RESIZES: Final = _change(
+    "infeasible-resizes", "calls resizes of volumes infeasible that it called failed", since="1.31"
+)
+CLASS_OF_BOUND_CLAIMS: Final = _change(
+    "class-of-bound-claims", "lets only bound claims change their VolumeAttributesClass", since="1.31"
+)
+CLASS_REMOVABLE: Final = _change(
+    "class-removable",
+    "lets a claim drop a VolumeAttributesClass that was never applied to its volume",
+    since="1.34",
+)
+DROPPED_CLASSES: Final = _change(
+    "dropped-classes",
+    "drops the VolumeAttributesClass of volumes while its gate is off, as is done with claims",
+    since="1.31",
+)
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     HPAConfigurableTolerance
     AdmissionWebhookMatchConditions MutatingAdmissionPolicy ValidatingAdmissionPolicy
-    APISelfSubjectReview CRDObservedGenerationTracking CSIServiceAccountTokenSecrets
+    APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
     DeploymentReplicaSetTerminatingReplicas StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
-    MutableCSINodeAllocatableCount NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
+    NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
-    VolumeLimitScaling
     DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
     DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from rewound.actors.kinds import networking, storage
@@ -32,7 +33,8 @@ def sized(size: str) -> dict[str, Any]:
 
 
 def test_read_write_once_pod_excludes_other_access_modes() -> None:
-    claims = persistent_volumes.define_claim(CLUSTER, on("ReadWriteOncePod"))
+    features = on("ReadWriteOncePod")
+    claims = dataclasses.replace(persistent_volumes.define_claim(CLUSTER, features), features=features)
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
     assert create(claims, alone)[1] == []
     mixed = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]})

@@ -1,4 +1,7 @@
-"""DefaultStorageClass: a new claim without a storage class gets the default class; two defaults reject it."""
+"""DefaultStorageClass: a new claim without a storage class gets the default class; of several the newest.
+
+In 1.25 several default classes reject the claim.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from rewound.actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import NEWEST_DEFAULT_CLASS
 from rewound.journal.log import Journal
 
 CLAIMS: Final = Resource("", "persistentvolumeclaims")
@@ -21,14 +25,15 @@ class DefaultStorageClass(Plugin):
     name = "DefaultStorageClass"
     mutates = (rule(CREATE, of=(CLAIMS,)),)
 
-    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+    def __init__(self, names: Names, journal: Journal, feed: Feed, features: frozenset[str]) -> None:
         self._class_key = names.key("storage-class", "volume.beta")
         self._default_keys = (
             names.key("is-default-class", "storageclass"),
             names.key("is-default-class", "storageclass.beta"),
         )
         resource = Resource(names.group("storage"), "storageclasses")
-        self._defaults = CachedObjects(resource, journal, feed, self._default)
+        self._defaults = CachedObjects(resource, journal, feed, self._creation_of_default)
+        self._takes_newest = NEWEST_DEFAULT_CLASS in features
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         claim = request.object
@@ -39,13 +44,17 @@ class DefaultStorageClass(Plugin):
         defaults = self._defaults.all()
         if not defaults:
             return None
-        if len(defaults) > 1:
+        if len(defaults) > 1 and not self._takes_newest:
             why = f"Internal error occurred: {len(defaults)} default StorageClasses were found"
             raise forbidden(request, why)
-        named = {**spec, "storageClassName": next(iter(defaults))}
+        newest = max(defaults.values())
+        name = min(name for name, created in defaults.items() if created == newest)
+        named = {**spec, "storageClassName": name}
         return {**claim, "spec": PERSISTENT_VOLUME_CLAIM_SPEC.arranged(named)}
 
-    def _default(self, stored: Object) -> bool | None:
-        """True for a default class; nothing is cached of the others."""
-        annotations = stored["metadata"].get("annotations", {})
-        return True if any(annotations.get(key) == "true" for key in self._default_keys) else None
+    def _creation_of_default(self, stored: Object) -> str | None:
+        """Return when a default class was created; nothing is cached of the others."""
+        metadata = stored["metadata"]
+        annotations = metadata.get("annotations", {})
+        is_default = any(annotations.get(key) == "true" for key in self._default_keys)
+        return str(metadata["creationTimestamp"]) if is_default else None

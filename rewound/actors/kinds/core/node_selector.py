@@ -6,6 +6,7 @@ Some labels of nodes have been renamed: the old names still work, with a warning
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from rewound.actors.kinds.declaration.meta import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
 from rewound.actors.kinds.schema.fields import STRING, STRINGS, UNTYPED_BEFORE_1_30, Field, ListOf, Struct
@@ -68,15 +69,29 @@ NODE_SELECTOR = Struct(
 )
 
 
-def node_selector_rules(errors: FieldErrors, selector: Object, field: str) -> None:
+def node_selector_rules(
+    errors: FieldErrors, selector: Object, field: str, *, checks_values: bool | None = None
+) -> None:
     """Validate a selector that decides; later versions also check the values of its labels."""
+    if checks_values is None:
+        checks_values = NODE_SELECTOR_VALUES in errors.features
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         errors.add(required(f"{field}.nodeSelectorTerms", "must have at least one node selector term"))
         return
     for index, term in enumerate(terms):
         here = f"{field}.nodeSelectorTerms[{index}]"
-        node_selector_term_rules(errors, term, here, checks_values=NODE_SELECTOR_VALUES in errors.features)
+        node_selector_term_rules(errors, term, here, checks_values=checks_values)
+
+
+def has_invalid_values(selector: Object | None) -> bool:
+    """Whether a selector has values that no label can have."""
+    return any(
+        label_value(value)
+        for term in (selector or {}).get("nodeSelectorTerms") or ()
+        for requirement in term.get("matchExpressions", ())
+        for value in requirement.get("values", ())
+    )
 
 
 def node_selector_term_rules(
@@ -123,18 +138,27 @@ def _field_requirement_rules(errors: FieldErrors, requirement: Object, field: st
 
 
 DeprecatedLabels = Mapping[str, str]  # old key -> text of the warning
+# Name and prefix of an old label, since when it is deprecated, name and prefix of its successor.
+_OLD_LABELS: Final = (
+    ("arch", "beta", "v1.14", "arch", ""),
+    ("os", "beta", "v1.14", "os", ""),
+    ("region", "failure-domain.beta", "v1.17", "region", "topology"),
+    ("zone", "failure-domain.beta", "v1.17", "zone", "topology"),
+    ("instance-type", "beta", "v1.17", "instance-type", "node"),
+)
 
 
 def deprecated_labels(names: Names) -> DeprecatedLabels:
     return {
         names.key(old, prefix): f'deprecated since {since}; use "{names.key(new, new_prefix)}" instead'
-        for old, prefix, since, new, new_prefix in (
-            ("arch", "beta", "v1.14", "arch", ""),
-            ("os", "beta", "v1.14", "os", ""),
-            ("region", "failure-domain.beta", "v1.17", "region", "topology"),
-            ("zone", "failure-domain.beta", "v1.17", "zone", "topology"),
-            ("instance-type", "beta", "v1.17", "instance-type", "node"),
-        )
+        for old, prefix, since, new, new_prefix in _OLD_LABELS
+    }
+
+
+def newer_labels(names: Names) -> Mapping[str, str]:
+    """Return the successors of deprecated labels."""
+    return {
+        names.key(old, prefix): names.key(new, new_prefix) for old, prefix, _, new, new_prefix in _OLD_LABELS
     }
 
 

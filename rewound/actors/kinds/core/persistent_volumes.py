@@ -21,8 +21,9 @@ from typing import Any, Final
 from rewound.actors.golang.format import format_value
 from rewound.actors.kinds.core.node_selector import (
     NODE_SELECTOR,
-    DeprecatedLabels,
     deprecated_labels,
+    has_invalid_values,
+    newer_labels,
     node_selector_rules,
     requirement_warnings,
 )
@@ -51,6 +52,7 @@ from rewound.actors.kinds.core.volumes import (
     ACCESS_MODES,
     PERSISTENT_VOLUME_CLAIM_SPEC,
     VOLUME_MODES,
+    access_modes,
     claim_spec_rules,
 )
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
@@ -78,6 +80,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import internal_difference, shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldError,
@@ -88,6 +91,7 @@ from rewound.actors.kinds.validation import (
     invalid,
     name_is_subdomain,
     not_supported,
+    qualified_name,
     required,
     unchanged,
     without_backsteps,
@@ -96,10 +100,29 @@ from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
+    AFFINITY_VALUES,
+    ATTRIBUTES_CLASSES,
+    CLAIM_WARNINGS,
+    CLASS_OF_BOUND_CLAIMS,
+    CLASS_REMOVABLE,
+    DROPPED_CLASSES,
+    FOREIGN_SOURCES,
+    GROUPS_OF_SOURCES,
+    INFEASIBLE_RESIZES,
+    JSON_IN_TEXTS,
+    MOUNT_OPTIONS_WARNING,
+    MUTABLE_AFFINITY,
+    NAMED_RESOURCE_STATUSES,
     NODE_EXPAND_SECRET,
+    PHASE_TIMES,
     READ_WRITE_ONCE_POD,
     RECOVER_EXPANSION,
+    RECYCLE_WARNING,
+    RELABELLED_AFFINITY,
+    RESOURCE_STATUSES,
     RETROACTIVE_CLASS,
+    STORAGE_VALIDATED_ONCE,
+    VOLUME_WARNINGS,
 )
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
@@ -277,7 +300,8 @@ Rules = Callable[[FieldErrors, Object, str], None]
 class SourceRules:
     """A volume has exactly one valid source. `domains` are the API's own.
 
-    `subdomain_secret_names` accepts secret names that are DNS subdomains, which volumes older than the rule may have.
+    `subdomain_secret_names` accepts secret names that are DNS subdomains. Before 1.27 only volumes older than the rule
+    may have them.
     """
 
     def __init__(self, domains: tuple[str, ...]) -> None:
@@ -433,6 +457,7 @@ def _secret_reference_rules(
 
 
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+OLD_CLASS_ANNOTATION: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
 PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
 INLINE: Final = "in the context of inline volumes"
 NOT_INLINE: Final = f"may not be specified {INLINE}"
@@ -464,14 +489,15 @@ VOLUME_SPEC = Struct(
     Field("mountOptions", STRINGS, 7, list_type="atomic", before=UNTYPED_BEFORE_1_30),
     Field("volumeMode", STRING, 8, pointer=True),
     Field("nodeAffinity", NODE_AFFINITY, 9, pointer=True),
-    Field("volumeAttributesClassName", STRING, 10, pointer=True, since="1.29", gate="VolumeAttributesClass"),
+    Field("volumeAttributesClassName", STRING, 10, pointer=True, since="1.29"),
 )
+VOLUME_SOURCE = Struct(VOLUME_SPEC.of, *SOURCES)
 VOLUME_STATUS = Struct(
     "core.v1.PersistentVolumeStatus",
     Field("phase", STRING, 1, default="Pending", enum=PHASES),
     Field("message", STRING, 2),
     Field("reason", STRING, 3),
-    Field("lastPhaseTransitionTime", TIME, 4, pointer=True, since="1.28"),
+    Field("lastPhaseTransitionTime", TIME, 4, pointer=True, since="1.28", gate=PHASE_TIMES),
 )
 PERSISTENT_VOLUME = Struct(
     "core.v1.PersistentVolume", METADATA, Field("spec", VOLUME_SPEC, 2), Field("status", VOLUME_STATUS, 3)
@@ -480,7 +506,12 @@ PERSISTENT_VOLUME = Struct(
 
 def define_volume(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     rules = VolumeRules(names, features)
-    has_expand_secret = NODE_EXPAND_SECRET in features
+    has_times = PHASE_TIMES in features
+    drop = partial(
+        drop_disabled,
+        NODE_EXPAND_SECRET not in features,
+        ATTRIBUTES_CLASSES not in features and DROPPED_CLASSES in features,
+    )
     return Definition(
         group="",
         version="v1",
@@ -491,16 +522,24 @@ def define_volume(names: Names, features: frozenset[str] = frozenset()) -> Defin
         check_name=name_is_subdomain,
         fields=PERSISTENT_VOLUME,
         set_defaults=set_volume_defaults,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=volume_status_rules),),
+        subresources=(
+            Subresource(
+                name="status",
+                stamp=stamp_phase if has_times else None,
+                prepare=keep_spec,
+                validate=volume_status_rules,
+            ),
+        ),
         deletion=Deletion(returns_object=True),
         table=Table(volume_columns(names)),
         strategy=Strategy(
-            prepare_for_create=partial(prepare_create_volume, has_expand_secret),
-            prepare_for_update=partial(prepare_update_volume, has_expand_secret),
+            stamp=stamp_new_phase if has_times else None,
+            prepare_for_create=partial(prepare_create_volume, has_times, drop),
+            prepare_for_update=partial(prepare_update_volume, drop),
             validate_create=rules.validate,
             validate_update=rules.validate_update,
             canonicalize=complete_phase,
-            warnings=partial(volume_warnings, deprecated_labels(names)),
+            warnings=VolumeWarnings(names, features),
         ),
     )
 
@@ -513,10 +552,29 @@ def set_volume_defaults(new: Object) -> None:
     new["spec"] = VOLUME_SPEC.arranged(spec)
 
 
-def prepare_create_volume(has_expand_secret: bool, new: Object) -> None:
-    new["status"] = {}
-    if not has_expand_secret:
-        _drop_expand_secret(new["spec"], {})
+def stamp_new_phase(new: Object, old: Object | None, now: str) -> None:
+    if old is None:
+        new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+
+
+def stamp_phase(new: Object, old: Object, now: str) -> None:
+    """Record when the phase changed, unless the client did."""
+    status, before = new["status"], old["status"]
+    sent, known = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+    time = sent or known
+    if status.get("phase") != before.get("phase") and time == known:
+        time = now
+    if time is not None:
+        new["status"] = {**status, "lastPhaseTransitionTime": time}
+
+
+Drop = Callable[[Object, Object], None]  # (spec, before)
+
+
+def prepare_create_volume(has_times: bool, drop: Drop, new: Object) -> None:
+    if not has_times:
+        new["status"] = {}
+    drop(new["spec"], {})
 
 
 def complete_phase(new: Object) -> None:
@@ -524,15 +582,17 @@ def complete_phase(new: Object) -> None:
     new["status"].setdefault("phase", "Pending")
 
 
-def prepare_update_volume(has_expand_secret: bool, new: Object, old: Object) -> None:
+def prepare_update_volume(drop: Drop, new: Object, old: Object) -> None:
     keep_status(new, old)
-    if not has_expand_secret:
-        _drop_expand_secret(new["spec"], old["spec"])
+    drop(new["spec"], old["spec"])
 
 
-def _drop_expand_secret(spec: Object, before: Object) -> None:
-    if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
+def drop_disabled(secret: bool, attributes_class: bool, spec: Object, before: Object) -> None:
+    """Drop fields of features that are off; parts of other kinds keep them, so that no gate is declared for them."""
+    if secret and "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
         spec["csi"] = {part: value for part, value in spec["csi"].items() if part != "nodeExpandSecretRef"}
+    if attributes_class and "volumeAttributesClassName" not in before:
+        spec.pop("volumeAttributesClassName", None)
 
 
 class VolumeRules:
@@ -543,6 +603,7 @@ class VolumeRules:
         domains = tuple(dict.fromkeys((names.key_domain, names.group_domain)))
         self._sources = SourceRules(domains)
         self._options_key = names.key("mount-options", "volume.beta")
+        self._newer_labels = newer_labels(names)
 
     def validate(self, errors: FieldErrors, new: Object) -> None:
         self._spec(errors, new, {})
@@ -553,7 +614,7 @@ class VolumeRules:
         own += errors.added_by(self._spec, new, old["spec"])
         self._mount_options(errors, new)
         errors.add_all(own)
-        _immutable_rules(errors, new["spec"], old["spec"])
+        self._immutable_rules(errors, new["spec"], old["spec"])
 
     def validate_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
         """Validate a spec that is part of a VolumeAttachment and not an object of its own."""
@@ -562,7 +623,8 @@ class VolumeRules:
                 errors.add(forbidden(f"{field}.{part}", NOT_INLINE))
         if "csi" not in spec:
             errors.add(required(f"{field}.csi", f"has to be specified {INLINE}"))
-        _access_mode_rules(errors, spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
+        modes = access_modes({}, self._features)
+        _access_mode_rules(errors, spec.get("accessModes", []), modes, f"{field}.accessModes")
         if spec.get("persistentVolumeReclaimPolicy", "Retain") != "Retain":
             text = f"may only be Retain {INLINE}"
             errors.add(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
@@ -570,7 +632,8 @@ class VolumeRules:
             errors.add(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
         # A forbidden affinity counts as missing for a source that needs one.
         sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
-        self._sources.validate(errors, sources, "", field, subdomain_secret_names=False)
+        relaxed = RELABELLED_AFFINITY in errors.features
+        self._sources.validate(errors, sources, "", field, subdomain_secret_names=relaxed)
         if "storageClassName" in spec:
             errors.add(forbidden(f"{field}.storageClassName", NOT_INLINE))
         if spec.get("volumeMode", "Filesystem") != "Filesystem":
@@ -587,8 +650,13 @@ class VolumeRules:
         _capacity_rules(errors, spec.get("capacity", {}), "spec.capacity")
         if policy not in RECLAIM_POLICIES:
             errors.add(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
-        _node_affinity_rules(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
-        name, subdomain_names = new["metadata"].get("name", ""), has_subdomain_secret_name(before.get("csi"))
+        _node_affinity_rules(
+            errors, spec.get("nodeAffinity"), before.get("nodeAffinity"), "spec.nodeAffinity"
+        )
+        name = new["metadata"].get("name", "")
+        subdomain_names = RELABELLED_AFFINITY in errors.features or has_subdomain_secret_name(
+            before.get("csi")
+        )
         self._sources.validate(errors, spec, name, "spec", subdomain_secret_names=subdomain_names)
         if policy == "Recycle" and _is_root(spec.get("hostPath")):
             text = "may not be 'recycle' for a hostPath mount of '/'"
@@ -597,6 +665,57 @@ class VolumeRules:
             errors.add_each("spec.storageClassName", class_name, dns_subdomain(class_name))
         if mode not in VOLUME_MODES:
             errors.add(not_supported("spec.volumeMode", mode, VOLUME_MODES))
+        if ATTRIBUTES_CLASSES in self._features or "volumeAttributesClassName" in before:
+            _attributes_class_rules(errors, spec)
+
+    def _immutable_rules(self, errors: FieldErrors, spec: Object, before: Object) -> None:
+        """Source, volume mode and node affinity are immutable; controllerExpandSecretRef may be set later, once."""
+        sources, stored = (
+            {name: one[name] for name in SOURCE_NAMES if name in one} for one in (spec, before)
+        )
+        if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
+            kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}
+            sources["csi"] = kept
+        if sources != stored:
+            text = "spec.persistentvolumesource is immutable after creation"
+            if JSON_IN_TEXTS in errors.features:
+                text += "\n" + internal_difference(VOLUME_SOURCE, stored, sources)
+            errors.add(forbidden("spec.persistentvolumesource", text))
+        if spec["volumeMode"] != before["volumeMode"]:
+            errors.add(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
+        if "nodeAffinity" in before and MUTABLE_AFFINITY not in self._features:
+            self._affinity_rules(errors, spec.get("nodeAffinity"), before["nodeAffinity"])
+        after, class_before = (one.get("volumeAttributesClassName") for one in (spec, before))
+        if after != class_before:
+            _class_change_rules(errors, self._features)
+            if class_before is not None and after is None:
+                errors.add(forbidden("spec.volumeAttributesClassName", CLASS_REMOVED))
+
+    def _affinity_rules(self, errors: FieldErrors, affinity: Object | None, before: Object) -> None:
+        text = IMMUTABLE
+        if RELABELLED_AFFINITY in errors.features:
+            before = self._relabelled(before, affinity or {})
+            text += ", except for updating from beta label to GA"
+        if affinity != before:
+            errors.add(invalid("nodeAffinity", shown(NODE_AFFINITY, affinity), text))
+
+    def _relabelled(self, before: Object, after: Object) -> Object:
+        """Return the affinity before an update, with the present keys of labels if the update replaces old ones."""
+        terms, new_terms = (one.get("required", {}).get("nodeSelectorTerms") or () for one in (before, after))
+        if len(terms) != len(new_terms):
+            return before
+        relabelled = [self._relabelled_term(*both) for both in zip(terms, new_terms, strict=True)]
+        return {**before, "required": {**before["required"], "nodeSelectorTerms": relabelled}}
+
+    def _relabelled_term(self, term: Object, new: Object) -> Object:
+        old, wanted = (one.get("matchExpressions", []) for one in (term, new))
+        if not old or len(old) != len(wanted):
+            return term
+        expressions = [
+            {**one, "key": other["key"]} if self._newer_labels.get(one["key"]) == other["key"] else one
+            for one, other in zip(old, wanted, strict=True)
+        ]
+        return {**term, "matchExpressions": expressions}
 
     def _mount_options(self, errors: FieldErrors, new: Object) -> None:
         """Validate mount options in the annotation that preceded the field; only some sources support them."""
@@ -612,22 +731,79 @@ def volume_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_update_rules(errors, new["metadata"], old["metadata"])
 
 
-def volume_warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
-    affinity = new["spec"].get("nodeAffinity", {}).get("required", {})
-    field = "spec.nodeAffinity.required.nodeSelectorTerms"
-    return [
-        warning
-        for index, term in enumerate(affinity.get("nodeSelectorTerms") or ())
-        for warning in requirement_warnings(
-            known, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
-        )
-    ]
+CLASS_REMOVED: Final = "update from non-nil value to nil is forbidden"
 
 
-def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
-    """Return the access modes that a volume or claim may have; an object with the newest one may keep it."""
-    newest = READ_WRITE_ONCE_POD in features or READ_WRITE_ONCE_POD in before.get("accessModes", ())
-    return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
+def _class_change_rules(errors: FieldErrors, features: frozenset[str]) -> None:
+    if ATTRIBUTES_CLASSES not in features:
+        text = "update is forbidden when the VolumeAttributesClass feature gate is disabled"
+        errors.add(forbidden("spec.volumeAttributesClassName", text))
+
+
+def _attributes_class_rules(errors: FieldErrors, spec: Object) -> None:
+    name, field = spec.get("volumeAttributesClassName"), "spec.volumeAttributesClassName"
+    if name is None:
+        return
+    if name:
+        errors.add_each(field, name, dns_subdomain(name))
+    else:
+        errors.add(required(field, "an empty string is disallowed"))
+    if "csi" not in spec:
+        errors.add(required("spec.csi", "has to be specified when using volumeAttributesClassName"))
+
+
+# Sources that no longer work: name -> (name in warnings, since when it is deprecated, since when it does not work).
+_FORMER_SOURCES: Final = {
+    "cephfs": ("cephfs", "v1.28", "v1.31"),
+    "photonPersistentDisk": ("photonPersistentDisk", "v1.11", "v1.16"),
+    "scaleIO": ("scaleIO", "v1.16", "v1.22"),
+    "storageos": ("storageOS", "v1.22", "v1.25"),
+    "glusterfs": ("glusterfs", "v1.25", "v1.26"),
+    "rbd": ("rbd", "v1.28", "v1.31"),
+}
+
+
+class VolumeWarnings:
+    def __init__(self, names: Names, features: frozenset[str]) -> None:
+        self._labels = deprecated_labels(names)
+        self._annotations: dict[str, str] = {}
+        if VOLUME_WARNINGS in features:
+            self._annotations[names.key("storage-class", "volume.beta")] = OLD_CLASS_ANNOTATION
+        if MOUNT_OPTIONS_WARNING in features:
+            text = 'deprecated since v1.31; use "mountOptions" attribute instead'
+            self._annotations[names.key("mount-options", "volume.beta")] = text
+        self._features = features
+
+    def __call__(self, new: Object, _: Object | None) -> list[str]:
+        spec, annotations = new["spec"], new["metadata"].get("annotations", {})
+        found = [
+            f"metadata.annotations[{key}]: {text}"
+            for key, text in self._annotations.items()
+            if key in annotations
+        ]
+        if spec.get("persistentVolumeReclaimPolicy") == "Recycle" and RECYCLE_WARNING in self._features:
+            found.append(
+                "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+                "Instead, the recommended approach is to use dynamic provisioning."
+            )
+        found += self._affinity(spec.get("nodeAffinity", {}).get("required", {}))
+        if VOLUME_WARNINGS in self._features:
+            found += [
+                f"spec.{field}: deprecated in {deprecated}, non-functional in {removed}+"
+                for name, (field, deprecated, removed) in _FORMER_SOURCES.items()
+                if name in spec
+            ]
+        return found
+
+    def _affinity(self, selector: Object) -> list[str]:
+        field = "spec.nodeAffinity.required.nodeSelectorTerms"
+        return [
+            warning
+            for index, term in enumerate(selector.get("nodeSelectorTerms") or ())
+            for warning in requirement_warnings(
+                self._labels, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
+            )
+        ]
 
 
 def _access_mode_rules(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
@@ -658,38 +834,36 @@ def basic_amount_rules(errors: FieldErrors, amount: str, field: str) -> None:
         errors.add(invalid(field, units, "must be a valid resource quantity"))
 
 
-def _node_affinity_rules(errors: FieldErrors, affinity: Object | None, field: str) -> None:
+def _node_affinity_rules(
+    errors: FieldErrors, affinity: Object | None, before: Object | None, field: str
+) -> None:
     if affinity is None:
         return
     if "required" not in affinity:
         errors.add(required(f"{field}.required", "must specify required node constraints"))
     else:
-        node_selector_rules(errors, affinity["required"], f"{field}.required")
+        checks_values = AFFINITY_VALUES in errors.features and not has_invalid_values(
+            (before or {}).get("required")
+        )
+        node_selector_rules(errors, affinity["required"], f"{field}.required", checks_values=checks_values)
 
 
 def _is_root(host_path: Object | None) -> bool:
     return host_path is not None and posixpath.normpath(host_path["path"] or ".") in ("/", "//")
 
 
-def _immutable_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
-    """Source, volume mode and node affinity are immutable; controllerExpandSecretRef may be set later, once."""
-    sources = {name: spec[name] for name in SOURCE_NAMES if name in spec}
-    if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
-        kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}
-        sources["csi"] = kept
-    if sources != {name: before[name] for name in SOURCE_NAMES if name in before}:
-        text = "spec.persistentvolumesource is immutable after creation"
-        errors.add(forbidden("spec.persistentvolumesource", text))
-    if spec["volumeMode"] != before["volumeMode"]:
-        errors.add(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
-    if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
-        errors.add(invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE))
-
-
 RESIZE_STATUSES: Final = (
     "",
     *("ControllerExpansionFailed", "ControllerExpansionInProgress"),
     *("NodeExpansionFailed", "NodeExpansionInProgress", "NodeExpansionPending"),
+)
+FORMER_RESOURCE_STATES: Final = (
+    *("ControllerResizeFailed", "ControllerResizeInProgress"),
+    *("NodeResizeFailed", "NodeResizeInProgress", "NodeResizePending"),
+)
+RESOURCE_STATES: Final = (
+    *("ControllerResizeInProgress", "ControllerResizeInfeasible"),
+    *("NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"),
 )
 
 CLAIM_CONDITION = Struct(
@@ -722,14 +896,19 @@ CLAIM_STATUS = Struct(
         before=UNTYPED_BEFORE_1_30,
     ),
     Field("allocatedResources", QUANTITIES, 5),
-    Field("allocatedResourceStatuses", STRING_MAP, 0, map_type="granular", since="1.28"),
+    Field(
+        "allocatedResourceStatuses",
+        STRING_MAP,
+        7,
+        map_type="granular",
+        since="1.28",
+    ),
     Field(
         "currentVolumeAttributesClassName",
         STRING,
         8,
         pointer=True,
         since="1.29",
-        gate="VolumeAttributesClass",
     ),
     Field(
         "modifyVolumeStatus",
@@ -737,7 +916,6 @@ CLAIM_STATUS = Struct(
         9,
         pointer=True,
         since="1.29",
-        gate="VolumeAttributesClass",
     ),
     Field("resizeStatus", STRING, 6, pointer=True, until="1.27"),
 )
@@ -765,18 +943,19 @@ def define_claim(names: Names, features: frozenset[str] = frozenset()) -> Defini
         subresources=(
             Subresource(
                 name="status",
-                prepare=keep_spec if RECOVER_EXPANSION in features else prepare_status_without_expansion,
+                prepare=partial(prepare_claim_status, _disabled_in_status(features)),
                 validate=rules.validate_status,
             ),
         ),
         deletion=Deletion(returns_object=True),
         table=Table(claim_columns(names)),
         strategy=Strategy(
-            prepare_for_create=partial(prepare_create_claim, snapshots),
-            prepare_for_update=partial(prepare_update_claim, snapshots),
+            prepare_for_create=partial(prepare_create_claim, snapshots, features),
+            prepare_for_update=partial(prepare_update_claim, snapshots, features),
             validate_create=rules.validate,
             validate_update=rules.validate_update,
             canonicalize=complete_phase,
+            warnings=partial(claim_warnings, names.key("storage-class", "volume.beta"), features),
         ),
     )
 
@@ -789,28 +968,45 @@ def set_claim_defaults(new: Object) -> None:
         round_up(amounts or {})
 
 
-def prepare_create_claim(snapshots: str, new: Object) -> None:
+def prepare_create_claim(snapshots: str, features: frozenset[str], new: Object) -> None:
     new["status"] = {}
-    _mirror_sources(new, {}, snapshots)
+    _prepare_claim_spec(new, {}, snapshots, features)
 
 
-def prepare_update_claim(snapshots: str, new: Object, old: Object) -> None:
+def prepare_update_claim(snapshots: str, features: frozenset[str], new: Object, old: Object) -> None:
     keep_status(new, old)
-    _mirror_sources(new, old["spec"], snapshots)
+    _prepare_claim_spec(new, old["spec"], snapshots, features)
 
 
-def prepare_status_without_expansion(new: Object, old: Object) -> None:
+def _disabled_in_status(features: frozenset[str]) -> tuple[str, ...]:
+    return (
+        *(() if RECOVER_EXPANSION in features else _EXPANSION),
+        *(() if ATTRIBUTES_CLASSES in features else _MODIFICATION),
+    )
+
+
+_EXPANSION: Final = ("allocatedResources", "allocatedResourceStatuses", "resizeStatus")
+_MODIFICATION: Final = ("currentVolumeAttributesClassName", "modifyVolumeStatus")
+
+
+def prepare_claim_status(disabled: tuple[str, ...], new: Object, old: Object) -> None:
     keep_spec(new, old)
-    for part in ("allocatedResources", "resizeStatus"):
+    for part in disabled:
         if part not in old["status"]:
             new["status"].pop(part, None)
 
 
-def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
+def _prepare_claim_spec(new: Object, before: Object, snapshots: str, features: frozenset[str]) -> None:
+    """Drop what features that are off would need; copy the data source from one of its fields to the other."""
     spec = new["spec"]
+    if ATTRIBUTES_CLASSES not in features and "volumeAttributesClassName" not in before:
+        spec.pop("volumeAttributesClassName", None)
+    if "claims" in spec["resources"]:
+        spec["resources"] = {part: one for part, one in spec["resources"].items() if part != "claims"}
     had_one = "dataSource" in before or "dataSourceRef" in before
-    if spec.get("dataSourceRef", {}).get("namespace") and "dataSourceRef" not in before:
-        del spec["dataSourceRef"]  # sources in other namespaces belong to an alpha feature that is off
+    foreign = bool(spec.get("dataSourceRef", {}).get("namespace"))
+    if foreign and FOREIGN_SOURCES not in features and "dataSourceRef" not in before:
+        del spec["dataSourceRef"]
     if (
         not had_one
         and "dataSourceRef" not in spec
@@ -819,9 +1015,24 @@ def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
         spec.pop("dataSource", None)
     source = spec.get("dataSource") or spec.get("dataSourceRef")
     if source is not None:
-        spec.setdefault("dataSource", dict(source))
-        spec.setdefault("dataSourceRef", dict(source))
+        copied = {part: one for part, one in source.items() if part != "namespace"}
+        if not spec.get("dataSourceRef", {}).get("namespace"):
+            spec.setdefault("dataSource", copied)
+        spec.setdefault("dataSourceRef", dict(copied))
         new["spec"] = PERSISTENT_VOLUME_CLAIM_SPEC.arranged(spec)
+
+
+def claim_warnings(class_key: str, features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    found = []
+    if VOLUME_WARNINGS in features and class_key in new["metadata"].get("annotations", {}):
+        found.append(f"metadata.annotations[{class_key}]: {OLD_CLASS_ANNOTATION}")
+    if CLAIM_WARNINGS in features:
+        for part in ("requests", "limits"):
+            amount = new["spec"]["resources"].get(part, {}).get("storage", "0")
+            if nanos_of(amount) % NANOS:
+                field = f"spec.resources.{part}[storage]"
+                found.append(f'{field}: fractional byte value "{amount}" is invalid, must be an integer')
+    return found
 
 
 def _is_claim_or_snapshot(source: Object | None, snapshots: str) -> bool:
@@ -835,18 +1046,25 @@ def _is_claim_or_snapshot(source: Object | None, snapshots: str) -> bool:
 class ClaimRules:
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._class_key = names.key("storage-class", "volume.beta")
+        self._domain = names.key_domain
         self._features = features
 
     def validate(self, errors: FieldErrors, new: Object) -> None:
-        claim_spec_rules(errors, new["spec"], "spec", access_modes=access_modes({}, self._features))
+        claim_spec_rules(errors, new["spec"], "spec")
 
     def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        modes = access_modes(old["spec"], self._features)
-        own = errors.added_by(metadata_rules, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-        own += errors.added_by(claim_spec_rules, new["spec"], "spec", access_modes=modes)
+        own = []
+        if STORAGE_VALIDATED_ONCE not in errors.features:
+            own = errors.added_by(self._changed_rules, new, old)
         metadata_update_rules(errors, new["metadata"], old["metadata"])
+        if STORAGE_VALIDATED_ONCE in errors.features:
+            self._changed_rules(errors, new, old)
         errors.add_all(own)
         self._immutable_rules(errors, new, old)
+
+    def _changed_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        claim_spec_rules(errors, new["spec"], "spec", before=old["spec"])
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_update_rules(errors, new["metadata"], old["metadata"])
@@ -854,13 +1072,19 @@ class ClaimRules:
             errors.add(required("Spec.accessModes"))
         for name, amount in new["status"].get("capacity", {}).items():
             basic_amount_rules(errors, amount, f"status.capacity[{name}]")
+        if self._recovers_expansion(old):
+            _expansion_rules(errors, new["status"], self._domain)
+
+    def _recovers_expansion(self, old: Object) -> bool:
+        """Whether a claim may shrink again to its capacity; one that already does may go on."""
         if RECOVER_EXPANSION in self._features:
-            _expansion_rules(errors, new["status"])
+            return True
+        return RESOURCE_STATUSES in self._features and any(part in old["status"] for part in _EXPANSION)
 
     def _immutable_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         spec, before = dict(new["spec"]), dict(old["spec"])
-        if not before.get("volumeName"):
-            before["volumeName"] = spec.get("volumeName")  # the binder sets it, once
+        if not before.get("volumeName") and "volumeName" in spec:
+            before["volumeName"] = spec["volumeName"]  # the binder sets it, once
         if self._moves_class_to_spec(new, old):
             del spec["storageClassName"]
         else:
@@ -868,20 +1092,56 @@ class ClaimRules:
             if self._sets_class_later(new, old):
                 del spec["storageClassName"]
         size, old_size = _requested_size(spec), _requested_size(before)
-        if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
+        bound = new["status"].get("phase") == "Bound"
+        if bound and "requests" in spec["resources"]:
             spec["resources"] = _with_size(spec["resources"], old_size)
+        if self._may_change_class(spec, bound=bound):
+            _copy(before, spec, "volumeAttributesClassName")
         if _comparable(spec) != _comparable(before):
-            text = "spec is immutable after creation except resources.requests for bound claims"
-            errors.add(forbidden("spec", text))
-        self._shrink_rules(errors, size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
+            errors.add(forbidden("spec", self._immutable_text(before, spec)))
+        self._shrink_rules(errors, size, old_size, old)
         unchanged(errors, "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+        if new["spec"].get("volumeAttributesClassName") != old["spec"].get("volumeAttributesClassName"):
+            self._class_rules(errors, new, old)
 
-    def _shrink_rules(self, errors: FieldErrors, size: str, before: str, capacity: str) -> None:
+    def _immutable_text(self, before: Object, spec: Object) -> str:
+        mutable = "resources.requests"
+        if GROUPS_OF_SOURCES in self._features:
+            mutable += " and volumeAttributesClassName"
+        text = f"spec is immutable after creation except {mutable} for bound claims"
+        if JSON_IN_TEXTS in self._features:
+            text += "\n" + internal_difference(PERSISTENT_VOLUME_CLAIM_SPEC, before, spec)
+        return text
+
+    def _may_change_class(self, spec: Object, *, bound: bool) -> bool:
+        if CLASS_OF_BOUND_CLAIMS not in self._features:
+            return True
+        return bound and ("volumeAttributesClassName" in spec or CLASS_REMOVABLE in self._features)
+
+    def _class_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        name, field = new["spec"].get("volumeAttributesClassName"), "spec.volumeAttributesClassName"
+        _class_change_rules(errors, self._features)
+        if CLASS_REMOVABLE in self._features:
+            checks = ATTRIBUTES_CLASSES in self._features or "volumeAttributesClassName" in old["spec"]
+            checks = checks and "currentVolumeAttributesClassName" in old["status"]
+            text = "update to {} is forbidden when status.currentVolumeAttributesClassName is not nil"
+        else:
+            checks = "volumeAttributesClassName" in old["spec"]
+            text = "update from non-nil value to {} is forbidden"
+        if not checks or name:
+            return
+        if name is None:
+            errors.add(forbidden(field, text.format("nil")))
+        else:
+            empty = "empty string" if CLASS_REMOVABLE in self._features else "an empty string"
+            errors.add(forbidden(field, text.format(empty)))
+
+    def _shrink_rules(self, errors: FieldErrors, size: str, before: str, old: Object) -> None:
         if nanos_of(size) >= nanos_of(before):
             return
         limit = "previous value"
-        if RECOVER_EXPANSION in self._features:
-            if nanos_of(size) > nanos_of(capacity):
+        if self._recovers_expansion(old):
+            if nanos_of(size) > nanos_of(old["status"].get("capacity", {}).get("storage", "0")):
                 return
             limit = "status.capacity"
         errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
@@ -902,8 +1162,15 @@ class ClaimRules:
         return name is not None and name == named
 
 
-def _expansion_rules(errors: FieldErrors, status: Object) -> None:
-    resize, field = status.get("resizeStatus", ""), "status.allocatedResources"
+def _expansion_rules(errors: FieldErrors, status: Object, domain: str) -> None:
+    field = "status.allocatedResources"
+    if RESOURCE_STATUSES in errors.features:
+        _resource_status_rules(errors, status.get("allocatedResourceStatuses", {}), domain)
+        for name, amount in status.get("allocatedResources", {}).items():
+            if not errors.added_by(_resource_name_rules, name, field, domain):
+                basic_amount_rules(errors, amount, f"{field}[{name}]")
+        return
+    resize = status.get("resizeStatus", "")
     if resize not in RESIZE_STATUSES:
         errors.add(not_supported("status.resizeStatus", resize, RESIZE_STATUSES))
     for name, amount in status.get("allocatedResources", {}).items():
@@ -911,6 +1178,31 @@ def _expansion_rules(errors: FieldErrors, status: Object) -> None:
             errors.add(not_supported(field, name, ("storage",)))
         else:
             basic_amount_rules(errors, amount, f"{field}[{name}]")
+
+
+def _resource_status_rules(errors: FieldErrors, states: Mapping[str, str], domain: str) -> None:
+    named = NAMED_RESOURCE_STATUSES in errors.features
+    field = "status.allocatedResourceStatuses" if named else "status.allocatedResourceStatus"
+    supported = RESOURCE_STATES if INFEASIBLE_RESIZES in errors.features else FORMER_RESOURCE_STATES
+    for name, state in sorted(states.items()):
+        _resource_name_rules(errors, name, field, domain)
+        if state not in supported:
+            errors.add(not_supported(field, name, supported))  # as in Kubernetes, it names the resource
+
+
+def _resource_name_rules(errors: FieldErrors, name: str, field: str, domain: str) -> None:
+    wrong = qualified_name(name)
+    errors.add_each(field, name, wrong)
+    native = "/" not in name or f"{domain}/" in name
+    if not wrong and native and name != "storage":
+        errors.add(not_supported(field, name, ("storage",)))
+
+
+def _copy(source: Object, target: Object, part: str) -> None:
+    if part in source:
+        target[part] = source[part]
+    else:
+        target.pop(part, None)
 
 
 def _requested_size(spec: Object) -> str:

@@ -46,6 +46,7 @@ from rewound.actors.kinds.validation import (
     without_backsteps,
 )
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import STORAGE_VALIDATED_ONCE
 
 FILE_MODE: Final = 0o644
 HIGHEST_MODE: Final = 0o777
@@ -139,7 +140,7 @@ POD_CERTIFICATE_PROJECTION = Struct(
     Field("credentialBundlePath", STRING, 4),
     Field("keyPath", STRING, 5),
     Field("certificateChainPath", STRING, 6),
-    Field("userAnnotations", STRING_MAP, 0, since="1.35"),
+    Field("userAnnotations", STRING_MAP, 7, since="1.35"),
 )
 CLUSTER_TRUST_BUNDLE_PROJECTION = Struct(
     "core.v1.ClusterTrustBundleProjection",
@@ -831,6 +832,8 @@ def csi_rules(errors: FieldErrors, source: Object, field: str) -> None:
 def driver_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     if not name:
         errors.add(required(field))
+        if STORAGE_VALIDATED_ONCE in errors.features:
+            return
     if size(name) > LONGEST_DRIVER_NAME:
         errors.add(too_long(field, LONGEST_DRIVER_NAME))
     errors.add_each(field, name, dns_subdomain(name.lower()))

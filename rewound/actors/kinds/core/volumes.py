@@ -80,6 +80,12 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import (
+    ATTRIBUTES_CLASSES,
+    GROUPS_OF_SOURCES,
+    READ_WRITE_ONCE_POD,
+    SOURCES_OF_CLAIMS,
+)
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 VOLUME_MODES: Final = ("Block", "Filesystem")
@@ -117,32 +123,42 @@ PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
         pointer=True,
         before=(Before("1.26", type=TYPED_LOCAL_OBJECT_REFERENCE),),
     ),
-    Field("volumeAttributesClassName", STRING, 9, pointer=True, since="1.29", gate="VolumeAttributesClass"),
+    Field("volumeAttributesClassName", STRING, 9, pointer=True, since="1.29"),
 )
 
 
-def claim_spec_rules(
-    errors: FieldErrors, spec: Object, field: str, *, access_modes: tuple[str, ...] = ACCESS_MODES
-) -> None:
-    _access_mode_rules(errors, spec, field, access_modes)
+def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
+    """Return the access modes that a volume or claim may have; an object with the newest one may keep it."""
+    newest = READ_WRITE_ONCE_POD in features or READ_WRITE_ONCE_POD in before.get("accessModes", ())
+    return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
+
+
+def claim_spec_rules(errors: FieldErrors, spec: Object, field: str, before: Object | None = None) -> None:
+    """Validate a claim; it may keep some invalid values that it had `before`."""
+    before = before or {}
+    _access_mode_rules(errors, spec, field, before)
     _storage_rules(errors, spec, f"{field}.resources[storage]")
     class_name, mode = spec.get("storageClassName"), spec.get("volumeMode")
     if class_name:
         errors.add_each(f"{field}.storageClassName", class_name, dns_subdomain(class_name))
     if mode is not None and mode not in VOLUME_MODES:
         errors.add(not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
-    _data_source_rules(errors, spec, field)
+    _data_source_rules(errors, spec, field, before)
+    attributes = spec.get("volumeAttributesClassName")
+    if attributes and (ATTRIBUTES_CLASSES in errors.features or "volumeAttributesClassName" in before):
+        errors.add_each(f"{field}.volumeAttributesClassName", attributes, dns_subdomain(attributes))
 
 
-def _access_mode_rules(errors: FieldErrors, spec: Object, field: str, supported: tuple[str, ...]) -> None:
+def _access_mode_rules(errors: FieldErrors, spec: Object, field: str, before: Object) -> None:
     here, modes = f"{field}.accessModes", spec.get("accessModes", ())
+    supported = access_modes(before, errors.features)
     if not modes:
         errors.add(required(here, "at least 1 access mode is required"))
-    label_selector_rules(errors, spec.get("selector"), f"{field}.selector")
+    label_selector_rules(errors, spec.get("selector"), f"{field}.selector", before.get("selector"))
     for mode in modes:
         if mode not in supported:
             errors.add(not_supported(here, mode, supported))
-    if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES for mode in modes):
+    if READ_WRITE_ONCE_POD in modes and any(mode in ACCESS_MODES for mode in modes):
         errors.add(forbidden(here, "may not use ReadWriteOncePod with other access modes"))
 
 
@@ -154,22 +170,38 @@ def _storage_rules(errors: FieldErrors, spec: Object, field: str) -> None:
         errors.add(invalid(field, amount, "must be greater than zero"))
 
 
-def _data_source_rules(errors: FieldErrors, spec: Object, field: str) -> None:
+def _data_source_rules(errors: FieldErrors, spec: Object, field: str, before: Object) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    checks_group = GROUPS_OF_SOURCES in errors.features and not any(
+        before.get(part, {}).get("apiGroup") is not None for part in ("dataSource", "dataSourceRef")
+    )
     if source is not None:
-        _one_data_source_rules(errors, source, f"{field}.dataSource")
+        _one_data_source_rules(errors, source, f"{field}.dataSource", checks_group)
     if reference is not None:
-        _one_data_source_rules(errors, reference, f"{field}.dataSourceRef")
-    if source is not None and reference is not None and source != reference:
+        _one_data_source_rules(errors, reference, f"{field}.dataSourceRef", checks_group)
+        namespace = reference.get("namespace")
+        if namespace:
+            errors.add_each(f"{field}.dataSourceRef.namespace", namespace, dns_label(namespace))
+    if source is None or reference is None:
+        return
+    if reference.get("namespace"):
+        text = "may not be specified when dataSourceRef.namespace is specified"
+        errors.add(invalid(field, f"{field}.dataSource", text))
+    elif any(source.get(part) != reference.get(part) for part in ("apiGroup", "kind", "name")):
         errors.add(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
 
 
-def _one_data_source_rules(errors: FieldErrors, source: Object, field: str) -> None:
+def _one_data_source_rules(errors: FieldErrors, source: Object, field: str, checks_group: bool) -> None:
     for part in ("name", "kind"):
         if not source[part]:
             errors.add(required(f"{field}.{part}"))
-    if not source.get("apiGroup") and source["kind"] != "PersistentVolumeClaim":
-        errors.add(invalid(field, source["kind"], ""))
+    group = source.get("apiGroup")
+    if not group and source["kind"] != "PersistentVolumeClaim":
+        explained = SOURCES_OF_CLAIMS in errors.features
+        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup" if explained else ""
+        errors.add(invalid(field, source["kind"], text))
+    if group and checks_group:
+        errors.add_each(f"{field}.apiGroup", group, dns_subdomain(group))
 
 
 PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(
@@ -201,7 +233,8 @@ def _template_metadata_rules(errors: FieldErrors, metadata: Object, field: str) 
     label_rules(errors, metadata.get("labels", {}), f"{field}.labels")
     for part, value in metadata.items():
         if part not in _ALLOWED_METADATA and value is not None:
-            text = "cannot be set for an ephemeral volume"
+            explained = SOURCES_OF_CLAIMS in errors.features
+            text = "cannot be set" if explained else "cannot be set for an ephemeral volume"
             errors.add(forbidden(f"{field}.{_CLAIM_NAME_IN_PATHS.get(part, part)}", text))
 
 
@@ -242,7 +275,7 @@ VOLUME = Struct(
     Field("storageos", STORAGE_OS_VOLUME_SOURCE, 27, embedded=2, pointer=True),
     Field("csi", CSI_VOLUME_SOURCE, 28, embedded=2, pointer=True),
     Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
-    Field("image", IMAGE_VOLUME_SOURCE, 0, pointer=True, since="1.31"),
+    Field("image", IMAGE_VOLUME_SOURCE, 30, embedded=2, pointer=True, since="1.31"),
 )
 
 Volumes = Mapping[str, Object]  # valid volumes by name, for mounts to refer to

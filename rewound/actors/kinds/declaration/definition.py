@@ -174,6 +174,7 @@ class Subresource:
     kind: str = ""
     group: str = ""
     version: str = ""
+    stamp: Callable[[Object, Object, str], None] | None = None  # (new, old, now): defaults that are times
     prepare: PrepareForUpdate | None = None
     validate: ValidateUpdate = no_validation
     warnings: Callable[[Object, Object | None], list[str]] | None = None  # of writes through here

@@ -38,6 +38,7 @@ from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
+    collect_with,
     dns_label,
     duplicate,
     explained,
@@ -424,15 +425,23 @@ TAKES_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'D
 NO_OPERATOR: Final = "not a valid selector operator"
 
 
-def label_selector_rules(errors: FieldErrors, selector: Object | None, field: str) -> None:
+def label_selector_rules(
+    errors: FieldErrors, selector: Object | None, field: str, before: Object | None = None
+) -> None:
+    """Validate a selector; values that no label can have may stay if the selector was invalid `before`."""
     if not selector:
         return
     label_rules(errors, selector.get("matchLabels", {}), f"{field}.matchLabels")
+    checks_values = SELECTOR_VALUES in errors.features
+    if checks_values and before and selector.get("matchExpressions"):
+        checks_values = not collect_with(errors.features, label_selector_rules, before, field)
     for index, requirement in enumerate(selector.get("matchExpressions", ())):
-        requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]")
+        requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]", checks_values)
 
 
-def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
+def requirement_rules(
+    errors: FieldErrors, requirement: Object, field: str, checks_values: bool = False
+) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values")
     if operator in ("In", "NotIn"):
         if not values:
@@ -442,7 +451,7 @@ def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> N
             errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
     else:
         errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
-    if SELECTOR_VALUES in errors.features:
+    if checks_values:
         for index, value in enumerate(values or ()):
             errors.add_each(f"{field}.values[{index}]", value, label_value(value))
     errors.add_each(f"{field}.key", key, qualified_name(key))
