@@ -702,7 +702,7 @@ class VolumeRules:
     def _relabelled(self, before: Object, after: Object) -> Object:
         """Return the affinity before an update, with the present keys of labels if the update replaces old ones."""
         terms, new_terms = (one.get("required", {}).get("nodeSelectorTerms") or () for one in (before, after))
-        if len(terms) != len(new_terms):
+        if not terms or len(terms) != len(new_terms):
             return before
         relabelled = [self._relabelled_term(*both) for both in zip(terms, new_terms, strict=True)]
         return {**before, "required": {**before["required"], "nodeSelectorTerms": relabelled}}
