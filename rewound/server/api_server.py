@@ -22,7 +22,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.runtime.background_import import OnDemand
 from rewound.actors.runtime.clock import nanoseconds
-from rewound.actors.versions.features import CBOR, LIST_CHUNKING, WATCH_LIST
+from rewound.actors.versions.features import CBOR, LENDING, LIST_CHUNKING, WATCH_LIST
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from rewound.gateway.connections.listen import Listener
@@ -341,7 +341,13 @@ class ApiServer:
             return InFlightLimits(reading, changing, holder)
         mark = flow_fields(store.names)
         return PriorityAndFairness(
-            store.names, store.journal, store.feed, settings.total_inflight, mark, holder
+            store.names,
+            store.journal,
+            store.feed,
+            settings.total_inflight,
+            mark,
+            holder,
+            borrows=LENDING in store.release.features,
         )
 
     def _serves(self, definition: Definition) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rewound.actors.access.authorize import Attributes
+from rewound.actors.flowcontrol.borrowing import NO_LIMITS, Limits, limits
 from rewound.actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
 from rewound.actors.identity import User
 from rewound.actors.kinds import flowcontrol
@@ -28,6 +29,7 @@ class LevelSettings:
     queues: int = 1
     hand_size: int = 1
     queue_length: int = 0
+    limits: Limits = NO_LIMITS  # between which its seats may change
 
     @property
     def places_outside(self) -> int:
@@ -91,19 +93,20 @@ def _with_mandatory(stored: Iterable[Object], mandatory: Mapping[str, Any]) -> d
 
 
 def _shares(spec: Object) -> int:
-    """The nominal shares. Those that levels may lend and borrow are ignored: each keeps its own."""
     if spec["type"] == "Limited":
         return int(spec["limited"]["assuredConcurrencyShares"])
     return int((spec.get("exempt") or {}).get("nominalConcurrencyShares", 0))
 
 
 def _level(name: str, uid: str, spec: Object, seats: int, shares: int) -> LevelSettings:
-    if spec["type"] != "Limited":
-        return LevelSettings(name, uid, exempt=True)
     own = -(-seats * _shares(spec) // shares)
+    shared = spec["limited" if spec["type"] == "Limited" else "exempt"] if own else {}
+    between = limits(own, shared.get("lendablePercent") or 0, shared.get("borrowingLimitPercent"), seats)
+    if spec["type"] != "Limited":
+        return LevelSettings(name, uid, exempt=True, limits=between)
     queuing = spec["limited"]["limitResponse"].get("queuing")
     if queuing is None:
-        return LevelSettings(name, uid, exempt=False, seats=own, rejects=True)
+        return LevelSettings(name, uid, exempt=False, seats=own, rejects=True, limits=between)
     return LevelSettings(
         name,
         uid,
@@ -112,6 +115,7 @@ def _level(name: str, uid: str, spec: Object, seats: int, shares: int) -> LevelS
         queues=queuing["queues"],
         hand_size=queuing["handSize"],
         queue_length=queuing["queueLengthLimit"],
+        limits=between,
     )
 
 

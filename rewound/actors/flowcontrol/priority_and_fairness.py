@@ -45,8 +45,11 @@ class PriorityAndFairness(Seats):
         seats: int,
         mark: Mark,
         holder: Holder | None = None,
+        *,
+        borrows: bool = False,
     ) -> None:
-        super().__init__(holder=holder)
+        """`borrows`: levels borrow seats that others do not use."""
+        super().__init__(holder=holder, borrows=borrows)
         self._journal = journal
         self._total_seats = seats
         self._mark = mark
@@ -130,6 +133,7 @@ class PriorityAndFairness(Seats):
                 self.remove_level(name)
         for settings in configuration.levels.values():
             self.set_level(settings)
+        self.divide_seats()
 
 
 def configuration_types(names: Names, journal: Journal) -> tuple[int, int]:

@@ -39,6 +39,7 @@ from typing import Any, Final
 import trio
 
 from rewound.actors.errors import RequestError
+from rewound.actors.flowcontrol.borrowing import PERIOD, Demand, divide
 from rewound.actors.flowcontrol.configuration import LevelSettings
 from rewound.actors.flowcontrol.leases import Holder
 
@@ -106,9 +107,12 @@ class _Passes(trio.abc.Instrument):
 class Seats:
     """The seats of all priority levels. Subclasses find the flow of a request and set the levels."""
 
-    def __init__(self, turn: int = TURN, holder: Holder | None = None) -> None:
-        """`holder` has the leases of this worker, if there are several workers."""
+    def __init__(self, turn: int = TURN, holder: Holder | None = None, *, borrows: bool = False) -> None:
+        """`holder` has the leases of this worker, if there are several workers: then no level borrows seats."""
         self._holder = holder
+        self.borrows = borrows and holder is None
+        self.fair_fraction = 0.0
+        self._divided = 0.0  # when seats were last divided
         self._turn_size = turn
         self._turn = turn  # seats that may still start before the next turn
         self._passes = _Passes()
@@ -129,7 +133,7 @@ class Seats:
         level = self.levels.get(settings.name)
         if level is None:
             leased = self._holder is not None and not settings.exempt and settings.seats < maxsize
-            level = self.levels[settings.name] = Level(settings, leased=leased)
+            level = self.levels[settings.name] = Level(settings, leased=leased, borrows=self.borrows)
             if self._holder is not None and leased:
                 self._holder.lease(settings.name).attach(_SeatsOfLevel(self, level))
         else:
@@ -282,7 +286,7 @@ class Seats:
         trio.lowlevel.add_instrument(self._passes)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._refuse_expired)
+                nursery.start_soon(self._watch_queues)
                 while True:
                     await self._begin_turn()
         finally:
@@ -300,16 +304,53 @@ class Seats:
             self._waits = True
             await trio.lowlevel.checkpoint()
 
-    async def _refuse_expired(self) -> None:
+    async def _watch_queues(self) -> None:
+        """Reject requests that have waited too long, and divide the seats, as long as any level needs that."""
         while True:
-            if not any(level.waiting for level in self.levels.values()):
+            if any(level.waiting for level in self.levels.values()):
+                await trio.sleep(_EXPIRY_SECONDS)
+            elif any(level.had_demand for level in self.levels.values()):
+                with trio.move_on_after(PERIOD):
+                    await self._queued.park()
+            else:
                 await self._queued.park()
-            await trio.sleep(_EXPIRY_SECONDS)
-            before = trio.current_time() - WAIT_SECONDS
+                self._begin_period(trio.current_time())
+            now = trio.current_time()
             for level in self.levels.values():
-                for waiting in level.expired(before):
+                level.note_demand(now)  # of requests that did not wait
+                for waiting in level.expired(now - WAIT_SECONDS):
                     assert waiting.task is not None
                     trio.lowlevel.reschedule(waiting.task)
+            if self.borrows and now - self._divided >= PERIOD:
+                self._end_period(now)
+
+    def _begin_period(self, now: float) -> None:
+        self._divided = now
+        for level in self.levels.values():
+            if level.demanded is not None:
+                level.demanded.begin(now)
+
+    def _end_period(self, now: float) -> None:
+        self._divided = now
+        for level in self.levels.values():
+            if level.demanded is not None:
+                level.demanded.end(now)
+        self.divide_seats()
+
+    def divide_seats(self) -> None:
+        """Let levels borrow seats, by what each could have used."""
+        if not self.borrows:
+            return
+        pairs = [(one, one.demanded) for one in self.levels.values()]
+        limited = [(level, demanded) for level, demanded in pairs if demanded is not None]
+        exempt = [level.settings.limits for level, demanded in pairs if demanded is None]
+        division = divide([(level.settings.limits, demanded) for level, demanded in limited], exempt)
+        self.fair_fraction = division.fraction
+        for (level, _), seats, target in zip(limited, division.seats, division.targets, strict=True):
+            level.target = target
+            level.seats = seats
+            level.set_limit(seats)
+            self.use_seats(level)
 
 
 async def _parked(level: Level, waiting: Waiting) -> None:
@@ -501,9 +542,11 @@ class Level:
     All of it is synchronous. `Seats` decides when a level may start requests, and wakes the tasks.
     """
 
-    def __init__(self, settings: LevelSettings, *, leased: bool = False) -> None:
+    def __init__(self, settings: LevelSettings, *, leased: bool = False, borrows: bool = False) -> None:
         self.settings = settings
         self.leased = leased
+        self.demanded = Demand() if borrows and not settings.exempt else None
+        self.target = 0.0  # seats that it should have by its demand
         self.limit = settings.seats  # of all workers together
         self.seats = 0 if leased else settings.seats
         self.queue_length = 1 if leased else settings.queue_length
@@ -535,6 +578,14 @@ class Level:
                 if waiting.started is None and waiting.seats > limit:
                     self.waiting_seats -= waiting.seats - limit
                     waiting.seats = limit
+
+    @property
+    def had_demand(self) -> bool:
+        return self.demanded is not None and not self.demanded.is_forgotten
+
+    def note_demand(self, now: float) -> None:
+        if self.demanded is not None:
+            self.demanded.note(self.executing + self.waiting_seats, now)
 
     def demand(self, now: float) -> tuple[int, int, int]:
         """Seats in use, those plus the seats that requests wait for, and the seats that the next request needs."""
@@ -571,6 +622,7 @@ class Level:
             queue.virtual = max(queue.virtual + queue.correction, self._virtual)
             queue.correction = 0.0
             self._push(queue)
+        self.note_demand(now)
         return waiting
 
     def _shortest(self, hand: tuple[int, ...]) -> Queue:
@@ -632,6 +684,7 @@ class Level:
         seats = seats if waited is None else waited.seats
         self.executing -= seats
         self.running -= 1
+        self.note_demand(now)
         if waited is not None:
             took = max(now - waited.since, LEAST)
             waited.queue.correction += seats * (took - ESTIMATE)

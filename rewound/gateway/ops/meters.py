@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rewound.actors.aggregation.api_services import ApiServices
     from rewound.actors.controllers.work_queue import WorkQueueStatistics
     from rewound.actors.conversion.converter import ConversionTimings
+    from rewound.actors.flowcontrol.borrowing import Demand
     from rewound.actors.flowcontrol.in_flight import InFlightLimits
     from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from rewound.actors.flowcontrol.seats import Level
@@ -296,7 +297,7 @@ def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLi
     metrics.gauge(
         "apiserver_flowcontrol_request_concurrency_limit",
         "Seats of a priority level.",
-        of_levels(lambda level: level.limit),
+        of_levels(lambda level: level.settings.seats if seats.borrows else level.limit),
         "priority_level",
         across="max",
     )
@@ -306,6 +307,8 @@ def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLi
         ("current_inqueue_requests", "Waiting requests.", lambda level: level.waiting),
     ):
         metrics.gauge(f"apiserver_flowcontrol_{name}", text, of_levels(read), "priority_level")
+    if seats.borrows:
+        _meter_borrowing(metrics, seats)
     metrics.gauge(
         "rewound_flowcontrol_outside_requests",
         "Requests that wait for somebody outside, such as a webhook, and have no seats meanwhile.",
@@ -329,6 +332,51 @@ def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLi
         },
         *schema_labels,
         "reason",
+    )
+
+
+def _meter_borrowing(metrics: Metrics, seats: PriorityAndFairness | InFlightLimits) -> None:
+    """Seats that levels lend and borrow."""
+
+    def of_levels(read: Callable[[Level, Demand], float]) -> Callable[[], Mapping[str, float]]:
+        return lambda: {
+            name: read(level, level.demanded)
+            for name, level in seats.levels.items()
+            if level.demanded is not None
+        }
+
+    for name, text, read in (
+        (
+            "nominal_limit_seats",
+            "Seats of a level by its shares.",
+            lambda one, _: one.settings.limits.nominal,
+        ),
+        ("lower_limit_seats", "Seats that a level does not lend.", lambda one, _: one.settings.limits.lower),
+        (
+            "upper_limit_seats",
+            "Seats of a level with all that it may borrow.",
+            lambda one, _: one.settings.limits.upper,
+        ),
+        ("current_limit_seats", "Seats that a level has now.", lambda one, _: one.limit),
+        ("target_seats", "Seats that a level should have by its demand.", lambda one, _: one.target),
+        (
+            "demand_seats_high_watermark",
+            "The most seats that a level could use in the last period.",
+            lambda _, demand: demand.watermark,
+        ),
+        ("demand_seats_average", "The average of these seats.", lambda _, demand: demand.average),
+        ("demand_seats_stdev", "Their standard deviation.", lambda _, demand: demand.deviation),
+        (
+            "demand_seats_smoothed",
+            "Average and deviation, which fall slowly.",
+            lambda _, demand: demand.smoothed,
+        ),
+    ):
+        metrics.gauge(f"apiserver_flowcontrol_{name}", text, of_levels(read), "priority_level")
+    metrics.gauge(
+        "apiserver_flowcontrol_seat_fair_frac",
+        "The fraction of its target that each level gets.",
+        lambda: seats.fair_fraction,
     )
 
 
