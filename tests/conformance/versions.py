@@ -31,11 +31,7 @@ from rewound.gateway.describe.openapi.sections import sections
 
 VERBS = frozenset(["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"])
 # Groups, or versions of groups, without a kind here.
-NOT_BUILT = (
-    "certificates.k8s.io/v1alpha1 podcertificaterequests",
-    "certificates.k8s.io/v1beta1 podcertificaterequests",
-    "networking.k8s.io/v1alpha1 clustercidrs",
-)
+NOT_BUILT = ("networking.k8s.io/v1alpha1 clustercidrs",)
 PREFIX, MARKER, DOMAIN = "x-kubernetes-", "x-cluster-", "io.k8s."
 MARKERS = ("list-type", "list-map-keys", "map-type", "patch-strategy", "patch-merge-key")
 Facts = dict[str, Any]

@@ -243,7 +243,9 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
         available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac))
         run = {one.name for one in available if not one.completes}
     # These belong to the server itself; no flag disables them.
-    assert run - {"CertificateLibrary", "DeviceAccess", "SchemaLibrary"} == set(AVAILABLE)
+    assert run - {"CertificateLibrary", "DeviceAccess", "PodCertificateSigning", "SchemaLibrary"} == set(
+        AVAILABLE
+    )
 
 
 def test_plain_port_without_a_token_file_gives_a_warning(file: str) -> None:
@@ -380,11 +382,11 @@ def test_rate_must_be_a_number(text: str) -> None:
     assert refusal("--audit-log-path=-", f"{flag}={text}") == f"{flag}: {text!r} is not a number"
 
 
-def test_plugins_that_are_on_by_default_are_those_of_v1_25() -> None:
+def test_plugins_that_are_on_by_default_are_those_of_kubernetes() -> None:
     on = """NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority
         DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
         RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
-        MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
+        ClusterTrustBundleAttest MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
     off = plugins_off(default_rules("kubernetes"), frozenset(), frozenset())
     assert set(AVAILABLE) - off == set(on.split())
     assert plugins_off(default_rules("cluster"), frozenset(), frozenset()) - off == {

@@ -22,7 +22,12 @@ from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.plugin import Plugin
 from rewound.actors.admission.plugins.always import AlwaysAdmit, AlwaysDeny
 from rewound.actors.admission.plugins.always_pull_images import AlwaysPullImages
-from rewound.actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
+from rewound.actors.admission.plugins.certificate_signers import (
+    CertificateApproval,
+    CertificateSigning,
+    ClusterTrustBundleAttest,
+    PodCertificateSigning,
+)
 from rewound.actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from rewound.actors.admission.plugins.default_ingress_class import DefaultIngressClass
 from rewound.actors.admission.plugins.default_storage_class import DefaultStorageClass
@@ -99,6 +104,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         RuntimeClass(names, journal, feed),
         CertificateApproval(names, authorizer, context.rules),
         CertificateSigning(names, authorizer),
+        ClusterTrustBundleAttest(names, authorizer, features),
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
@@ -109,6 +115,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         SigningRequests(names),
         RoleEscalation(names, context.rbac, authorizer, features),
         DeviceAccess(names, journal, authorizer, features),
+        PodCertificateSigning(names, authorizer),
         CertificateLibrary(names),
         SchemaLibrary(names),
         # The last one that validates: it reserves what the write uses.

@@ -97,8 +97,10 @@ class CertificateLibrary(AsyncPlugin):
     name = "CertificateLibrary"
 
     def __init__(self, names: Names) -> None:
-        resource = Resource(names.group("certificates"), "certificatesigningrequests")
-        self.mutates = (rule(CREATE, UPDATE, of=(resource,), subresources=None),)
+        group = names.group("certificates")
+        plurals = ("certificatesigningrequests", "podcertificaterequests", "clustertrustbundles")
+        resources = [Resource(group, plural) for plural in plurals]
+        self.mutates = (rule(CREATE, UPDATE, of=resources, subresources=None),)
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         await imported("cryptography.x509")

@@ -1,6 +1,6 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
-The same plugins are on by default as in v1.25, except CertificateSubjectRestriction, for which the rule
+The same plugins are on by default as in Kubernetes, except CertificateSubjectRestriction, for which the rule
 `certificate-subjects` (`actors.profile`) decides; with simulated nodes NodeRestriction is on, too (`gateway.settings`).
 The order in which plugins run is fixed (`built_in`); the order of the flags does not matter. Only names here,
 so that reading the flags loads no plugin.
@@ -16,6 +16,7 @@ NODE_RESTRICTION: Final = "NodeRestriction"
 ON_BY_DEFAULT: Final = (
     "CertificateApproval",
     "CertificateSigning",
+    "ClusterTrustBundleAttest",
     "DefaultIngressClass",
     "DefaultStorageClass",
     "DefaultTolerationSeconds",

@@ -1,5 +1,6 @@
-"""The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs, and
-ClusterTrustBundle, certificates of authorities for pods.
+"""The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs;
+ClusterTrustBundle, certificates of authorities for pods; PodCertificateRequest, by which a kubelet gets a certificate
+for a pod from a signer.
 
 The spec is immutable. Approvers add Approved and Denied conditions via the `approval` subresource; signers set the
 certificate and all other conditions via `status`. None of these can be removed. Admission
@@ -9,6 +10,8 @@ update of a request that violates a newer rule may keep violating it.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,12 +30,22 @@ from rewound.actors.kinds.declaration.definition import (
     Table,
     clear_status,
     keep_spec,
+    keep_spec_and_metadata,
+    keep_status,
 )
-from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.declaration.meta import CONDITION as META_CONDITION
+from rewound.actors.kinds.declaration.meta import (
+    MAX_ANNOTATION_BYTES,
+    METADATA,
+    condition_rules,
+    metadata_rules,
+    metadata_update_rules,
+)
 from rewound.actors.kinds.schema.fields import (
     BYTES,
     INT32,
     STRING,
+    STRING_MAP,
     STRINGS,
     TIME,
     Before,
@@ -41,11 +54,16 @@ from rewound.actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
+    IMMUTABLE,
+    OMITTED,
+    FieldError,
     FieldErrors,
     Worded,
     dns_label,
     dns_subdomain,
+    domain_prefixed_key,
     duplicate,
     forbidden,
     invalid,
@@ -58,12 +76,20 @@ from rewound.actors.kinds.validation import (
     unchanged,
 )
 from rewound.actors.kinds.values.pem import (
+    InvalidKey,
     InvalidPEM,
+    IssuedCertificate,
     blocks_of,
     check_certificates,
+    check_public_key,
     check_request,
+    check_stub_request,
+    has_key_of,
+    is_certificate,
+    issued_certificate,
     why_no_authority,
 )
+from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
@@ -71,6 +97,9 @@ from rewound.actors.versions.features import (
     ALPHA_BUNDLES_END,
     ALPHA_BUNDLES_STAY,
     APPROVALS_FIELD,
+    BARE_SIGNERS,
+    CHECKED_CERTIFICATE_NAMES,
+    STUB_REQUESTS,
     USAGES_TEXT,
 )
 
@@ -194,7 +223,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
             validate_update=rules.validate_update,
         ),
     )
-    return (request, *define_trust_bundles(names))
+    return (request, *define_trust_bundles(names), *define_pod_requests(names))
 
 
 def any_name(name: str, prefix: bool) -> list[str]:
@@ -298,7 +327,7 @@ def _usages(errors: FieldErrors, usages: list[str], before: list[str], missing: 
 def signer_rules(errors: FieldErrors, name: str, field: str) -> None:
     """A signer name is a domain of at least two labels, a slash, and a path that is a DNS subdomain."""
     if not name:
-        errors.add(required(field, "signerName must be provided"))
+        errors.add(required(field, "" if BARE_SIGNERS in errors.features else "signerName must be provided"))
         return
     if name.count("/") != 1:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
@@ -523,3 +552,344 @@ def _trust_anchor_rules(errors: FieldErrors, text: str, field: str) -> None:
         if len(places) > 1:
             listed = " ".join(map(str, places))
             errors.add(invalid(field, "<value omitted>", f"duplicate trust anchor (indices [{listed}])"))
+
+
+LONGEST_UID: Final = 128
+LONGEST_KEY: Final = 10 * 1024
+LONGEST_CHAIN: Final = 100 * 1024
+SHORTEST, LONGEST, LONGEST_OF_KUBERNETES = 3600, 91 * 24 * 3600, 24 * 3600  # validity in seconds
+OUTCOMES: Final = ("Issued", "Denied", "Failed")
+REFRESH_MARGIN: Final = 600 * 1_000_000  # microseconds
+_IS_EMAIL = re.compile(r"[^\s@]+@[^\s@]+").fullmatch
+
+
+def _pod_request_structs(version: str) -> tuple[Struct, Struct, Struct]:
+    """The spec, the status and the whole of a PodCertificateRequest; v1alpha1 lacks what came later."""
+    alpha = version == "v1alpha1"
+    required_key = {"required": True} if alpha else {"before": (Before("1.36", required=True),)}
+    later = (
+        Field("stubPKCS10Request", BYTES, 12, required=True, always=True, since="1.36"),
+        Field("unverifiedUserAnnotations", STRING_MAP, 11),
+    )
+    spec = Struct(
+        f"certificates.{version}.PodCertificateRequestSpec",
+        Field("signerName", STRING, 1, required=True, always=True),
+        Field("podName", STRING, 2, required=True, always=True),
+        Field("podUID", STRING, 3, required=True, always=True),
+        Field("serviceAccountName", STRING, 4, required=True, always=True),
+        Field("serviceAccountUID", STRING, 5, required=True, always=True),
+        Field("nodeName", STRING, 6, required=True, always=True),
+        Field("nodeUID", STRING, 7, required=True, always=True),
+        Field("maxExpirationSeconds", INT32, 8, pointer=True, default=86400),
+        Field("pkixPublicKey", BYTES, 9, always=True, **required_key),
+        Field("proofOfPossession", BYTES, 10, always=True, **required_key),
+        *(() if alpha else later),
+    )
+    conditions = Field(
+        "conditions",
+        ListOf(META_CONDITION),
+        1,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    )
+    status = Struct(
+        f"certificates.{version}.PodCertificateRequestStatus",
+        conditions,
+        Field("certificateChain", STRING, 2),
+        Field("notBefore", TIME, 4, pointer=True),
+        Field("beginRefreshAt", TIME, 5, pointer=True),
+        Field("notAfter", TIME, 6, pointer=True),
+    )
+    whole = Struct(
+        f"certificates.{version}.PodCertificateRequest",
+        METADATA,
+        Field("spec", spec, 2, required=True),
+        Field("status", status, 3),
+    )
+    return spec, status, whole
+
+
+POD_REQUEST_SPEC, POD_REQUEST_STATUS, POD_REQUEST = _pod_request_structs("v1beta1")
+
+
+def _state_cell(stored: Object, _: int) -> str:
+    states = [one["type"] for one in stored["status"].get("conditions", ()) if one["type"] in OUTCOMES]
+    return states[-1] if states else "Pending"
+
+
+def _annotations_cell(stored: Object, _: int) -> str:
+    annotations = stored["spec"].get("unverifiedUserAnnotations", {})
+    return ",".join(f"{key}={value}" for key, value in sorted(annotations.items())) or NONE
+
+
+POD_REQUEST_COLUMNS: Final = (
+    NAME,
+    Column("PodName", "string", "Pod that the certificate is for.", at("spec", "podName")),
+    Column("ServiceAccountName", "string", "Service account of the pod.", at("spec", "serviceAccountName")),
+    Column("NodeName", "string", "Node that the pod runs on.", at("spec", "nodeName")),
+    Column("SignerName", "string", "Signer that should issue the certificate.", at("spec", "signerName")),
+    Column("State", "string", "Is the request Pending, Issued, Denied, or Failed?", _state_cell),
+    Column(
+        "UnverifiedUserAnnotations",
+        "string",
+        "What the author of the pod wants the signer to know.",
+        _annotations_cell,
+        priority=1,
+        since="1.35",
+    ),
+)
+
+
+def define_pod_requests(names: Names) -> tuple[Definition, ...]:
+    """PodCertificateRequest; v1beta1 is stored."""
+    stored = Definition(
+        group=names.group("certificates"),
+        version="v1beta1",
+        kind="PodCertificateRequest",
+        plural="podcertificaterequests",
+        namespaced=True,
+        check_name=name_is_subdomain,
+        fields=POD_REQUEST,
+        since="1.35",
+        gate="PodCertificateRequest",
+        on_by_default=False,
+        subresources=(
+            Subresource(
+                name="status",
+                prepare=keep_spec_and_metadata,
+                validate=pod_request_status_rules,
+                reset_fields=("spec",),
+            ),
+        ),
+        selection=Selection(
+            fields={
+                f"spec.{part}": partial(_spec_part, part) for part in ("signerName", "podName", "nodeName")
+            },
+            own_label_conversion=True,
+        ),
+        table=Table(POD_REQUEST_COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            reset_fields=(),
+            prepare_for_create=partial(clear_status, POD_REQUEST_STATUS),
+            prepare_for_update=keep_status,
+            validate_create=partial(pod_request_rules, f".{names.key_domain}"),
+            validate_update=pod_request_update_rules,
+        ),
+    )
+    alpha = replace(
+        stored,
+        version="v1alpha1",
+        fields=_pod_request_structs("v1alpha1")[2],
+        since="1.34",
+        until="1.34",
+        storage=Storage(
+            stored_as=stored.type_name,
+            conversion=Conversion(to_storage=_from_alpha, from_storage=_to_alpha),
+        ),
+    )
+    return stored, alpha
+
+
+def _spec_part(part: str, stored: Object) -> str:
+    return str(stored["spec"][part])
+
+
+def _from_alpha(request: Object) -> Object:
+    return {**request, "spec": POD_REQUEST_SPEC.arranged({**request["spec"], "stubPKCS10Request": None})}
+
+
+def _to_alpha(request: Object) -> Object:
+    later = ("stubPKCS10Request", "unverifiedUserAnnotations")
+    return {
+        **request,
+        "spec": {part: value for part, value in request["spec"].items() if part not in later},
+    }
+
+
+def pod_request_rules(own_domain: str, errors: FieldErrors, new: Object) -> None:
+    spec = new["spec"]
+    signer_rules(errors, spec["signerName"], "spec.signerName")
+    annotations = spec.get("unverifiedUserAnnotations", {})
+    for key in annotations:
+        domain_prefixed_key(errors, "spec.unverifiedUserAnnotations", key.lower())
+    if sum(size(key) + size(value) for key, value in annotations.items()) > MAX_ANNOTATION_BYTES:
+        errors.add(too_long("spec.unverifiedUserAnnotations", MAX_ANNOTATION_BYTES))
+    for part in ("pod", "serviceAccount", "node"):
+        name, uid = spec[f"{part}Name"], spec[f"{part}UID"]
+        errors.add_each(f"spec.{part}Name", name, name_is_subdomain(name, False))
+        if not uid:
+            errors.add(invalid(f"spec.{part}UID", uid, "must not be empty"))
+        if size(uid) > LONGEST_UID:
+            errors.add(too_long(f"spec.{part}UID", LONGEST_UID))
+    if "maxExpirationSeconds" not in spec:
+        errors.add(required("spec.maxExpirationSeconds", "must be set"))
+        return
+    _validity_rules(errors, spec, own_domain)
+    _key_rules(errors, spec)
+
+
+def _validity_rules(errors: FieldErrors, spec: Object, own_domain: str) -> None:
+    """Signers of Kubernetes issue certificates for at most a day, others for at most 91 days."""
+    domain = f".{spec['signerName'].partition('/')[0]}"
+    longest = LONGEST_OF_KUBERNETES if domain.endswith(own_domain) else LONGEST
+    seconds = spec["maxExpirationSeconds"]
+    if not SHORTEST <= seconds <= longest:
+        text = f"must be in the range [{SHORTEST}, {longest}]"
+        errors.add(invalid("spec.maxExpirationSeconds", seconds, text))
+
+
+def _key_rules(errors: FieldErrors, spec: Object) -> None:
+    stub, key, proof = (
+        base64.b64decode(spec.get(part) or "")
+        for part in ("stubPKCS10Request", "pkixPublicKey", "proofOfPossession")
+    )
+    if STUB_REQUESTS in errors.features and not (bool(stub) != bool(key) and bool(key) == bool(proof)):
+        text = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
+        errors.add(invalid("spec", OMITTED, text))
+        return
+    parts = {"stubPKCS10Request": stub} if stub else {"pkixPublicKey": key, "proofOfPossession": proof}
+    for part, content in parts.items():
+        if len(content) > LONGEST_KEY:
+            errors.add(too_long(f"spec.{part}", LONGEST_KEY))
+            return
+    try:
+        if stub:
+            check_stub_request(stub)
+        else:
+            check_public_key(key, spec["podUID"].encode(), proof)
+    except InvalidKey as error:
+        shows_key = error.value is None and error.part == "pkixPublicKey"
+        value = (spec["pkixPublicKey"] or None) if shows_key else error.value or OMITTED
+        errors.add(invalid(f"spec.{error.part}", value, error.why))
+
+
+def pod_request_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    if new["spec"] != old["spec"]:
+        errors.add(invalid("spec", shown(POD_REQUEST_SPEC, new["spec"]), IMMUTABLE))
+
+
+def pod_request_status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """A signer issues, denies or fails a request once. Admission compares the validity with the clock."""
+    if errors.added_by(metadata_update_rules, new["metadata"], old["metadata"]):
+        return
+    status, before = new["status"], old["status"]
+    if errors.added_by(_outcome_rules, status.get("conditions", [])):
+        return
+    outcome, known = (_state_cell(one, 0) for one in (new, old))
+    if known != "Pending":
+        text = "immutable after PodCertificateRequest is issued, denied, or failed"
+        _equal_status(errors, status, before, text)
+    elif outcome == "Issued":
+        _issue_rules(errors, new["spec"], status)
+    elif outcome in OUTCOMES:
+        text = "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
+        _equal_status(errors, status, {"conditions": status["conditions"]}, text)
+    else:
+        text = 'status is immutable unless transitioning to "Issued", "Denied", or "Failed"'
+        _equal_status(errors, status, before, text)
+
+
+def _equal_status(errors: FieldErrors, status: Object, wanted: Object, text: str) -> None:
+    if status != wanted:
+        errors.add(invalid("status", OMITTED, text))
+
+
+def _outcome_rules(errors: FieldErrors, conditions: list[Object]) -> None:
+    known = 0
+    for index, one in enumerate(conditions):
+        field = f"status.conditions.[{index}]"
+        if one["type"] not in OUTCOMES:
+            errors.add(not_supported(f"{field}.type", one["type"], OUTCOMES))
+            continue
+        known += 1
+        if known > 1:
+            text = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
+            errors.add(invalid(f"{field}.type", one["type"], text))
+        if one["status"] != "True":
+            errors.add(not_supported(f"{field}.status", one["status"], ("True",)))
+    condition_rules(errors, conditions, "status.conditions")
+
+
+def _issue_rules(errors: FieldErrors, spec: Object, status: Object) -> None:
+    """The rules of an issued certificate; like Kubernetes, most of them end at the first error."""
+    chain, field = status.get("certificateChain", ""), "status.certificateChain"
+    if size(chain) > LONGEST_CHAIN:
+        errors.add(too_long(field, LONGEST_CHAIN))
+        return
+    try:
+        leaf = issued_certificate(chain)
+    except InvalidPEM as why:
+        errors.add(invalid(field, chain, str(why)))
+        return
+    if CHECKED_CERTIFICATE_NAMES in errors.features:
+        _subject_rules(errors, leaf, field)
+    stub = base64.b64decode(spec.get("stubPKCS10Request") or "")
+    if not has_key_of(leaf, stub, base64.b64decode(spec["pkixPublicKey"] or "")):
+        text = "leaf certificate was not issued to the requested public key"
+        errors.add(invalid(field, chain, text))
+        return
+    consistent = "must be present and consistent with the issued certificate"
+    for part, text in (
+        ("notBefore", consistent),
+        ("notAfter", consistent),
+        ("beginRefreshAt", "must be present and in the range [notbefore+10min, notafter-10min]"),
+    ):
+        if not status.get(part):
+            errors.add(required(f"status.{part}", text))
+    if errors.found:
+        return
+    error = _validity_error(spec, status, leaf) or _chain_error(chain)
+    if error is not None:
+        errors.add(error)
+
+
+def _subject_rules(errors: FieldErrors, leaf: IssuedCertificate, field: str) -> None:
+    for name in leaf.dns_names:
+        if not name:
+            errors.add(invalid(field, name, "leaf certificate should not contain empty DNSName"))
+        if ".." in name:
+            errors.add(invalid(field, name, "leaf certificate's DNSName should not contain '..'"))
+        if name.startswith(".") or name.endswith("."):
+            errors.add(invalid(field, name, "leaf certificate's DNSName should not start or end with '.'"))
+    for address in leaf.email_addresses:
+        if not _IS_EMAIL(address):
+            text = "leaf certificate should not contain invalid EmailAddress"
+            errors.add(invalid(field, address, text))
+
+
+def _validity_error(spec: Object, status: Object, leaf: IssuedCertificate) -> FieldError | None:
+    """The first error of the times of an issued certificate, in microseconds since 1970."""
+    start, end, refresh = (micros_of(status[part]) for part in ("notBefore", "notAfter", "beginRefreshAt"))
+    for part, found, given in (("NotBefore", leaf.start, start), ("NotAfter", leaf.end, end)):
+        if found != given:
+            name = part[0].lower() + part[1:]
+            text = f"must be set to the {part} time encoded in the leaf certificate"
+            return invalid(f"status.{name}", status[name], text)
+    lifetime, longest = leaf.end - leaf.start, spec["maxExpirationSeconds"]
+    chain = "status.certificateChain"
+    if lifetime < SHORTEST * 1_000_000:
+        return invalid(chain, lifetime * 1000, "leaf certificate lifetime must be >= 1 hour")
+    if lifetime > longest * 1_000_000:
+        text = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({longest})"
+        return invalid(chain, lifetime * 1000, text)
+    given = status["beginRefreshAt"]
+    if refresh < start + REFRESH_MARGIN:
+        return invalid("status.beginRefreshAt", given, "must be at least 10 minutes after status.notBefore")
+    if refresh > end - REFRESH_MARGIN:
+        return invalid("status.beginRefreshAt", given, "must be at least 10 minutes before status.notAfter")
+    return None
+
+
+def _chain_error(chain: str) -> FieldError | None:
+    for block in list(blocks_of(chain))[1:]:
+        if block.kind != "CERTIFICATE":
+            text = "issued certificate chain must consist entirely of CERTFICATE PEM blocks"
+            return invalid("status.certificateChain", chain, text)
+        if not is_certificate(block):
+            text = "intermediate certificate does not parse as valid X.509"
+            return invalid("status.certificateChain", chain, text)
+    return None

@@ -686,6 +686,17 @@ def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
         errors.add(invalid(field, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
 
 
+def domain_prefixed_key(errors: FieldErrors, field: str, value: str) -> None:
+    """Check a qualified name that has a domain."""
+    if not value:
+        errors.add(required(field))
+        return
+    wrong = qualified_name(value)
+    errors.add_each(field, value, wrong)
+    if not wrong and "/" not in value:
+        errors.add(invalid(field, value, 'must be a domain-prefixed key (such as "acme.io/foo")'))
+
+
 BACKSTEP = "must not contain '..'"
 
 

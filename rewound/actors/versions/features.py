@@ -177,6 +177,19 @@ ALPHA_BUNDLES_STAY: Final = _change(
 ALPHA_BUNDLES_END: Final = _change(
     "alpha-bundles-end", "calls the first version of ClusterTrustBundle deprecated since 1.34", since="1.34"
 )
+BARE_SIGNERS: Final = _change(
+    "bare-signers", "says no more than that the name of a signer is required", since="1.26"
+)
+CHECKED_CERTIFICATE_NAMES: Final = _change(
+    "checked-certificate-names",
+    "validates host names and addresses in certificates that pods get",
+    since="1.35",
+)
+STUB_REQUESTS: Final = _change(
+    "stub-requests",
+    "takes a PKCS#10 request in the place of a key that a pod certificate is for",
+    since="1.36",
+)
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")

@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.actors.access.authorization.policies import binding, role, rule, user
+from tests.actors.kinds.test_pod_certificate_rules import condition, issued, request
 from tests.actors.kinds.test_secret_warnings import CERTIFICATE, CURVE, OTHER, pem
+from tests.actors.kinds.test_trust_bundle_rules import bundle
+from tests.actors.kinds.test_trust_bundle_rules import certificate as trust_anchor
 from tests.gateway.api import ALICE, Api, served
 
 RBAC = "rbac.authorization.k8s.io"
@@ -44,3 +47,44 @@ async def test_missing_objects_are_named_by_the_requested_resource() -> None:
         assert refused["message"] == f'rolebindings.{RBAC} "nowhere" not found'
         scale = await api.ask("GET", "/api/v1/namespaces/default/replicationcontrollers/r/scale")
         assert scale.expect(404)["message"] == 'replicationcontrollers "r" not found'
+
+
+async def test_signers_attest_bundles_and_decide_about_pod_certificates() -> None:
+    gates = "ClusterTrustBundle=true,PodCertificateRequest=true"
+    runtime = "certificates.k8s.io/v1beta1=true"
+    async with served(
+        dialect="kubernetes", kubernetes_version="1.36", feature_gates=gates, runtime_config=runtime
+    ) as api:
+        group = "certificates.k8s.io"
+        writes = rule("create update get", "clustertrustbundles podcertificaterequests/status", group)
+        await api.create("clusterroles", role("own", writes))
+        await api.create("clusterrolebindings", binding("own", "own", user("alice")))
+        made = bundle(trust_anchor(authority=True), "example.com:pods:a", "example.com/pods")
+        bundles = f"/apis/{group}/v1beta1/clustertrustbundles"
+        refused = (await api.ask("POST", bundles, made, token=ALICE)).expect(403)
+        assert refused["message"] == (
+            f'clustertrustbundles.{group} "example.com:pods:a" is forbidden: user not permitted to attest for '
+            'signerName "example.com/pods"'
+        )
+        requests = f"/apis/{group}/v1beta1/namespaces/default/podcertificaterequests"
+        created = (await api.ask("POST", requests, request())).expect(201)
+        created["status"] = {"conditions": [condition("Denied")]}
+        refused = (await api.ask("PUT", f"{requests}/a/status", created, token=ALICE)).expect(422)
+        assert refused["details"]["causes"] == [
+            {
+                "reason": "FieldValueForbidden",
+                "message": 'Forbidden: User "alice" is not permitted to "sign" for signer "example.com/pods"',
+                "field": "spec.signerName",
+            }
+        ]
+        await api.create(
+            "clusterroles", role("signer", rule("sign attest", "signers", group, "example.com/*"))
+        )
+        await api.create("clusterrolebindings", binding("signer", "signer", user("alice")))
+        (await api.ask("POST", bundles, made, token=ALICE)).expect(201)
+        late = {**created, "status": issued()}
+        refused = (await api.ask("PUT", f"{requests}/a/status", late, token=ALICE)).expect(422)
+        assert refused["details"]["causes"][0]["message"].endswith(
+            "must be set to within 5 minutes of kube-apiserver's current time"
+        )
+        (await api.ask("PUT", f"{requests}/a/status", created, token=ALICE)).expect(200)

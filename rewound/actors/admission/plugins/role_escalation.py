@@ -67,7 +67,7 @@ class RoleEscalation(AsyncPlugin):
         assert request.object is not None and request.context is not None
         caller = request.context.caller
         assert caller is not None
-        if not _changes_only_harmless_metadata(request.object, request.old):
+        if not changes_only_harmless_metadata(request.object, request.old):
             if "roleRef" in request.object:
                 await self._check_binding(request, request.object["roleRef"], caller)
             else:
@@ -165,7 +165,7 @@ def _name(request: AdmissionRequest) -> str:
     return name
 
 
-def _changes_only_harmless_metadata(new: Object, old: Object | None) -> bool:
+def changes_only_harmless_metadata(new: Object, old: Object | None) -> bool:
     return old is not None and _compared(new) == _compared(old)
 
 

@@ -130,6 +130,125 @@ def why_no_authority(block: Block) -> str:
     return "" if is_authority else "does not have the CA bit set"
 
 
+class InvalidKey(ValueError):
+    """A key that a pod certificate cannot be for: the part of the spec, the value that an error shows, and why."""
+
+    def __init__(self, part: str, value: str | None, why: str) -> None:
+        super().__init__(why)
+        self.part, self.value, self.why = part, value, why
+
+
+def check_public_key(content: bytes, signed: bytes, signature: bytes) -> None:
+    """Check a key in PKIX form, and its signature of some bytes. Raises InvalidKey."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+    part, digest = "pkixPublicKey", hashes.SHA256()
+    try:
+        key = serialization.load_der_public_key(content)
+    except Exception:
+        raise InvalidKey(part, None, "must be a valid PKIX-serialized public key") from None
+    _check_pod_key(part, key, "P256 or P384")
+    try:
+        if isinstance(key, rsa.RSAPublicKey):
+            pss = padding.PSS(padding.MGF1(digest), padding.PSS.AUTO)
+            key.verify(signature, signed, pss, digest)
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature, signed, ec.ECDSA(digest))
+        else:
+            key.verify(signature, signed)  # type: ignore[union-attr, call-arg]
+    except InvalidSignature:
+        text = "could not verify proof-of-possession signature"
+        raise InvalidKey("proofOfPossession", None, text) from None
+
+
+def check_stub_request(content: bytes) -> None:
+    """Check a PKCS#10 request in DER. Raises InvalidKey."""
+    from cryptography import x509
+
+    part = "stubPKCS10Request"
+    try:
+        request = x509.load_der_x509_csr(content)
+        key = request.public_key()
+    except Exception:
+        raise InvalidKey(part, None, "must be a valid PKCS#10 CSR") from None
+    _check_pod_key(part, key, "P256, P384, or P521")
+    try:
+        signed = request.is_signature_valid
+    except Exception:
+        signed = False
+    if not signed:
+        raise InvalidKey(part, None, "invalid signature")
+
+
+def _check_pod_key(part: str, key: object, curves: str) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    if isinstance(key, rsa.RSAPublicKey):
+        bits = (key.key_size + 7) // 8 * 8
+        if bits not in (3072, 4096):
+            raise InvalidKey(part, f"{bits}-bit modulus", "RSA keys must have modulus size 3072 or 4096")
+    elif isinstance(key, ec.EllipticCurvePublicKey):
+        if not isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1 | ec.SECP521R1):
+            shown = "curve P-224" if isinstance(key.curve, ec.SECP224R1) else f"curve {key.curve.name}"
+            raise InvalidKey(part, shown, f"elliptic public keys must use curve {curves}")
+    elif not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InvalidKey(part, None, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+
+
+class IssuedCertificate(NamedTuple):
+    public_key: object
+    dns_names: list[str]
+    email_addresses: list[str]
+    start: int  # microseconds since 1970
+    end: int
+
+
+def issued_certificate(chain: str) -> IssuedCertificate:
+    """Return the first certificate of a chain. Raises InvalidPEM."""
+    from cryptography import x509
+
+    block = next(blocks_of(chain), None)
+    if block is None:
+        raise InvalidPEM("issued certificate chain must contain at least one certificate")
+    if block.kind != "CERTIFICATE":
+        raise InvalidPEM("issued certificate chain must consist entirely of CERTIFICATE PEM blocks")
+    try:
+        leaf = x509.load_der_x509_certificate(block.content)
+        found = [one.value for one in leaf.extensions if isinstance(one.value, x509.SubjectAlternativeName)]
+        names = found[0] if found else x509.SubjectAlternativeName([])
+        return IssuedCertificate(
+            leaf.public_key(),
+            names.get_values_for_type(x509.DNSName),
+            names.get_values_for_type(x509.RFC822Name),
+            int(leaf.not_valid_before_utc.timestamp()) * 1_000_000,
+            int(leaf.not_valid_after_utc.timestamp()) * 1_000_000,
+        )
+    except Exception:
+        raise InvalidPEM("leaf certificate does not parse as valid X.509") from None
+
+
+def has_key_of(leaf: IssuedCertificate, stub: bytes, key: bytes) -> bool:
+    """Whether a certificate is for the key of a PKCS#10 request, or for a key in PKIX form."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    if stub:
+        return bool(leaf.public_key == x509.load_der_x509_csr(stub).public_key())
+    return bool(leaf.public_key == serialization.load_der_public_key(key))
+
+
+def is_certificate(block: Block) -> bool:
+    from cryptography import x509
+
+    try:
+        x509.load_der_x509_certificate(block.content)
+    except Exception:
+        return False
+    return True
+
+
 def check_certificates(content: str) -> None:
     """Check base64 text: one or more certificates and nothing else, or no text."""
     if not content:
