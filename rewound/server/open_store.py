@@ -31,6 +31,7 @@ from rewound.actors.controllers.built_in import controllers, description_control
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import QuotaCharges
+from rewound.actors.controllers.service_addresses import ServiceAddresses
 from rewound.actors.conversion.converter import Converter, NoClients
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
@@ -52,6 +53,7 @@ from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
 from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.store.reads import Horizon, Reads
+from rewound.actors.versions.features import SERVICE_CIDRS
 from rewound.cluster.membership import Joined, join, leading_tasks, make_node
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
 from rewound.gateway.aggregation.trust import published_trust
@@ -302,6 +304,9 @@ def _build_store(
         directory = RemoteDirectory(registry, supervisor, nursery, actor_context, send)
     if node is None:
         quotas.write_with(QuotaCharges(names, registry, directory, write_contexts, quotas).charge)
+        if SERVICE_CIDRS in settings.features:
+            addresses = ServiceAddresses(names, registry, directory, write_contexts, journal)
+            actor_context.beside["services"] = addresses.submit
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, settings.features, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
@@ -444,6 +449,7 @@ def _controller_context(
         issuer=store.access.accounts.issuer,
         quotas=store.quotas,
         publishes_certificate=bool(settings.secure_binds),
+        networks=settings.service_ranges.networks,
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
         whole_cluster=settings.controllers.is_whole_cluster,

@@ -54,7 +54,7 @@ async def run(
             store.write_contexts,
             store.release.features,
         )
-        await bootstrap.create_namespaces()
+        await bootstrap.create_namespaces(settings.service_ranges)
         server = ApiServer(settings, store, nursery, extensions)
         addresses = await nursery.start(server.serve)
         created.keep()

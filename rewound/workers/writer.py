@@ -155,7 +155,7 @@ async def _prepare(settings: Settings, role: Role, store: Store, created: Create
         store.write_contexts,
         store.release.features,
     )
-    await bootstrap.create_namespaces()
+    await bootstrap.create_namespaces(settings.service_ranges)
     if settings.secure_binds:
         prepare_certificates(settings, store.names)
     created.keep()

@@ -60,10 +60,11 @@ from rewound.actors.admission.plugins.service_account import Accounts, ServiceAc
 from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
-from rewound.actors.allocation.allocated import AllocatedItems
+from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, PortPool, ServiceCidrs
+from rewound.actors.allocation.services import ServicePools
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import RECOVER_EXPANSION
+from rewound.actors.versions.features import RECOVER_EXPANSION, SERVICE_CIDRS
 from rewound.journal.log import Journal
 
 _Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin
@@ -111,7 +112,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         *webhook_plugins(context),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
-        ServiceAllocation(AllocatedItems(journal, feed), context.ranges, context.rules),
+        _service_allocation(context),
         SigningRequests(names),
         RoleEscalation(names, context.rbac, authorizer, features),
         DeviceAccess(names, journal, authorizer, features),
@@ -124,6 +125,16 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
             parse_limited(names, of("ResourceQuota")),
         ),
     )
+
+
+def _service_allocation(context: PluginContext) -> ServiceAllocation:
+    journal, feed, ranges = context.journal, context.feed, context.ranges
+    group, ports = context.names.group("networking"), PortPool(*ranges.node_ports)
+    if SERVICE_CIDRS not in context.features:
+        pools = ServicePools(FixedRanges(ranges.networks), ports)
+        return ServiceAllocation(AllocatedItems(journal, feed), pools, context.rules)
+    pools = ServicePools(ServiceCidrs(ranges.networks, journal, feed, f"servicecidrs.{group}"), ports)
+    return ServiceAllocation(AllocatedItems(journal, feed, f"ipaddresses.{group}"), pools, context.rules)
 
 
 def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterable[Plugin]:

@@ -12,7 +12,6 @@ import trio
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from rewound.actors.allocation.allocated import AllocatedItems
-from rewound.actors.allocation.ranges import ServiceRanges
 from rewound.actors.allocation.services import Allocated, AllocationError, ServicePools, allocate
 from rewound.actors.errors import Invalid, Overloaded, Resource
 from rewound.actors.kinds.apiextensions import SCHEMA_MODULES
@@ -41,10 +40,10 @@ class ServiceAllocation(Plugin):
     thread_safe = True
     completes = (rule(CREATE, UPDATE, of=(SERVICES,)),)
 
-    def __init__(self, allocated: AllocatedItems, ranges: ServiceRanges, rules: Rules = DOCUMENTED) -> None:
+    def __init__(self, allocated: AllocatedItems, pools: ServicePools, rules: Rules = DOCUMENTED) -> None:
         self._allocated = allocated
         self._checks_dry_runs = rules.dry_run_node_ports == "checked"
-        self._pools = ServicePools(ranges)
+        self._pools = pools
 
     def complete(self, request: AdmissionRequest) -> Object | None:
         if request.in_thread:
@@ -56,6 +55,7 @@ class ServiceAllocation(Plugin):
 
     def _complete_in_thread(self, request: AdmissionRequest) -> Object:
         trio.from_thread.run_sync(self._allocated.read_once)
+        trio.from_thread.run_sync(self._pools.addresses.read_once)
         for _ in range(MAX_ATTEMPTS):
             allocated = self._allocate(request)
             if request.dry_run or trio.from_thread.run_sync(self._try_to_reserve, request, allocated):
@@ -80,11 +80,12 @@ class ServiceAllocation(Plugin):
 
     def _allocate(self, request: AdmissionRequest) -> Allocated:
         assert request.object is not None
-        any_port = request.dry_run and not self._checks_dry_runs
+        unchecked = request.dry_run and not self._checks_dry_runs
+        new, old, features = request.object, request.old, request.definition.features
         try:
-            return allocate(self._allocated, self._pools, request.object, request.old, any_port=any_port)
+            return allocate(self._allocated, self._pools, new, old, unchecked=unchecked, features=features)
         except AllocationError as error:
-            causes = [one.cause(request.definition.features) for one in error.errors]
+            causes = [one.cause(features) for one in error.errors]
             raise Invalid("", "Service", request.name, causes) from None
 
 

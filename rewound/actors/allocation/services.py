@@ -14,11 +14,12 @@ from rewound.actors.allocation.allocated import (
     AddressPool,
     AllocatedItems,
     Cursor,
+    FixedRanges,
     NotInRange,
     PortPool,
+    ServiceCidrs,
     items_of,
 )
-from rewound.actors.allocation.ranges import ServiceRanges
 from rewound.actors.errors import Exhausted
 from rewound.actors.kinds.core.service import (
     HEADLESS,
@@ -33,7 +34,7 @@ from rewound.actors.kinds.core.service import (
     node_ports,
     same,
 )
-from rewound.actors.kinds.validation import FieldError, FieldErrors, collect, invalid
+from rewound.actors.kinds.validation import FieldError, FieldErrors, collect_with, invalid
 from rewound.actors.messages import Object
 from rewound.actors.runtime.time_limit import check_time
 
@@ -41,13 +42,12 @@ ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"
 
 
+@dataclass(frozen=True, slots=True)
 class ServicePools:
     """The pools of one cluster."""
 
-    def __init__(self, ranges: ServiceRanges) -> None:
-        pools = [AddressPool(network) for network in ranges.networks]
-        self.addresses = {pool.family: pool for pool in pools}
-        self.ports = PortPool(*ranges.node_ports)
+    addresses: FixedRanges | ServiceCidrs
+    ports: PortPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,15 @@ def allocate(
     service: Object,
     old: Object | None,
     *,
-    any_port: bool = False,
+    unchecked: bool = False,
+    features: frozenset[str] = frozenset(),
 ) -> Allocated:
     """Return a copy of the service with its allocated values.
 
-    Raises AllocationError if it cannot get an item that it requests, Exhausted if a range is full. With `any_port`,
-    node ports outside the range are accepted and not allocated.
+    Raises AllocationError if it cannot get an item that it requests, Exhausted if a range is full. With `unchecked`,
+    for dry runs, node ports outside the range are accepted, and so is everything that is allocated already.
     """
-    allocation = _Allocation(allocated, pools, old, any_port=any_port)
+    allocation = _Allocation(allocated, pools, old, unchecked=unchecked, features=features)
     completed = allocation.completed(service, old)
     return Allocated(completed, allocation.items(), allocation.stored)
 
@@ -83,10 +84,16 @@ class _Allocation:
     """
 
     def __init__(
-        self, allocated: AllocatedItems, pools: ServicePools, old: Object | None, *, any_port: bool
+        self,
+        allocated: AllocatedItems,
+        pools: ServicePools,
+        old: Object | None,
+        *,
+        unchecked: bool,
+        features: frozenset[str],
     ) -> None:
         self._allocated = allocated
-        self._any_port = any_port
+        self._unchecked, self._features = unchecked, features
         self._own = items_of(old) if old else frozenset[str]()
         self._own_node_ports = frozenset(node_ports(old["spec"])) if old else frozenset[int]()
         self._addresses, self._ports = pools.addresses, pools.ports
@@ -107,7 +114,7 @@ class _Allocation:
         if before is not None:
             keep_allocated_values(spec, before)
         normalize_cluster_ips(spec, before)
-        default_ip_families(spec, before, tuple(self._addresses))
+        default_ip_families(spec, before, self._addresses.families, self._features)
         if needs_address(spec) and not is_headless(spec) and not stays_prefer_dual_stack(spec, before):
             self._allocate_addresses(spec, before)
         if needs_node_ports(spec):
@@ -129,23 +136,34 @@ class _Allocation:
         spec["clusterIP"] = ips[0]
 
     def _address(self, family: str, wanted: str, ips: list[str]) -> str:
-        pool = self._addresses[family]
         if not wanted:
-            found = self._next(pool)
-            if found is None:
-                raise Exhausted("failed to allocate a serviceIP: range is full")
-            return found
+            for pool in self._addresses.pools(family):
+                if (found := self._next(pool)) is not None:
+                    return found
+            raise Exhausted("failed to allocate a serviceIP: range is full")
         if wanted in self._own:
             return wanted
         why = f"failed to allocate IP {wanted}"
         try:
-            checked = pool.check(wanted)
+            checked = self._checked(family, wanted)
         except NotInRange as error:
             raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {error}")]) from None
-        if not self._is_free(checked):
+        if not self._unchecked and not self._is_free(checked):
             raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
         self._new[checked] = None
         return wanted
+
+    def _checked(self, family: str, wanted: str) -> str:
+        """Return the canonical text of an address of the pools. Raises NotInRange."""
+        refused: NotInRange | None = None
+        for pool in self._addresses.pools(family):
+            try:
+                return pool.check(wanted)
+            except NotInRange as error:
+                refused = refused or error
+        if refused is not None and (self._unchecked or isinstance(self._addresses, FixedRanges)):
+            raise refused
+        raise NotInRange("the provided network does not match the current range")
 
     def _allocate_node_ports(self, spec: Object, *, share: bool) -> None:
         """Allocate node ports. Only in a new service (`share`), ports with the same number share one, whatever their
@@ -212,10 +230,10 @@ class _Allocation:
         try:
             checked = self._ports.check(number)
         except NotInRange as error:
-            if self._any_port:
+            if self._unchecked:
                 return
             raise AllocationError([invalid(field, number, str(error))]) from None
-        if not self._is_free(checked):
+        if not self._unchecked and not self._is_free(checked):
             raise AllocationError([invalid(field, number, PORT_TAKEN)])
         self._new[checked] = None
 
@@ -277,7 +295,12 @@ class AllocationError(Exception):
         self.errors = errors
 
 
-def default_ip_families(spec: Object, before: Object | None, configured: Sequence[str]) -> None:
+def default_ip_families(
+    spec: Object,
+    before: Object | None,
+    configured: Sequence[str],
+    features: frozenset[str] = frozenset(),
+) -> None:
     """Default ipFamilies and ipFamilyPolicy of a service, as Kubernetes does. Pure.
 
     `configured` has the one or two IP families of this cluster, the preferred one first. Every function changes
@@ -287,12 +310,12 @@ def default_ip_families(spec: Object, before: Object | None, configured: Sequenc
         return
     if "ipFamilyPolicy" not in spec:
         spec["ipFamilyPolicy"] = _default_policy(spec, before)
-    _raise_if(collect(address_rules, spec))
-    _raise_if(collect(_infer_families, spec, before, configured))
+    _raise_if(collect_with(features, address_rules, spec, before))
+    _raise_if(collect_with(features, _infer_families, spec, before, configured))
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
         _default_without_selector(spec, configured)
         return
-    _raise_if(collect(_check_configured, spec, configured))
+    _raise_if(collect_with(features, _check_configured, spec, configured))
     families = spec.setdefault("ipFamilies", [configured[0]])
     if spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1 and len(configured) == 2:
         spec["ipFamilies"] = [*families, _other(families[0])]

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from rewound.actors.access.authorization.rbac.roles import autoupdate_key, uncovered
-from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
 from rewound.actors.bootstrap.objects import (
     InitialObject,
     ServingAddress,
@@ -29,6 +29,7 @@ from rewound.actors.bootstrap.objects import (
     namespaces,
     priority_classes,
     roles,
+    service_cidrs,
 )
 from rewound.actors.controllers.client import BATCH, Client, run_concurrently
 from rewound.actors.errors import AlreadyExists, Conflict, RequestError
@@ -40,7 +41,7 @@ from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import V1_25
+from rewound.actors.versions.features import SERVICE_CIDRS, V1_25
 from rewound.journal.log import Journal
 
 _log = logging.getLogger(__name__)
@@ -73,13 +74,15 @@ class Bootstrap:
         self._journal = journal
         self._directory, self._write_contexts = directory, write_contexts
 
-    async def create_namespaces(self) -> None:
-        """Create what must exist before the server listens.
+    async def create_namespaces(self, ranges: ServiceRanges = DEFAULT_RANGES) -> None:
+        """Create what must exist before the server listens: also the ranges of cluster IPs, where they are an object.
 
         A list of an empty journal would have version 0, which means any version in a watch. Anonymous health checks
         arrive at once, so the role and the binding that allow them are created here too.
         """
-        await self._create_or_update([*namespaces(self._names), *health_roles(self._names, self._catalog)])
+        cidrs = service_cidrs(self._names, ranges) if SERVICE_CIDRS in self._features else []
+        health = health_roles(self._names, self._catalog)
+        await self._create_or_update([*namespaces(self._names), *cidrs, *health])
 
     async def create_objects(
         self,

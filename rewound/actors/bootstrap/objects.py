@@ -18,6 +18,7 @@ from rewound.actors.access.authorization.rbac.roles import aggregate_label, aggr
 from rewound.actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
 from rewound.actors.allocation.ranges import ServiceRanges, first_address
 from rewound.actors.certificates.names import address_of
+from rewound.actors.controllers.service_addresses import cidr_type, default_cidr
 from rewound.actors.flowcontrol.initial_objects import SPEC_MANAGER, initial_object, initial_specs
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.scheduling import SYSTEM
@@ -96,6 +97,11 @@ def local_api_services(names: Names, features: frozenset[str], catalog: Catalog)
         for group, version in built_in_priorities(names, features)
         if version in served.get(group, ())
     ]
+
+
+def service_cidrs(names: Names, ranges: ServiceRanges) -> list[InitialObject]:
+    """Return the ServiceCIDR with the ranges of the flags; a controller says that it is ready."""
+    return [InitialObject(cidr_type(names), default_cidr(ranges.networks))]
 
 
 def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> InitialObject:

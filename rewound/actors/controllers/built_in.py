@@ -39,7 +39,13 @@ from rewound.actors.controllers.service_accounts import (
     ServiceAccountController,
     TokenSecretController,
 )
+from rewound.actors.controllers.service_addresses import (
+    AddressRepair,
+    DefaultServiceCidr,
+    ServiceCidrController,
+)
 from rewound.actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
+from rewound.actors.versions.features import SERVICE_CIDRS
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:
@@ -66,10 +72,14 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     }
     if (issuer := context.issuer) is not None:
         by_name["serviceaccount-token"] = lambda: TokenSecretController(context, issuer)
+    if SERVICE_CIDRS in context.features:
+        by_name["service-cidr-controller"] = lambda: ServiceCidrController(context)
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
     own: list[Controller[Any]] = [FlowControlController(context), RegistrationController(context)]
+    if SERVICE_CIDRS in context.features:
+        own += [DefaultServiceCidr(context, context.networks), AddressRepair(context)]
     if context.aggregation is not None:
         own.append(AvailabilityController(context, context.aggregation))
         own.append(TrustPublisher(context, context.aggregation))

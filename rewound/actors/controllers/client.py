@@ -134,11 +134,13 @@ class Client:
         command = Submit(definition.api_version, namespace, name, subresource, sent, context)
         return await self._ask("create", definition, command, namespace, name, subresource)
 
-    async def apply(self, definition: Definition, namespace: str, name: str, applied: Object) -> bytes:
+    async def apply(
+        self, definition: Definition, namespace: str, name: str, applied: Object, subresource: str = ""
+    ) -> bytes:
         """Apply fields to an existing object, forcing conflicts; raises NotFound if it does not exist."""
-        context = self._context()
-        command = Patch(definition.api_version, namespace, name, "apply", applied, context, force=True)
-        return await self._ask("patch", definition, command, namespace, name)
+        context, version = self._context(), definition.api_version
+        command = Patch(version, namespace, name, "apply", applied, context, subresource, force=True)
+        return await self._ask("patch", definition, command, namespace, name, subresource)
 
     async def delete(
         self,

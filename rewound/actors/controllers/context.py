@@ -9,6 +9,7 @@ from rewound.actors.access.accounts.tokens import TokenIssuer
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
 from rewound.actors.aggregation.context import AggregationContext
+from rewound.actors.allocation.ranges import DEFAULT_RANGES
 from rewound.actors.certificates.signing import Authorities
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.registry import Registry
@@ -41,6 +42,7 @@ class ControllerContext:
     # The accounts that admission checks; None: a controller counts for itself.
     quotas: QuotaAccounts | None = None
     publishes_certificate: bool = False  # whether the server has a certificate for its clients to verify
+    networks: tuple[str, ...] = DEFAULT_RANGES.networks  # of ClusterIPs, as the flags give them
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: no aggregation
     whole_cluster: bool = False  # whether all controllers were chosen, so that nobody else tracks nodes

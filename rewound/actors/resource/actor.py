@@ -58,6 +58,7 @@ class ResourceActor:
         self._waiting = WaitingWrites(context.committer)
         self.type_id = context.journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
+        self._beside = context.beside.get(stored_type.storage.type_name)
         self._use(stored_type)
 
     @property
@@ -309,9 +310,14 @@ class ResourceActor:
     def _submit(self, proposals: list[Proposal], writes: list[Write]) -> None:
         if not writes:
             return
+        companions: set[Callable[[], None]] = set()
+        if self._beside is not None:
+            try:
+                companions.add(self._beside(proposals))
+            except Exception:
+                logger.exception("a write beside those of %s failed", self.name)
         self._committer.submit(proposals, partial(self._committed, proposals, writes))
         # Writes of other actors that belong to the same commit: no checkpoint in between.
-        companions: set[Callable[[], None]] = set()
         for write in writes:
             if write.request is not None and write.request.companion is not None:
                 companions.add(write.request.companion)

@@ -23,8 +23,8 @@ custom kinds are in the version of the command, except for deletes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Final, TypeVar
@@ -118,6 +118,9 @@ class ActorContext:
     converter: Converter | None = None  # None: no custom kind has a conversion webhook
     sizes: ObjectSizes = UNLIMITED
     longest_step: float = LONGEST_STEP
+    # By type: submits writes of other types that go before the proposals of a commit, and returns what submits those
+    # that follow. Only for commits that are not shared with other nodes.
+    beside: dict[str, Callable[[Sequence[Proposal]], Callable[[], None]]] = field(default_factory=dict)
 
 
 class Outdated(Retry):

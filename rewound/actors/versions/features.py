@@ -29,10 +29,14 @@ from rewound.actors.versions.version import (
 )
 
 _gates: list[str] = []
+_effective_since: dict[str, str] = {}
 
 
-def _gate(name: str) -> str:
+def _gate(name: str, since: str = "") -> str:
+    """Declare a gate; one with `since` has no effect in earlier versions, although they have it."""
     _gates.append(name)
+    if since:
+        _effective_since[name] = since
     return name
 
 
@@ -447,6 +451,8 @@ ADDRESSES_AND_NETWORKS: Final = _change(
 ODD_ADDRESSES_INVALID: Final = _change(
     "odd-addresses-invalid", "calls such addresses and networks invalid in warnings", since="1.36"
 )
+# Cluster IPs come from ServiceCIDRs, and each has an IPAddress.
+SERVICE_CIDRS: Final = _gate("MultiCIDRServiceAllocator", since="1.29")
 STRICT_ADDRESSES: Final = _gate("StrictIPCIDRValidation")  # no leading zeros, no IPv4 in IPv6
 NETWORK_EXAMPLES: Final = _change(
     "network-examples", "gives examples in the text about an invalid network", since="1.30"
@@ -734,6 +740,7 @@ def choose_release(version: str, text: str = "") -> Release:
     given = _parse(text, version, gates)
     on = {name for name, gate in gates.items() if given.get(name, _default(gate, given))}
     on |= {name for name in EARLY if given.get(name)} | outlived_by_features(version)
+    on -= {name for name, since in _effective_since.items() if not exists_in(version, since, "")}
     changes = {one.name for one in CHANGES if exists_in(version, one.since, one.until)}
     of_stages = {name for name in (ALL_ALPHA, ALL_BETA) if given.get(name)}
     return Release(version, frozenset(on & GATES | of_stages | changes))

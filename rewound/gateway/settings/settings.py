@@ -96,6 +96,7 @@ CONTROLLERS: Final = (
     "pvc-protection",
     "resourcequota",
     PUBLISHER,
+    "service-cidr-controller",
     "serviceaccount",
     "serviceaccount-token",
     "tokencleaner",

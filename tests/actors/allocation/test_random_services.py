@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 from rewound.actors.admission.completions import ServiceAllocation
-from rewound.actors.allocation.allocated import AllocatedItems, items_in, items_of
-from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, PortPool, items_in, items_of
+from rewound.actors.allocation.services import ServicePools
 from rewound.actors.errors import Exhausted, Invalid
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.schema.decoder import NotDecodable
@@ -21,7 +21,7 @@ from tests.actors.object_store import memory_folder
 
 SERVICES = built_in(CLUSTER).find("", "v1", "services")
 assert SERVICES is not None
-RANGES = ServiceRanges(("10.0.0.0/24", "fd00::/120"), (30000, 30200))
+POOLS = ServicePools(FixedRanges(("10.0.0.0/24", "fd00::/120")), PortPool(30000, 30200))
 
 
 def odd_services() -> list[Object]:
@@ -45,7 +45,7 @@ def test_nothing_is_allocated_twice() -> None:
     assert SERVICES is not None
     with memory_folder() as folder:
         journal = Journal.open(folder / "journal")
-        allocation = ServiceAllocation(AllocatedItems(journal, Feed(0, journal)), RANGES)
+        allocation = ServiceAllocation(AllocatedItems(journal, Feed(0, journal)), POOLS)
         given: list[str] = []
         for service in odd_services():
             try:
