@@ -218,7 +218,8 @@ class Rules:
     dry_run_node_ports: Literal["checked", "unchecked"] = _rule(
         (
             "checked",
-            "a dry run of a Service with a node port outside the range is refused with 422, as the write is",
+            "a dry run of a Service with a node port outside the range, or with a port or ClusterIP of another one, "
+            "is refused with 422, as the write is",
         ),
         ("unchecked", "the dry run is accepted, and the write is refused"),
         "document 1, dry run; v1.25 recorded",
