@@ -23,7 +23,7 @@ from rewound.actors.access.authorize import (
 from rewound.actors.errors import BadRequest, Invalid, Unauthorized
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.validation import collect
+from rewound.actors.kinds.validation import collect_with
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
@@ -66,7 +66,7 @@ class Reviews:
         """Drop fields of gates that are off, and raise the first error, before validating admission sees the review."""
         if definition.strategy.prepare_for_create is not None:
             definition.strategy.prepare_for_create(review)
-        errors = collect(definition.strategy.validate_create, review)
+        errors = collect_with(definition.features, definition.strategy.validate_create, review)
         if errors:
             # A review is not stored: the Status has neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])

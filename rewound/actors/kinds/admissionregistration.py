@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from rewound.actors.golang.format import Formatted, format_value
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
 from rewound.actors.kinds.declaration.definition import (
     Conversion,
@@ -621,6 +622,7 @@ def _policy_kind(names: Names, kind: str, suffix: str, version: str, **more: Any
         names=DiscoveryNames(categories=("api-extensions",)),
         namespaced=False,
         check_name=name_is_subdomain,
+        deletion=Deletion(only_known_finalizers=False),
         since=since,
         until=until,
         gate=f"{kind}AdmissionPolicy",
@@ -678,7 +680,9 @@ def _policy_binding(names: Names, kind: str, version: str, fields: Struct) -> De
     validate = partial(binding_rules, mutates=kind == "Mutating")
 
     def update(errors: FieldErrors, new: Object, _: Object) -> None:
-        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        metadata_rules(
+            errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
+        )
         validate(errors, new)
 
     columns = (
@@ -732,7 +736,9 @@ class PolicyRules:
         self._mutates = mutates
 
     def update(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        metadata_rules(
+            errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
+        )
         parts = ("paramKind", "matchConditions")
         same = all(new["spec"].get(part) == old["spec"].get(part) for part in parts)
         self._spec(errors, new, conditions=not same)
@@ -858,7 +864,9 @@ def _validation_action_rules(errors: FieldErrors, actions: list[str], field: str
             "must not contain both Deny and Warn (repeating the same validation failure information in the API "
             "response and headers serves no purpose)"
         )
-        errors.add(invalid(field, actions, text))
+        listed = ", ".join(format_value(one) for one in actions)
+        shown = Formatted(f"[]admissionregistration.ValidationAction{{{listed}}}", actions)
+        errors.add(invalid(field, shown, text))
     if not seen:
         errors.add(required(field, "at least one validation action is required"))
 

@@ -22,6 +22,7 @@ from rewound.actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     FieldErrors,
     forbidden,
@@ -199,7 +200,8 @@ def local_rules(errors: FieldErrors, review: Object) -> None:
         errors.add(invalid("spec.resourceAttributes.namespace", within, "must match metadata.namespace"))
     if "nonResourceAttributes" in spec:
         field = "spec.nonResourceAttributes"
-        errors.add(invalid(field, spec["nonResourceAttributes"], "disallowed on this kind of request"))
+        sent = shown(NON_RESOURCE_ATTRIBUTES, spec["nonResourceAttributes"])
+        errors.add(invalid(field, sent, "disallowed on this kind of request"))
 
 
 def _subject_spec_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
@@ -213,7 +215,7 @@ def _attributes_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
     resource, path = "resourceAttributes", "nonResourceAttributes"
     if resource in spec and path in spec:
         detail = f"cannot be specified in combination with {resource}"
-        errors.add(invalid(f"spec.{path}", spec[path], detail))
+        errors.add(invalid(f"spec.{path}", shown(NON_RESOURCE_ATTRIBUTES, spec[path]), detail))
         return
     if resource not in spec and path not in spec:
         detail = f"exactly one of {path} or {resource} must be specified"

@@ -67,7 +67,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import nanos_of, parse_quantity
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CONTAINER_METRICS, SCALE_TO_ZERO
+from rewound.actors.versions.features import AUTOSCALER_TEXTS, CONTAINER_METRICS, SCALE_TO_ZERO, TARGET_GROUPS
 
 MAX_PERIOD_SECONDS: Final = 1800
 MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600
@@ -315,17 +315,28 @@ class MetricRules:
         _resource_target_rules(errors, source["target"], f"{field}.target")
 
 
-def reference_rules(errors: FieldErrors, reference: Object, field: str) -> None:
+def reference_rules(
+    errors: FieldErrors, reference: Object, field: str, *, core: bool = False, kept: bool = False
+) -> None:
+    """`core`: it may be an object of the core group. `kept`: the stored autoscaler already names it."""
     for part in ("kind", "name"):
         value = reference[part]
         if not value:
             errors.add(required(f"{field}.{part}"))
         errors.add_each(f"{field}.{part}", value, name_is_path_segment(value, False))
+    version = reference.get("apiVersion", "")
+    if kept or TARGET_GROUPS not in errors.features:
+        return
+    if version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {version}"
+        errors.add(invalid(f"{field}.apiVersion", version, text))
+    elif not core and not version.rpartition("/")[0]:
+        errors.add(invalid(f"{field}.apiVersion", version, "apiVersion must specify API group"))
 
 
 def _object(errors: FieldErrors, source: Object, field: str) -> None:
     target = source["target"]
-    reference_rules(errors, source["describedObject"], f"{field}.describedObject")
+    reference_rules(errors, source["describedObject"], f"{field}.describedObject", core=True)
     _metric_rules(errors, source["metric"], f"{field}.metric")
     _target_rules(errors, target, f"{field}.target")
     if "value" not in target and "averageValue" not in target:
@@ -618,19 +629,30 @@ class Autoscalers:
             drop_container_sources(new["spec"])
         keep_status(new, old)
 
-    def rules(self, errors: FieldErrors, new: Object, min_allowed: int = 1) -> None:
+    def rules(
+        self, errors: FieldErrors, new: Object, min_allowed: int = 1, before: Object | None = None
+    ) -> None:
         spec = new["spec"]
         min_replicas, max_replicas = spec.get("minReplicas"), spec["maxReplicas"]
         lowest = 0 if SCALE_TO_ZERO in self._features else min_allowed
         if min_replicas is not None and min_replicas < lowest:
             text = f"must be greater than or equal to {lowest}"
             errors.add(invalid("spec.minReplicas", min_replicas, text))
-        if max_replicas < 1:
+        if max_replicas < 1 and AUTOSCALER_TEXTS in self._features:
+            text = "must be greater than or equal to 1"
+            unset = required("spec.maxReplicas", "must be set and greater than 0")
+            errors.add(invalid("spec.maxReplicas", max_replicas, text) if max_replicas else unset)
+        elif max_replicas < 1:
             errors.add(invalid("spec.maxReplicas", max_replicas, "must be greater than 0"))
         if min_replicas is not None and max_replicas < min_replicas:
             text = "must be greater than or equal to `minReplicas`"
             errors.add(invalid("spec.maxReplicas", max_replicas, text))
-        reference_rules(errors, spec["scaleTargetRef"], "spec.scaleTargetRef")
+        target = spec["scaleTargetRef"]
+        kept = before is not None and all(
+            target.get(part) == before["scaleTargetRef"].get(part) for part in ("kind", "apiVersion")
+        )
+        core = target["kind"] == "ReplicationController"
+        reference_rules(errors, target, "spec.scaleTargetRef", core=core, kept=kept)
         self._metrics.validate(errors, spec.get("metrics", []), min_replicas, "spec.metrics")
         behavior_rules(errors, spec.get("behavior", {}), "spec.behavior")
 
@@ -638,7 +660,7 @@ class Autoscalers:
         """An autoscaler that already has minReplicas 0 may keep it while the feature is disabled."""
         lowest = 0 if old["spec"].get("minReplicas") == 0 else 1
         metadata_update_rules(errors, new["metadata"], old["metadata"])
-        self.rules(errors, new, lowest)
+        self.rules(errors, new, lowest, old["spec"])
 
 
 def autoscaler_status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:

@@ -66,6 +66,7 @@ from rewound.actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_subdomain,
@@ -189,7 +190,7 @@ def budget_rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
         text = "minAvailable and maxUnavailable cannot be both set"
-        errors.add(invalid("spec", spec, text))
+        errors.add(invalid("spec", shown(BUDGET_SPEC, spec), text))
     for part in ("minAvailable", "maxUnavailable"):
         if part in spec:
             int_or_percent_rules(errors, spec[part], f"spec.{part}")

@@ -16,7 +16,7 @@ from rewound.actors.errors import BadRequest, Conflict, Invalid, Resource
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.validation import collect, invalid
+from rewound.actors.kinds.validation import collect_with, invalid
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
@@ -86,7 +86,7 @@ class TokenRequests:
             )
             raise Conflict(Resource(view.group, view.kind), name, why)
         wanted = self._prepared(wanted, account, context)
-        errors = collect(view.strategy.validate_create, wanted)
+        errors = collect_with(view.features, view.strategy.validate_create, wanted)
         if errors:
             raise Invalid(view.group, view.kind, "", [error.cause() for error in errors])
         request.object = wanted

@@ -97,6 +97,9 @@ SPREAD_SELECTOR_MERGE: Final = _gate("MatchLabelKeysInPodTopologySpreadSelectorM
 TOLERATION_COMPARISONS: Final = _gate("TaintTolerationComparisonOperators")
 SE_LINUX_MOUNT_ALL: Final = _gate("SELinuxMount")
 IMAGE_VOLUMES: Final = _gate("ImageVolume")
+READ_ONLY_MOUNTS: Final = _gate("RecursiveReadOnlyMounts")
+GROUPS_POLICY: Final = _gate("SupplementalGroupsPolicy")
+DECLARED_FEATURES: Final = _gate("NodeDeclaredFeatures")
 APP_ARMOR_FIELDS: Final = _gate("AppArmorFields")
 HOST_IPS: Final = _gate("PodHostIPs")
 NOMINATION_ENDS: Final = _gate("ClearingNominatedNodeNameAfterBinding")
@@ -106,6 +109,17 @@ SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the select
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
 CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
+EXTERNAL_IDS_DEPRECATED: Final = _change(
+    "external-ids-deprecated", "warns of the external id of a node", since="1.27"
+)
+TARGET_GROUPS: Final = _change(
+    "target-groups",
+    "wants the API group of what an autoscaler scales, or of the object it measures",
+    since="1.34",
+)
+AUTOSCALER_TEXTS: Final = _change(
+    "autoscaler-texts", "says of an autoscaler without a maximum that it is required", since="1.36"
+)
 ADDRESS_EXAMPLES: Final = _change(
     "address-examples", "gives examples in the text about an invalid address of a load balancer", since="1.30"
 )
@@ -697,8 +711,7 @@ _OF_DECLARATIONS: Final = """
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
     DeploymentReplicaSetTerminatingReplicas StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
-    NodeDeclaredFeatures PodObservedGenerationTracking RecursiveReadOnlyMounts
-    ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy SupplementalGroupsPolicy
+    PodObservedGenerationTracking ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
     DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
     DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """

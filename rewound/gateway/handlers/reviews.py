@@ -7,13 +7,14 @@ review, and none has to be large, so its size is limited.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from rewound.actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
 from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.declaration.meta import check_address
+from rewound.actors.kinds.declaration.meta import OBJECT_META, check_address
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
@@ -25,6 +26,9 @@ from rewound.gateway.wire.encoders import object_encoder
 
 # Their responses do not repeat the request.
 _RULES, _SELF = "SelfSubjectRulesReview", "SelfSubjectReview"
+_SYSTEM_FIELDS: Final = frozenset(
+    ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+)
 
 
 class ReviewHandler:
@@ -47,7 +51,9 @@ class ReviewHandler:
         check_short(context.request.body, definition.kind)
         decoded = await self._bodies.decode(context, definition, write.field_validation)
         review = decoded.object
-        review.pop("status", None)
+        review["metadata"] = {
+            name: value for name, value in review["metadata"].items() if name not in _SYSTEM_FIELDS
+        }
         check_address(review, context.route.namespace)
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
@@ -112,4 +118,4 @@ def _metadata(definition: Definition, review: Object, write_context: WriteContex
     metadata = {**review["metadata"], **_no_creation_time(definition)}
     if owners:
         metadata["managedFields"] = owners
-    return metadata
+    return OBJECT_META.arranged(metadata)

@@ -12,7 +12,7 @@ from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import BadRequest, Invalid, NotFound
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.declaration.meta import check_address
-from rewound.actors.kinds.validation import collect, refuse_name
+from rewound.actors.kinds.validation import collect_with, refuse_name
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Submit, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
@@ -103,7 +103,7 @@ class SubresourceHandler:
             await admit_ephemeral(chain, request)
             assert request.object is not None
             _check_name(context, view, request.object)
-            if errors := collect(view.strategy.validate_create, request.object):
+            if errors := collect_with(view.features, view.strategy.validate_create, request.object):
                 raise Invalid(view.group, view.kind, request.name, [error.cause() for error in errors])
             _complete_dry_run(request)
             await validate_ephemeral(chain, request)

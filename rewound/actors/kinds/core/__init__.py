@@ -33,7 +33,7 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
         event.define(names),
         limit_range.define(names),
         namespace.define(names),
-        node.define(names),
+        node.define(names, features),
         persistent_volumes.define_volume(names, features),
         persistent_volumes.define_claim(names, features),
         pod.define(names, features),

@@ -6,7 +6,9 @@ precedence. `configSource` and its status belong to a removed feature: the API s
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -47,6 +49,8 @@ from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldError,
     FieldErrors,
+    cidr_rules,
+    cidr_warnings,
     duplicate,
     forbidden,
     invalid,
@@ -61,6 +65,15 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.kinds.values.quantity import is_count, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import (
+    ADDRESSES_AND_NETWORKS,
+    ADDRESSES_CHECKED_ALIKE,
+    DECLARED_FEATURES,
+    EXTERNAL_IDS_DEPRECATED,
+    GROUPS_POLICY,
+    READ_ONLY_MOUNTS,
+    USER_NAMESPACES_SUPPORT,
+)
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -202,14 +215,14 @@ STATUS = Struct(
         before=UNTYPED_BEFORE_1_30,
     ),
     Field("config", CONFIG_STATUS, 11, pointer=True),
-    Field("declaredFeatures", STRINGS, 14, list_type="atomic", since="1.35", gate="NodeDeclaredFeatures"),
-    Field("features", NODE_FEATURES, 13, pointer=True, since="1.31", gate="SupplementalGroupsPolicy"),
+    Field("declaredFeatures", STRINGS, 14, list_type="atomic", since="1.35"),
+    Field("features", NODE_FEATURES, 13, pointer=True, since="1.31"),
     Field("runtimeHandlers", ListOf(NODE_RUNTIME_HANDLER), 12, list_type="atomic", since="1.30"),
 )
 NODE = Struct("core.v1.Node", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     rules = NodeRules(names)
     return Definition(
         group="",
@@ -228,10 +241,11 @@ def define(names: Names) -> Definition:
         selection=Selection(fields={"spec.unschedulable": _unschedulable}, own_label_conversion=True),
         table=Table(node_columns(names)),
         strategy=Strategy(
-            prepare_for_create=prepare_create,
-            prepare_for_update=prepare_update,
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
             validate_create=rules.validate,
             validate_update=rules.validate_update,
+            warnings=partial(node_warnings, features),
         ),
     )
 
@@ -259,14 +273,36 @@ def _sync_pod_cidrs(new: Object) -> None:
         new["spec"] = SPEC.arranged({**spec, "podCIDR": networks[0], "podCIDRs": networks})
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     new["spec"].pop("configSource", None)
     new["status"].pop("config", None)
+    for part, gates in _GATED_PARTS.items():
+        if features.isdisjoint(gates):
+            new["status"].pop(part, None)
 
 
-def prepare_update(new: Object, old: Object) -> None:
+# Parts of the status that a node lacks while these gates are off, until its kubelet sends them.
+_GATED_PARTS: Final = {
+    "runtimeHandlers": (READ_ONLY_MOUNTS, USER_NAMESPACES_SUPPORT),
+    "features": (GROUPS_POLICY,),
+    "declaredFeatures": (DECLARED_FEATURES,),
+}
+
+
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     new["spec"].pop("configSource", None)
     new["status"] = old["status"]
+    if "runtimeHandlers" in old["status"] and features.isdisjoint(_GATED_PARTS["runtimeHandlers"]):
+        new["status"] = {part: one for part, one in old["status"].items() if part != "runtimeHandlers"}
+
+
+def node_warnings(features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    warnings, spec = [], new["spec"]
+    if spec.get("externalID") and EXTERNAL_IDS_DEPRECATED in features:
+        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, network in enumerate(spec.get("podCIDRs", ())):
+        warnings += cidr_warnings(features, f"spec.podCIDRs[{index}]", network)
+    return warnings
 
 
 def prepare_status(new: Object, old: Object) -> None:
@@ -287,6 +323,7 @@ class NodeRules:
         self._annotation_rules(errors, new["metadata"].get("annotations", {}))
         _taint_rules(errors, spec.get("taints", []), "metadata.taints")
         self._resource_rules(errors, new["status"])
+        _declared_feature_rules(errors, new["status"].get("declaredFeatures", []))
         _pod_cidr_rules(errors, spec.get("podCIDRs", []))
 
     def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
@@ -298,6 +335,7 @@ class NodeRules:
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         self._annotation_rules(errors, new["metadata"].get("annotations", {}))
         self._resource_rules(errors, new["status"])
+        _declared_feature_rules(errors, new["status"].get("declaredFeatures", []))
         _address_rules(errors, new["status"].get("addresses", []))
         _set_once_rules(errors, new["spec"], old["spec"])
         _taint_rules(errors, new["spec"].get("taints", []), "metadata.taints")
@@ -374,11 +412,34 @@ def _taint_rules(errors: FieldErrors, taints: list[Object], field: str) -> None:
         seen.add((key, effect))
 
 
+_is_feature = re.compile("[A-Z][a-zA-Z0-9]*(?:/[a-zA-Z][a-zA-Z0-9]*)*").fullmatch
+
+
+def _declared_feature_rules(errors: FieldErrors, declared: list[str]) -> None:
+    """Names must be sorted, and each once in the list."""
+    field, before = "status.declaredFeatures", ""
+    for index, name in enumerate(declared):
+        if index and name == before:
+            errors.add(duplicate(f"{field}[{index}]", name))
+        elif index and name < before:
+            errors.add(invalid(f"{field}[{index}]", name, "list must be sorted alphabetically"))
+        if not _is_feature(name):
+            text = (
+                f"invalid feature name {quoted_start(name)}: must start with an UpperCamelCase segment, with "
+                "subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain "
+                "only alphanumeric characters and slashes"
+            )
+            errors.add(invalid(f"{field}[{index}]", name, text))
+        before = name
+
+
 def _pod_cidr_rules(errors: FieldErrors, networks: list[str]) -> None:
     field = "spec.podCIDRs"
     parsed = [parse_network(text) for text in networks]
     for index, network in enumerate(parsed):
-        if network is None:
+        if ADDRESSES_CHECKED_ALIKE in errors.features:
+            cidr_rules(errors, f"{field}[{index}]", networks[index])
+        elif network is None:
             errors.add(invalid(f"{field}[{index}]", networks, "must be valid CIDR"))
     if len(networks) < 2:
         return
@@ -388,7 +449,7 @@ def _pod_cidr_rules(errors: FieldErrors, networks: list[str]) -> None:
     if families != {4, 6} or len(networks) > 2:
         errors.add(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
     seen: set[str] = set()
-    for index, text in enumerate(networks):
+    for index, text in enumerate(() if ADDRESSES_AND_NETWORKS in errors.features else networks):
         if text in seen:
             errors.add(duplicate(f"{field}[{index}]", text))
         seen.add(text)

@@ -260,7 +260,7 @@ CONTAINER_STATUS = Struct(
     Field(
         "resources", RESOURCE_REQUIREMENTS, 11, pointer=True, since="1.27", gate="InPlacePodVerticalScaling"
     ),
-    Field("stopSignal", STRING, 15, pointer=True, since="1.33", gate="ContainerStopSignals"),
+    Field("stopSignal", STRING, 15, pointer=True, since="1.33"),
     Field("user", CONTAINER_USER, 13, pointer=True, since="1.31", gate="SupplementalGroupsPolicy"),
     Field(
         "volumeMounts",

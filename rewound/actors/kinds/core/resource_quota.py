@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
@@ -200,8 +201,7 @@ def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) ->
 
 def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> FieldError:
     listed = quoted_list(scopes)
-    text = f"Invalid value: []core.ResourceQuotaScope{{{listed}}}: {why}"
-    return FieldError("FieldValueInvalid", field, text)
+    return invalid(field, Formatted(f"[]core.ResourceQuotaScope{{{listed}}}", scopes), why)
 
 
 def _inapplicable(hard: Iterable[str]) -> Mapping[str, int]:

@@ -20,6 +20,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
@@ -292,11 +293,11 @@ def context_rules(errors: FieldErrors, context: Object, field: str, *, users_of_
 def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
     if context.get("privileged"):
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.add(invalid(field, context, text))
+        errors.add(invalid(field, shown(SECURITY_CONTEXT, context), text))
     for capability in context.get("capabilities", {}).get("add", ()):
         if capability == "CAP_SYS_ADMIN":
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.add(invalid(field, context, text))
+            errors.add(invalid(field, shown(SECURITY_CONTEXT, context), text))
 
 
 def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:

@@ -224,17 +224,18 @@ def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:
     if template is None:
         errors.add(required(field))
     else:
-        _template_metadata_rules(errors, template["metadata"], f"{field}.metadata")
+        later = SOURCES_OF_CLAIMS in errors.features
+        text = "cannot be set" if later else "cannot be set for an ephemeral volume"
+        template_metadata_rules(errors, template["metadata"], f"{field}.metadata", text)
         claim_spec_rules(errors, template["spec"], f"{field}.spec")
 
 
-def _template_metadata_rules(errors: FieldErrors, metadata: Object, field: str) -> None:
+def template_metadata_rules(errors: FieldErrors, metadata: Object, field: str, text: str) -> None:
+    """Validate the metadata of objects that are made from a template: `text` is the error of other parts."""
     annotation_rules(errors, metadata.get("annotations", {}), f"{field}.annotations")
     label_rules(errors, metadata.get("labels", {}), f"{field}.labels")
     for part, value in metadata.items():
         if part not in _ALLOWED_METADATA and value is not None:
-            explained = SOURCES_OF_CLAIMS in errors.features
-            text = "cannot be set" if explained else "cannot be set for an ephemeral volume"
             errors.add(forbidden(f"{field}.{_CLAIM_NAME_IN_PATHS.get(part, part)}", text))
 
 

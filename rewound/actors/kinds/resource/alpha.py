@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rewound.actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
 from rewound.actors.kinds.core.volume_sources import driver_name_rules
+from rewound.actors.kinds.core.volumes import template_metadata_rules
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import (
     Definition,
@@ -27,8 +28,6 @@ from rewound.actors.kinds.declaration.definition import (
 from rewound.actors.kinds.declaration.meta import (
     METADATA,
     TEMPLATE_META,
-    annotation_rules,
-    label_rules,
     metadata_rules,
     metadata_update_rules,
 )
@@ -514,8 +513,7 @@ def _claim_rules(errors: FieldErrors, new: Object, field: str = "spec") -> None:
 
 def _template_rules(errors: FieldErrors, new: Object) -> None:
     metadata = new["spec"]["metadata"]
-    annotation_rules(errors, metadata.get("annotations", {}), "spec.metadata.annotations")
-    label_rules(errors, metadata.get("labels", {}), "spec.metadata.labels")
+    template_metadata_rules(errors, metadata, "spec.metadata", "cannot be set")
     _claim_rules(errors, new["spec"], "spec.spec")
 
 

@@ -16,10 +16,9 @@ from rewound.actors.golang.format import Formatted
 from rewound.actors.kinds.core.node_selector import NODE_SELECTOR_TERM, node_selector_rules
 from rewound.actors.kinds.core.resources import is_extended, is_native
 from rewound.actors.kinds.core.volume_sources import driver_name_rules
+from rewound.actors.kinds.core.volumes import template_metadata_rules
 from rewound.actors.kinds.declaration.meta import (
-    annotation_rules,
     condition_rules,
-    label_rules,
     metadata_rules,
     metadata_update_rules,
 )
@@ -261,9 +260,7 @@ class DeviceRules:
             self._claim_spec(errors, new["spec"], "spec", stored=True)
 
     def template(self, errors: FieldErrors, new: Object) -> None:
-        metadata = new["spec"]["metadata"]
-        annotation_rules(errors, metadata.get("annotations", {}), "spec.metadata.annotations")
-        label_rules(errors, metadata.get("labels", {}), "spec.metadata.labels")
+        template_metadata_rules(errors, new["spec"]["metadata"], "spec.metadata", "cannot be set")
         self._claim_spec(errors, new["spec"]["spec"], "spec.spec")
 
     def template_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
