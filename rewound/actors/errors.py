@@ -336,6 +336,14 @@ class WebhookFailed(RequestError):
         self.message = f"Internal error occurred: {why}"
 
 
+class AdmissionFailed(RequestError):
+    """An admission plugin cannot decide yet: what the request names may be another object soon."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 class ConversionFailed(RequestError):
     """A webhook did not convert an object to the requested version."""
 

@@ -44,7 +44,7 @@ from rewound.actors.admission.plugins.namespace_auto_provision import (
 )
 from rewound.actors.admission.plugins.namespace_exists import NamespaceExists
 from rewound.actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from rewound.actors.admission.plugins.node_restriction import NodeRestriction
+from rewound.actors.admission.plugins.node_restriction import NodeCredentials, NodeRestriction
 from rewound.actors.admission.plugins.owner_references_permission_enforcement import (
     OwnerReferencesPermissionEnforcement,
 )
@@ -64,7 +64,7 @@ from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, Por
 from rewound.actors.allocation.services import ServicePools
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import RECOVER_EXPANSION, SERVICE_CIDRS
+from rewound.actors.versions.features import SERVICE_CIDRS
 from rewound.journal.log import Journal
 
 _Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin
@@ -85,7 +85,8 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         LimitPodHardAntiAffinityTopology(names),
         LimitRanger(names, LimitRanges(context.rules, journal, feed)),
         ServiceAccount(names, Accounts(journal, feed)),
-        NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
+        NodeRestriction(names, journal, features),
+        NodeCredentials(names, journal, authorizer, features),
         TaintNodesByCondition(names),
         AlwaysPullImages(),
         *(_image_policy_webhook(names, of, calls) if used("ImagePolicyWebhook") else ()),

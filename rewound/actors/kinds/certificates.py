@@ -653,6 +653,7 @@ def define_pod_requests(names: Names) -> tuple[Definition, ...]:
         check_name=name_is_subdomain,
         fields=POD_REQUEST,
         since="1.35",
+        deprecated="1.38",
         gate="PodCertificateRequest",
         on_by_default=False,
         subresources=(
@@ -685,6 +686,7 @@ def define_pod_requests(names: Names) -> tuple[Definition, ...]:
         fields=_pod_request_structs("v1alpha1")[2],
         since="1.34",
         until="1.34",
+        deprecated="1.37",
         storage=Storage(
             stored_as=stored.type_name,
             conversion=Conversion(to_storage=_from_alpha, from_storage=_to_alpha),

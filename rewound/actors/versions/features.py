@@ -211,6 +211,40 @@ STUB_REQUESTS: Final = _change(
 POD_CERTIFICATES: Final = _gate("PodCertificateRequest")
 TRUST_BUNDLES: Final = _gate("ClusterTrustBundle")
 CREDENTIAL_PROVIDER_TOKENS: Final = _gate("KubeletServiceAccountTokenForCredentialProviders")
+NODE_AUDIENCES: Final = _gate(
+    "ServiceAccountNodeAudienceRestriction"
+)  # nodes get tokens for audiences of pods
+ANY_NODE_REQUESTS: Final = _gate("AllowInsecureKubeletCertificateSigningRequests")
+NODE_CLAIM_STATUSES: Final = _change(
+    "node-claim-statuses", "lets no node change the resource claims in the status of a pod", since="1.28"
+)
+NODE_EXTENDED_CLAIMS: Final = _change(
+    "node-extended-claims",
+    "lets no node change the claims of extended resources in the status of a pod",
+    since="1.34",
+)
+NODE_QUANTITY_TEXT: Final = _change(
+    "node-quantity-text", "speaks of the quantity where a node changes other fields of a claim", since="1.30"
+)
+NODE_OWNERS: Final = _change("node-owners", "lets no node change the owners of its Node", since="1.31")
+NODE_SLICES: Final = _change(
+    "node-slices", "lets nodes create and delete only their own resource slices", since="1.30"
+)
+NODE_REQUESTS: Final = _change(
+    "node-requests", "lets nodes request node certificates only for themselves", since="1.31"
+)
+MIRROR_CLAIMS: Final = _change(
+    "mirror-claims", "refuses mirror pods that refer to resource claims", since="1.29"
+)
+MIRROR_BUNDLES: Final = _change(
+    "mirror-bundles", "refuses mirror pods that refer to trust bundles", since="1.32"
+)
+MIRROR_VOLUMES: Final = _change(
+    "mirror-volumes", "refuses mirror pods with volumes that need any object of the API", since="1.34"
+)
+NODE_POD_CERTIFICATES: Final = _change(
+    "node-pod-certificates", "lets nodes request pod certificates only for their own pods", since="1.34"
+)
 TOKEN_IDS: Final = _gate("ServiceAccountTokenJTI")  # tokens of service accounts have an id
 TOKEN_NODES: Final = _gate("ServiceAccountTokenPodNodeInfo")  # tokens bound to a pod name its node
 TOKENS_OF_NODES: Final = _gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes

@@ -234,7 +234,12 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(error.code, error.reason, str(error), error.details, headers)
         case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
-        case cause.TooManyBudgets() | cause.ConversionFailed() | cause.RequestTooLarge():
+        case (
+            cause.TooManyBudgets()
+            | cause.ConversionFailed()
+            | cause.RequestTooLarge()
+            | cause.AdmissionFailed()
+        ):
             return Failure(500, "", str(error))
         case cause.Overloaded() | TooManyRequests():
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
