@@ -218,10 +218,14 @@ class Rules:
     dry_run_node_ports: Literal["checked", "unchecked"] = _rule(
         (
             "checked",
-            "a dry run of a Service with a node port outside the range, or with a port or ClusterIP of another one, "
-            "is refused with 422, as the write is",
+            "a dry run of a Service with a node port outside the range, or with the ClusterIP of another one, is "
+            "refused with 422, as the write is",
         ),
-        ("unchecked", "the dry run is accepted, and the write is refused"),
+        (
+            "unchecked",
+            "the dry run is accepted, and the write is refused; "
+            "what it allocates is the address of the network, and ports after 32768",
+        ),
         "document 1, dry run; v1.25 recorded",
     )
     custom_columns: Literal["created-at", "age"] = _rule(

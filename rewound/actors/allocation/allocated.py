@@ -157,6 +157,7 @@ class AddressPool:
     def __init__(self, network: str, *, whole: bool = False) -> None:
         self._network = ipaddress.ip_network(network, strict=False)
         self.family = f"IPv{self._network.version}"
+        self.network_address = str(self._network.network_address)
         size = self._network.num_addresses
         broadcast = 1 if self._network.version == 4 else 0
         used = size if broadcast or whole else min(size, LARGEST_IPV6_RANGE)

@@ -37,9 +37,11 @@ from rewound.actors.kinds.core.service import (
 from rewound.actors.kinds.validation import FieldError, FieldErrors, collect_with, invalid
 from rewound.actors.messages import Object
 from rewound.actors.runtime.time_limit import check_time
+from rewound.actors.versions.features import SERVICE_IN_TEXTS
 
 ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"
+NO_PORT = 32768  # the node ports of dry runs begin after it, outside the usual range
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def allocate(
     """Return a copy of the service with its allocated values.
 
     Raises AllocationError if it cannot get an item that it requests, Exhausted if a range is full. With `unchecked`,
-    for dry runs, node ports outside the range are accepted, and so is everything that is allocated already.
+    for dry runs, node ports outside the range and addresses of other services are accepted, and values that the client
+    does not request are those that no service can have.
     """
     allocation = _Allocation(allocated, pools, old, unchecked=unchecked, features=features)
     completed = allocation.completed(service, old)
@@ -94,6 +97,7 @@ class _Allocation:
     ) -> None:
         self._allocated = allocated
         self._unchecked, self._features = unchecked, features
+        self._service = ""  # its name
         self._own = items_of(old) if old else frozenset[str]()
         self._own_node_ports = frozenset(node_ports(old["spec"])) if old else frozenset[int]()
         self._addresses, self._ports = pools.addresses, pools.ports
@@ -109,6 +113,7 @@ class _Allocation:
 
     def completed(self, service: Object, old: Object | None) -> Object:
         spec, before = dict(service["spec"]), old["spec"] if old else None
+        self._service = service["metadata"].get("name", "")
         if "ports" in spec:
             spec["ports"] = list(spec["ports"] or ())
         if before is not None:
@@ -137,10 +142,7 @@ class _Allocation:
 
     def _address(self, family: str, wanted: str, ips: list[str]) -> str:
         if not wanted:
-            for pool in self._addresses.pools(family):
-                if (found := self._next(pool)) is not None:
-                    return found
-            raise Exhausted("failed to allocate a serviceIP: range is full")
+            return self._next_address(family)
         if wanted in self._own:
             return wanted
         why = f"failed to allocate IP {wanted}"
@@ -152,6 +154,15 @@ class _Allocation:
             raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
         self._new[checked] = None
         return wanted
+
+    def _next_address(self, family: str) -> str:
+        for pool in self._addresses.pools(family):
+            if self._unchecked:
+                return pool.network_address
+            if (found := self._next(pool)) is not None:
+                return found
+        of_service = f' for Service "{self._service}"' if SERVICE_IN_TEXTS in self._features else ""
+        raise Exhausted(f"failed to allocate a serviceIP{of_service}: range is full")
 
     def _checked(self, family: str, wanted: str) -> str:
         """Return the canonical text of an address of the pools. Raises NotInRange."""
@@ -209,6 +220,10 @@ class _Allocation:
             spec["healthCheckNodePort"] = self._next_port("HealthCheck NodePort")
 
     def _next_port(self, what: str) -> int:
+        if self._unchecked:
+            number = max((int(item) for item in self._new if item.isdecimal()), default=NO_PORT) + 1
+            self._new[str(number)] = None
+            return number
         found = self._next(self._ports)
         if found is None:
             raise Exhausted(f"failed to allocate a {what}: range is full")
@@ -233,7 +248,7 @@ class _Allocation:
             if self._unchecked:
                 return
             raise AllocationError([invalid(field, number, str(error))]) from None
-        if not self._unchecked and not self._is_free(checked):
+        if not self._is_free(checked):
             raise AllocationError([invalid(field, number, PORT_TAKEN)])
         self._new[checked] = None
 

@@ -529,6 +529,7 @@ EXTERNAL_IPS_DEPRECATED: Final = _change(
 SERVICE_METADATA_ONCE: Final = _change(
     "service-metadata-once", "validates the metadata of a service in updates once", since="1.34"
 )
+SERVICE_IN_TEXTS: Final = _change("service-in-texts", "names the service that gets no address", since="1.36")
 SERVICE_SELECTORS: Final = _change(
     "service-selectors", "selects services by spec.clusterIP and spec.type", since="1.31"
 )
