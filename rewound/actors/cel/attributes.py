@@ -12,13 +12,17 @@ from typing import Any
 from rewound.actors.cel.costs import COST, Cells
 from rewound.actors.cel.data import DataObject
 from rewound.actors.cel.values import (
+    NONE,
     BadData,
     EvaluationError,
     ListValue,
     MapLike,
+    Optional,
     Uint,
     go_type_name,
     list_get,
+    list_index,
+    list_size,
     no_such_overload,
     printed,
 )
@@ -46,12 +50,12 @@ class Operation(Step):
 
 
 class Qualifier:
-    """A selection by a constant key (`dynamic` is None), or by one that is evaluated."""
+    """A selection by a constant key (`dynamic` is None), or by one that is evaluated; a.?b and a[?b] are optional."""
 
-    __slots__ = ("dynamic", "key")
+    __slots__ = ("dynamic", "is_optional", "key")
 
-    def __init__(self, key: Any, dynamic: Run | None = None) -> None:
-        self.key, self.dynamic = key, dynamic
+    def __init__(self, key: Any, dynamic: Run | None = None, *, is_optional: bool = False) -> None:
+        self.key, self.dynamic, self.is_optional = key, dynamic, is_optional
 
 
 class Attribute(Step):
@@ -80,7 +84,7 @@ class Attribute(Step):
         if slot is None:
             assert operand is not None
             return _operand_chain(operand, own, qualifiers)
-        fixed = all(qualifier.dynamic is None for qualifier in qualifiers)
+        fixed = all(one.dynamic is None and not one.is_optional for one in qualifiers)
         if fixed and len(qualifiers) < 3:
             keys = [qualifier.key for qualifier in qualifiers]
             return (_variable, _one_key, _two_keys)[len(keys)](slot, own, *keys)
@@ -119,6 +123,8 @@ def branch(step: Step) -> Attribute:
 
 
 def select(value: Any, key: Any) -> Any:
+    if value.__class__ is Optional:
+        return select_if_present(value, key)
     if isinstance(value, MapLike):
         return value.get(key)
     if isinstance(value, list | ListValue):
@@ -126,6 +132,23 @@ def select(value: Any, key: Any) -> Any:
     if isinstance(value, EvaluationError):
         raise value
     raise EvaluationError(f"no such key: {printed(key)}")
+
+
+def select_if_present(value: Any, key: Any) -> Optional:
+    """Select from what may be optional; the result is optional, and has no value if there is no such key."""
+    if value.__class__ is Optional:
+        if not value.has_value:
+            return NONE
+        value = value.value
+    if isinstance(value, MapLike):
+        present, found = value.find(key)
+        return Optional(found) if present else NONE
+    if isinstance(value, list | ListValue):
+        position = list_index(key)
+        return Optional(list_get(value, position)) if 0 <= position < list_size(value) else NONE
+    if isinstance(value, EvaluationError):
+        raise value
+    return NONE
 
 
 def _variable(slot: int, own: int) -> Run:
@@ -200,11 +223,13 @@ def _operand_chain(operand: Run, own: int, qualifiers: tuple[Qualifier, ...]) ->
 def _follow(cells: Cells, value: Any, qualifiers: tuple[Qualifier, ...]) -> Any:
     last = len(qualifiers) - 1
     for index, qualifier in enumerate(qualifiers):
+        if value is NONE:
+            break
         cells[COST] += 1
         before = value
         key = qualifier.key if qualifier.dynamic is None else _key(qualifier.dynamic(cells))
         try:
-            value = select(value, key)
+            value = select_if_present(value, key) if qualifier.is_optional else select(value, key)
         except BadData:
             cells[COST] += index < last and before.__class__ is not BadData
             raise

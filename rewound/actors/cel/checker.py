@@ -19,6 +19,7 @@ from rewound.actors.cel.declarations import (
     Overload,
     functions,
 )
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.syntax import (
     NOWHERE,
     Call,
@@ -55,15 +56,21 @@ from rewound.actors.cel.types import (
     bounded_list,
     bounded_map,
     is_as_general,
+    is_optional,
     kind_of,
+    optional_of,
     signature,
 )
 from rewound.actors.cel.values import Uint
+from rewound.actors.versions.features import CEL_MIXED_NUMBERS, TYPES_IN_WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a node refers to: a variable or type by name, or the overloads that the call may resolve to at run time."""
+    """What a node refers to: a variable or type by name, or the overloads that the call may resolve to at run time.
+
+    A call whose function has dots in its name, `optional.of(1)`, has both.
+    """
 
     name: str = ""
     overloads: tuple[str, ...] = ()
@@ -76,7 +83,7 @@ class Checked:
     expression: Expression
     types: dict[int, Type]
     references: dict[int, Reference]
-    url_type: str
+    language: Language
 
     @property
     def result(self) -> Type:
@@ -93,7 +100,7 @@ def check(expression: Expression, environment: Environment) -> Checked | Problem
         checker.check(expression.root)
         if not checker.problems.count:
             types = {number: checker.bindings.substitute(of, True) for number, of in checker.types.items()}
-            return Checked(expression, types, checker.references, environment.url_type)
+            return Checked(expression, types, checker.references, environment.language)
     except TypeTooComplex:
         checker.problems.report(NOWHERE, "types of the expression are too complex")
     return checker.problems
@@ -107,9 +114,11 @@ class _Checker:
         self.references: dict[int, Reference] = {}
         self._positions = expression.positions
         self._environment = environment
-        self._functions = functions(environment.url_type)
+        self._functions = functions(environment.language)
         self._scopes: list[tuple[str, Type]] = []
-        self._excluded = MIXED_COMPARISONS
+        features = environment.language.features
+        self._types_in_words = TYPES_IN_WORDS in features
+        self._excluded = frozenset() if CEL_MIXED_NUMBERS in features else MIXED_COMPARISONS
         self._line_ends = _line_ends(expression.source)
 
     def check(self, node: Node) -> Type:
@@ -136,28 +145,43 @@ class _Checker:
         return self._environment.variables.get(name) or IDENTIFIERS.get(name)
 
     def _select(self, node: Select) -> Type:
-        name = _qualified_name(node)
+        name = qualified_name(node)
         found = self._lookup(name) if name else None
         if found is not None:
             self.references[node.id] = Reference(name)
             return found
-        operand = self.bindings.substitute(self.check(node.operand))
-        result = self._selected(node, operand)
+        result = self._selected(node, node.operand, node.field)
         return BOOL if node.test_only else self.bindings.substitute(result)
 
-    def _selected(self, node: Select, operand: Type) -> Type:
+    def _optional_select(self, node: Call) -> Type:
+        """a.?b: the parser has made the field a constant."""
+        operand, field = node.arguments
+        assert isinstance(field, Constant)
+        found = self._selected(node, operand, field.value)
+        self.references[node.id] = Reference("", ("select_optional_field",))
+        return self.bindings.substitute(found if is_optional(found) else optional_of(found))
+
+    def _selected(self, node: Node, operand: Node, field: str) -> Type:
+        """Return the type of a selection, which is optional if the operand is."""
+        of = self.bindings.substitute(self.check(operand))
+        if is_optional(of):
+            return optional_of(self._field(node, of.parameters[0], field))
+        return self._field(node, of, field)
+
+    def _field(self, node: Node, operand: Type, field: str) -> Type:
         kind = kind_of(operand)
         if kind == "map":
             return operand.parameters[1]
         if kind == "object":
-            return self._field_type(node.id, operand.name, node.field) or ERROR
+            return self._field_type(node.id, operand.name, field) or ERROR
         if kind == "parameter":
             self.bindings.assignable(DYN, operand)
             return DYN
         if kind == "dyn" or kind == "error":
             return DYN
-        self._report(node, f"type '{as_message(operand)}' does not support field selection")
-        return ERROR
+        shown = operand if self._types_in_words else as_message(operand)
+        self._report(node, f"type '{shown}' does not support field selection")
+        return DYN if self._types_in_words else ERROR
 
     def _field_type(self, place: int, message: str, name: str) -> Type | None:
         declared = self._environment.messages.get(message)
@@ -171,18 +195,31 @@ class _Checker:
         return found
 
     def _call(self, node: Call) -> Type:
+        if node.function == "_?._":
+            return self._optional_select(node)
         given = [self.check(argument) for argument in node.arguments]
         overloads = self._functions.get(node.function.removeprefix("."))
+        if node.target is not None and (qualified := self._qualified_function(node)) is not None:
+            return self._resolve(node, qualified, given, method=False)
         if node.target is not None:
             given.insert(0, self.check(node.target))
         if overloads is None:
             self._report(node, f"undeclared reference to '{node.function}' (in container '')")
-            return ERROR if node.target is None else UNKNOWN
-        return self._resolve(node, overloads, given)
+            return ERROR if node.target is None or self._types_in_words else UNKNOWN
+        return self._resolve(node, overloads, given, method=node.target is not None)
 
-    def _resolve(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> Type:
+    def _qualified_function(self, node: Call) -> tuple[Overload, ...] | None:
+        """Return the function if its name has dots: `optional.of(1)` is no call of a method."""
+        prefix = qualified_name(node.target)
+        return self._functions.get(f"{prefix}.{node.function}") if prefix else None
+
+    def _resolve(
+        self, node: Call, overloads: tuple[Overload, ...], given: list[Type], *, method: bool
+    ) -> Type:
         """Return the result type of all overloads that fit, or dyn if they differ."""
-        method, bindings = node.target is not None, self.bindings
+        bindings = self.bindings
+        if self._types_in_words and node.function in ("_&&_", "_||_"):
+            return self._logical(node, overloads[0], given)
         matching: list[str] = []
         result: Type | None = None
         for overload in overloads:
@@ -198,25 +235,49 @@ class _Checker:
             elif kind_of(result) != "dyn" and returned != result:
                 result = DYN
         if result is None:
-            name, applied = overloads[0].function, signature(given, method)
+            shown = [bindings.substitute(of, True) for of in given] if self._types_in_words else given
+            name, applied = overloads[0].function, signature(shown, method)
             self._report(node, f"found no matching overload for '{name}' applied to '{applied}'")
             return ERROR
-        self.references[node.id] = Reference("", tuple(matching))
+        name = overloads[0].function if node.target is not None and not method else ""
+        self.references[node.id] = Reference(name, tuple(matching))
         return result
+
+    def _logical(self, node: Call, overload: Overload, given: list[Type]) -> Type:
+        wrong = False
+        for argument, of in zip(node.arguments, given, strict=True):
+            if not self.bindings.assignable(of, BOOL):
+                self._report(argument, f"expected type 'bool' but found '{of}'")
+                wrong = True
+        if wrong:
+            return ERROR
+        self.references[node.id] = Reference("", (overload.id,))
+        return BOOL
 
     def _list(self, node: ListLiteral) -> Type:
         item: Type | None = None
-        for element in node.items:
-            item = self._join(element, item, self.check(element))
+        for index, element in enumerate(node.items):
+            of = self.check(element)
+            item = self._join(element, item, self._unwrapped(element, of) if index in node.optional else of)
         return bounded_list(item or self.bindings.fresh())
 
     def _map(self, node: MapLiteral) -> Type:
         key: Type | None = None
         value: Type | None = None
-        for key_node, value_node in node.entries:
+        for index, (key_node, value_node) in enumerate(node.entries):
             key = self._join(key_node, key, self.check(key_node))
-            value = self._join(value_node, value, self.check(value_node))
+            of = self.check(value_node)
+            of = self._unwrapped(value_node, of) if index in node.optional else of
+            value = self._join(value_node, value, of)
         return bounded_map(key or self.bindings.fresh(), value or self.bindings.fresh())
+
+    def _unwrapped(self, node: Node, of: Type) -> Type:
+        """Return the type of the value of an optional item, entry or field."""
+        if is_optional(of):
+            return of.parameters[0]
+        if kind_of(of) != "dyn":
+            self._report(node, f"expected type '{optional_of(of)}' but found '{of}'")
+        return of
 
     def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
         if previous is None:
@@ -234,8 +295,10 @@ class _Checker:
             return UNKNOWN
         self.references[node.id] = Reference(name)
         message = self._constructed(node, named)
-        for (field, value), place in zip(node.fields, node.field_ids, strict=True):
+        for index, ((field, value), place) in enumerate(zip(node.fields, node.field_ids, strict=True)):
             given = self.check(value)
+            if index in node.optional:
+                given = self._unwrapped(value, given)
             wanted = self._field_type(place, message.name if message is not ERROR else "", field) or ERROR
             if not self.bindings.assignable(wanted, given):
                 text = f"expected type of field '{field}' is '{wanted}' but provided type is '{given}'"
@@ -246,7 +309,8 @@ class _Checker:
         if kind_of(named) == "error":
             return ERROR
         if named.name != "type":
-            self._report(node, f"'{named}({as_message(named)})' is not a type")
+            shown = named if self._types_in_words else f"{named}({as_message(named)})"
+            self._report(node, f"'{shown}' is not a type")
             return ERROR
         message = named.parameters[0]
         if kind_of(message) != "object":
@@ -258,7 +322,8 @@ class _Checker:
         ranged = self.bindings.substitute(self.check(node.range))
         initial = self.check(node.initial)
         variable = self._variable_type(node.range, ranged)
-        self._excluded = frozenset()
+        if not self._types_in_words:
+            self._excluded = frozenset()
         self._scopes.append((node.accumulator, initial))
         self._scopes.append((node.variable, variable))
         self._expect(node.condition, BOOL)
@@ -316,10 +381,10 @@ def _renamed(of: Type, names: dict[str, TypeParameter]) -> Type:
     return names.get(of.name, of)
 
 
-def _qualified_name(node: Select) -> str:
+def qualified_name(node: Node | None) -> str:
     """Return a.b.c if the node consists only of names, otherwise ""."""
     names: list[str] = []
-    inner: Node = node
+    inner = node
     while isinstance(inner, Select):
         if inner.test_only:
             return ""

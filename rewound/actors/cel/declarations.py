@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.types import (
     ANY,
     BOOL,
@@ -36,9 +37,10 @@ from rewound.actors.cel.types import (
     type_of,
     wrapper_of,
 )
+from rewound.actors.versions.features import CEL_OPTIONALS
 
 _LINE: Final = re.compile(r"(\S+) (\S+) (?:(\S.*)\.)?\((.*)\) (\S.*)")
-_TOKEN: Final = re.compile(r"[A-Za-z]+|[(),]")
+_TOKEN: Final = re.compile(r"[A-Za-z_]+|[(),]")
 _NAMED: Final = {type_.name: type_ for type_ in (BYTES, DURATION, TIMESTAMP)}
 
 
@@ -314,11 +316,32 @@ join list_join_string list(string).(string) string
 """
 
 
+# Functions that a language may have, by the name of the feature.
+LIBRARIES: Final = {
+    CEL_OPTIONALS: """
+optional.of optional_of (A) optional_type(A)
+optional.ofNonZeroValue optional_ofNonZeroValue (A) optional_type(A)
+optional.none optional_none () optional_type(A)
+value optional_value optional_type(A).() A
+hasValue optional_hasValue optional_type(A).() bool
+or optional_or_optional optional_type(A).(optional_type(A)) optional_type(A)
+orValue optional_orValue_value optional_type(A).(A) A
+_[?_] list_optindex_optional_int (list(A), int) optional_type(A)
+_[?_] optional_list_optindex_optional_int (optional_type(list(A)), int) optional_type(A)
+_[?_] map_optindex_optional_value (map(A, B), A) optional_type(B)
+_[?_] optional_map_optindex_optional_value (optional_type(map(A, B)), A) optional_type(B)
+_[_] optional_list_index_int (optional_type(list(A)), int) optional_type(A)
+_[_] optional_map_index_value (optional_type(map(A, B)), A) optional_type(B)
+""",
+}
+
+
 @cache
-def functions(url_type: str) -> dict[str, tuple[Overload, ...]]:
-    """Return all functions. `url_type` is the name of the URL type. Callers must not change the result."""
+def functions(language: Language) -> dict[str, tuple[Overload, ...]]:
+    """Return the functions of a language. Callers must not change the result."""
     found: dict[str, tuple[Overload, ...]] = {}
-    for overload in (*read(STANDARD, url_type), *read(EXTENSIONS, url_type)):
+    texts = [STANDARD, EXTENSIONS, *(text for name, text in LIBRARIES.items() if name in language.features)]
+    for overload in read("\n".join(map(str.strip, texts)), language.url_type):
         found[overload.function] = (*found.get(overload.function, ()), overload)
     return found
 

@@ -19,9 +19,13 @@ from rewound.actors.cel import times, urls
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
 from rewound.actors.cel.operations import COMPARABLE, add, compare, same
 from rewound.actors.cel.values import (
+    NONE,
+    ConcatList,
     Duration,
     EvaluationError,
     EvaluationStopped,
+    MapValue,
+    Optional,
     Timestamp,
     Uint,
     is_list,
@@ -496,8 +500,30 @@ def _url_overloads() -> dict[str, list[Overload]]:
     }
 
 
+_ZERO_TIME: Final = Timestamp(-62_135_596_800)  # of Go: the first second of the year 1
+
+
+def _of_non_zero_value(value: Any) -> Optional:
+    """Return nothing for null, false, zero and what is empty. Lists and maps of the object are never zero."""
+    if isinstance(value, list | ConcatList):
+        return Optional(value) if list_size(value) else NONE
+    if value.__class__ is MapValue:
+        return Optional(value) if value.size() else NONE
+    return NONE if value is None or value in (False, 0, "", b"", Duration(0), _ZERO_TIME) else Optional(value)
+
+
+def _optional_overloads() -> dict[str, list[Overload]]:
+    optional = (Optional,)
+    return {
+        "optional.of": [Overload("optional_of", (None,), Optional)],
+        "optional.ofNonZeroValue": [Overload("optional_ofNonZeroValue", (None,), _of_non_zero_value)],
+        "value": [Overload("optional_value", optional, lambda found: found.value)],
+        "hasValue": [Overload("optional_hasValue", optional, lambda found: found.has_value)],
+    }
+
+
 def _all() -> dict[str, list[Overload]]:
-    found = _time_overloads() | _list_overloads() | _url_overloads()
+    found = _time_overloads() | _list_overloads() | _url_overloads() | _optional_overloads()
     _duration_overloads(found)
     _string_overloads(found)
     return found

@@ -7,12 +7,25 @@ same problems with the arguments of macros.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rewound.actors.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, Node, Select
+from rewound.actors.cel.syntax import (
+    Call,
+    Comprehension,
+    Constant,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    MessageLiteral,
+    Node,
+    Select,
+)
+from rewound.actors.versions.features import CEL_OPTIONALS
 
 ACCUMULATOR: Final = "__result__"
+MOST_NODES: Final = 200_000  # of an expression; a chain of optMap doubles with each of them
+UNUSED: Final = "#unused"  # the variable of a comprehension that only gives a name to its initial value
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +39,11 @@ class MacroError(Exception):
 class Builder:
     """Gives nodes their ids, and records their offsets."""
 
-    __slots__ = ("positions",)
+    __slots__ = ("_macros", "positions")
 
-    def __init__(self) -> None:
+    def __init__(self, features: frozenset[str]) -> None:
         self.positions: dict[int, int] = {}
+        self._macros = _RECEIVER_MACROS | (_OPTIONAL_MACROS if CEL_OPTIONALS in features else {})
 
     def id_at(self, offset: int) -> int:
         number = len(self.positions) + 1
@@ -48,7 +62,7 @@ class Builder:
         return Call(self.id_at(offset), function, arguments)
 
     def receiver_call(self, offset: int, function: str, target: Node, arguments: tuple[Node, ...]) -> Node:
-        macro = _RECEIVER_MACROS.get((function, len(arguments)))
+        macro = self._macros.get((function, len(arguments)))
         if macro is not None:
             return macro(self, offset, target, arguments)
         return Call(self.id_at(offset), function, arguments, target)
@@ -71,6 +85,42 @@ class Builder:
 
     def accumulator(self, offset: int) -> Identifier:
         return Identifier(self.id_at(offset), ACCUMULATOR)
+
+    def copy(self, node: Node) -> Node:
+        """Return a copy of a node and of what is in it, with ids of its own at the same offsets."""
+        number = self.id_at(self.positions[node.id])
+        if number > MOST_NODES:
+            raise MacroError(
+                self.positions[node.id], "the expression is too large: optMap copies what is before it"
+            )
+        match node:
+            case Select():
+                return replace(node, id=number, operand=self.copy(node.operand))
+            case Call():
+                target = None if node.target is None else self.copy(node.target)
+                return replace(
+                    node, id=number, arguments=tuple(map(self.copy, node.arguments)), target=target
+                )
+            case ListLiteral():
+                return replace(node, id=number, items=tuple(map(self.copy, node.items)))
+            case MapLiteral():
+                entries = tuple((self.copy(key), self.copy(value)) for key, value in node.entries)
+                return replace(node, id=number, entries=entries)
+            case MessageLiteral():
+                fields = tuple((name, self.copy(value)) for name, value in node.fields)
+                ids = tuple(self.id_at(self.positions[one]) for one in node.field_ids)
+                return replace(node, id=number, fields=fields, field_ids=ids)
+            case Comprehension():
+                return replace(
+                    node,
+                    id=number,
+                    range=self.copy(node.range),
+                    initial=self.copy(node.initial),
+                    condition=self.copy(node.condition),
+                    step=self.copy(node.step),
+                    result=self.copy(node.result),
+                )
+        return replace(node, id=number)
 
     def _has(self, offset: int, argument: Node) -> Node:
         if not isinstance(argument, Select):
@@ -152,7 +202,47 @@ def _identifier(offset: int, argument: Node) -> str:
     return argument.name
 
 
-_RECEIVER_MACROS: Final[dict[tuple[str, int], Callable[[Builder, int, Node, tuple[Node, ...]], Node]]] = {
+def _opt_map(build: Builder, offset: int, target: Node, arguments: tuple[Node, ...]) -> Node:
+    """target.hasValue() ? optional.of(the second argument, in which the first is target.value()) : optional.none()"""
+    return _with_value(
+        build, offset, target, arguments, "optMap", lambda found: build.call(offset, "optional.of", found)
+    )
+
+
+def _opt_flat_map(build: Builder, offset: int, target: Node, arguments: tuple[Node, ...]) -> Node:
+    return _with_value(build, offset, target, arguments, "optFlatMap", lambda found: found)
+
+
+def _with_value(
+    build: Builder,
+    offset: int,
+    target: Node,
+    arguments: tuple[Node, ...],
+    macro: str,
+    wrap: Callable[[Node], Node],
+) -> Node:
+    if not isinstance(arguments[0], Identifier):
+        where = build.positions.get(arguments[0].id, 0)
+        raise MacroError(where, f"{macro}() variable name must be a simple identifier")
+    name = arguments[0].name
+    has_value = Call(build.id_at(offset), "hasValue", (), target)
+    value = Call(build.id_at(offset), "value", (), build.copy(target))
+    found = Comprehension(
+        build.id_at(offset),
+        UNUSED,
+        ListLiteral(build.id_at(offset), ()),
+        name,
+        value,
+        build.constant(offset, False),
+        Identifier(build.id_at(offset), name),
+        arguments[1],
+    )
+    none = build.call(offset, "optional.none")
+    return build.call(offset, "_?_:_", has_value, wrap(found), none)
+
+
+_Macros = dict[tuple[str, int], Callable[[Builder, int, Node, tuple[Node, ...]], Node]]
+_RECEIVER_MACROS: Final[_Macros] = {
     ("all", 2): _all,
     ("exists", 2): _exists,
     ("exists_one", 2): _exists_one,
@@ -160,3 +250,4 @@ _RECEIVER_MACROS: Final[dict[tuple[str, int], Callable[[Builder, int, Node, tupl
     ("map", 3): _map,
     ("filter", 2): _filter,
 }
+_OPTIONAL_MACROS: Final[_Macros] = {("optMap", 2): _opt_map, ("optFlatMap", 2): _opt_flat_map}

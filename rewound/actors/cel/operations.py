@@ -23,6 +23,7 @@ from rewound.actors.cel.values import (
     ListValue,
     MapLike,
     MapValue,
+    Optional,
     Timestamp,
     TypeValue,
     Uint,
@@ -348,6 +349,12 @@ def _same_map(left: MapValue, right: Any) -> bool:
     return True
 
 
+def _same_optional(left: Optional, right: Any) -> bool:
+    if right.__class__ is not Optional or left.has_value is not right.has_value:
+        return False
+    return not left.has_value or same(left.value, right.value)
+
+
 _SAME: Final[dict[type, Callable[[Any, Any], bool]]] = {
     bool: _equality_same_type,
     int: _same_integer,
@@ -363,6 +370,7 @@ _SAME: Final[dict[type, Callable[[Any, Any], bool]]] = {
     Duration: _equality_same_type,
     Timestamp: _same_timestamp,
     TypeValue: _equality_same_type,
+    Optional: _same_optional,
 }
 
 

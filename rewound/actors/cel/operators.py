@@ -25,6 +25,7 @@ from rewound.actors.cel.costs import (
     tenth,
 )
 from rewound.actors.cel.go_regexp import InvalidExpression
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.library import (
     FUNCTIONS,
     RESULT_SIZES,
@@ -37,11 +38,13 @@ from rewound.actors.cel.library import (
 from rewound.actors.cel.operations import CONVERSIONS, equal, list_contains
 from rewound.actors.cel.values import (
     MAX_INT,
+    NONE,
     CannotCompile,
     EvaluationError,
     EvaluationStopped,
     ListValue,
     MapLike,
+    Optional,
     Uint,
     go_type_name,
     is_list,
@@ -332,37 +335,58 @@ _BINARY: Final[dict[str, Binary]] = {
 _KEYS: Final = (str, int, Uint, bool, float)
 
 
-def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Step:
-    """Plan a call. `overload` is empty if only an evaluation knows it; a receiver is the first of `steps`.
-
-    `url_type` is the name of the URL type.
-    """
+def plan_call(name: str, overload: str, steps: list[Step], language: Language) -> Step:
+    """Plan a call. `overload` is empty if only an evaluation knows it; a receiver is the first of `steps`."""
     if name in ("_&&_", "_||_"):
         return Operation(logical(steps[0].run, steps[1].run, name == "_||_"))
     if name == "_?_:_":
         return Choice(steps[0].run, branch(steps[1]), branch(steps[2]))
     if name in ("_==_", "_!=_"):
         return Operation(equality(steps[0], steps[1], name == "_==_"))
-    if name == "_[_]":
-        return _index(steps[0], steps[1])
+    if name in ("_[_]", "_[?_]", "_?._"):
+        return _index(steps[0], steps[1], is_optional=name != "_[_]")
+    if name == "optional.none":
+        return Operation(_none)
+    if name in ("or", "orValue"):
+        return Operation(_alternative(steps[0].run, steps[1].run, unwraps=name == "orValue"))
     if name in _BINARY:
         return _binary(name, overload, steps)
     if name in CONVERSIONS:
         return _conversion(name, overload, steps[0])
     if name == "url":
-        return Operation(unary(steps[0].run, bind_url(url_type), charge_of(name, overload)))
+        return Operation(unary(steps[0].run, bind_url(language.url_type), charge_of(name, overload)))
     if name in FUNCTIONS:
         return _library(name, overload, steps)
     return _standard(name, overload, steps)
 
 
-def _index(operand: Step, key: Step) -> Step:
+def _index(operand: Step, key: Step, *, is_optional: bool) -> Step:
     attribute = operand if isinstance(operand, Attribute) else Attribute(None, operand.run)
     if isinstance(key, Fixed):
         if key.value.__class__ not in _KEYS:
             raise CannotCompile(f"invalid qualifier type: {go_type_name(key.value)}")
-        return attribute.select(Qualifier(key.value))
-    return attribute.select(Qualifier(None, key.resolve() if isinstance(key, Attribute) else key.run))
+        return attribute.select(Qualifier(key.value, is_optional=is_optional))
+    dynamic = key.resolve() if isinstance(key, Attribute) else key.run
+    return attribute.select(Qualifier(None, dynamic, is_optional=is_optional))
+
+
+def _none(cells: Cells) -> Optional:
+    cells[COST] += 1
+    return NONE
+
+
+def _alternative(first: Run, second: Run, *, unwraps: bool) -> Run:
+    """Plan `or` and `orValue`, which evaluate the second operand only if the first has no value."""
+
+    def run(cells: Cells) -> Any:
+        found = first(cells)
+        if found.__class__ is not Optional:
+            return found
+        if found.has_value:
+            return found.value if unwraps else found
+        return second(cells)
+
+    return run
 
 
 def _binary(name: str, overload: str, steps: list[Step]) -> Step:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rewound.actors.cel import recovery
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.lexer import (
     BYTES,
     END,
@@ -46,6 +47,7 @@ from rewound.actors.cel.syntax import (
     Select,
     Source,
 )
+from rewound.actors.versions.features import CEL_OPTIONALS
 
 _RELATIONS: Final = {
     "==": "_==_",
@@ -67,7 +69,7 @@ class _NotUnderstood(Exception):
     """The source is not a correct expression."""
 
 
-def parse(source: str) -> Expression | Problems:
+def parse(source: str, language: Language) -> Expression | Problems:
     if len(source) > LONGEST_EXPRESSION:
         problems = Problems(Source(source))
         size = f"size: {len(source)}, limit {LONGEST_EXPRESSION}"
@@ -75,25 +77,26 @@ def parse(source: str) -> Expression | Problems:
         return problems
     tokens, unrecognized = tokenize(source)
     if unrecognized:
-        return recovery.explain(source)
-    parser = _Parser(tokens)
+        return recovery.explain(source, language.features)
+    parser = _Parser(tokens, language.features)
     try:
         root = parser.start()
     except (_NotUnderstood, MacroError):
-        return recovery.explain(source)
+        return recovery.explain(source, language.features)
     return Expression(source, root, parser.build.positions)
 
 
 class _Parser:
-    __slots__ = ("_brackets", "_index", "_tokens", "build", "height", "kind")
+    __slots__ = ("_brackets", "_has_optionals", "_index", "_tokens", "build", "height", "kind")
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], features: frozenset[str]) -> None:
         self._tokens = tokens
+        self._has_optionals = CEL_OPTIONALS in features
         self._index = 0
         self._brackets = 0
         self.kind = tokens[0].kind  # of the next token
         self.height = 0
-        self.build = Builder()
+        self.build = Builder(features)
 
     def start(self) -> Node:
         root = self._expression()
@@ -217,9 +220,10 @@ class _Parser:
                 node = self._select(node)
             elif kind == "[":
                 offset = self._next().offset
+                function = "_[?_]" if self._optional() else "_[_]"
                 index = self._inner()
                 self._expect("]")
-                node = self.build.call(offset, "_[_]", node, index)
+                node = self.build.call(offset, function, node, index)
             elif kind == "{":
                 node = self._message(node)
             else:
@@ -231,20 +235,33 @@ class _Parser:
 
     def _select(self, operand: Node) -> Node:
         dot = self._next().offset
-        name = self._expect(IDENTIFIER).text
+        is_optional = self._optional()
+        name = self._expect(IDENTIFIER)
+        if is_optional:
+            return self.build.call(dot, "_?._", operand, self.build.constant(name.offset, name.text))
         if self.kind != "(":
-            return Select(self.build.id_at(dot), operand, name)
+            return Select(self.build.id_at(dot), operand, name.text)
         offset = self._next().offset
-        return self.build.receiver_call(offset, name, operand, self._items(")"))
+        return self.build.receiver_call(offset, name.text, operand, self._items(")")[0])
+
+    def _optional(self) -> bool:
+        """Whether a question mark is next: what follows it is optional."""
+        if self.kind != "?" or not self._has_optionals:
+            return False
+        self._next()
+        return True
 
     def _message(self, named: Node) -> Node:
         offset = self._next().offset
         name = _qualified_name(named)
         fields: list[tuple[str, Node]] = []
         ids: list[int] = []
+        optional: list[int] = []
         height = 0
-        while self.kind == IDENTIFIER:
-            field = self._next().text
+        while self.kind in (IDENTIFIER, "?"):
+            if self._optional():
+                optional.append(len(fields))
+            field = self._expect(IDENTIFIER).text
             ids.append(self.build.id_at(self._expect(":").offset))
             fields.append((field, self._inner()))
             height = max(height, self.height)
@@ -256,7 +273,7 @@ class _Parser:
                 self._next()
         self._expect("}")
         self.height = height
-        return MessageLiteral(self.build.id_at(offset), name, tuple(fields), tuple(ids))
+        return MessageLiteral(self.build.id_at(offset), name, tuple(fields), tuple(ids), frozenset(optional))
 
     def _primary(self) -> Node:
         kind = self.kind
@@ -269,7 +286,8 @@ class _Parser:
             return node
         if kind == "[":
             offset = self._next().offset
-            return ListLiteral(self.build.id_at(offset), self._items("]"))
+            number = self.build.id_at(offset)
+            return ListLiteral(number, *self._items("]"))
         if kind == "{":
             return self._map()
         self.height = 0
@@ -283,17 +301,23 @@ class _Parser:
         name = prefix + token.text
         if self.kind == "(":
             offset = self._next().offset
-            return self.build.global_call(offset, name, self._items(")"))
+            return self.build.global_call(offset, name, self._items(")")[0])
         self.height = 0
         return Identifier(self.build.id_at(token.offset), name)
 
-    def _items(self, closing: str) -> tuple[Node, ...]:
-        """Parse expressions up to the closing bracket. A list may end with a comma, arguments may not."""
+    def _items(self, closing: str) -> tuple[tuple[Node, ...], frozenset[int]]:
+        """Parse expressions up to the closing bracket; return them, and the indexes of those that are optional.
+
+        A list may end with a comma and have optional items, arguments may not.
+        """
         items: list[Node] = []
+        optional: list[int] = []
         height = 0
         while self.kind != closing:
             if self.kind == "," and not items:
                 break
+            if closing == "]" and self._optional():
+                optional.append(len(items))
             items.append(self._inner())
             height = max(height, self.height)
             if self.kind != ",":
@@ -305,13 +329,16 @@ class _Parser:
             self._next()
         self._expect(closing)
         self.height = height
-        return tuple(items)
+        return tuple(items), frozenset(optional)
 
     def _map(self) -> Node:
         offset = self._next().offset
         entries: list[tuple[Node, Node]] = []
+        optional: list[int] = []
         height = 0
         while self.kind != "}" and not (self.kind == "," and not entries):
+            if self._optional():
+                optional.append(len(entries))
             key = self._inner()
             height = max(height, self.height + 1)
             self._expect(":")
@@ -325,7 +352,7 @@ class _Parser:
                 self._next()
         self._expect("}")
         self.height = height
-        return MapLiteral(self.build.id_at(offset), tuple(entries))
+        return MapLiteral(self.build.id_at(offset), tuple(entries), frozenset(optional))
 
     def _literal(self) -> Constant:
         sign, token = "", self._next()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from rewound.actors.cel import operations, operators, times
@@ -29,6 +30,8 @@ from rewound.actors.cel.costs import (
     Cells,
     pause,
 )
+from rewound.actors.cel.language import Language
+from rewound.actors.cel.macros import UNUSED
 from rewound.actors.cel.operations import to_string
 from rewound.actors.cel.operators import plan_call
 from rewound.actors.cel.syntax import (
@@ -51,12 +54,15 @@ from rewound.actors.cel.values import (
     ListValue,
     MapLike,
     MapValue,
+    Optional,
     Timestamp,
     TypeValue,
     Uint,
     go_type_name,
     list_items,
     no_such_overload,
+    optional_value,
+    printed,
     type_name,
 )
 
@@ -259,13 +265,13 @@ class Checked(Protocol):
     def types(self) -> Mapping[int, Type]: ...
 
     @property
-    def url_type(self) -> str: ...
+    def language(self) -> Language: ...
 
 
 class Planner:
     def __init__(self, checked: Checked, variables: tuple[str, ...]) -> None:
         self._references, self._types = checked.references, checked.types
-        self._url_type = checked.url_type
+        self._language = checked.language
         self._slots = {name: FIRST_VARIABLE + index for index, name in enumerate(variables)}
         self.cells = FIRST_VARIABLE + len(variables)
 
@@ -306,33 +312,43 @@ class Planner:
             if all(self._types.get(operand.id) == BOOL for operand in operands):
                 parts = [self.plan(operand).run for operand in operands]
                 return Operation(operators.chain(parts, node.function == "_||_"))
-        nodes = node.arguments if node.target is None else (node.target, *node.arguments)
-        steps = [self.plan(argument) for argument in nodes]
         reference = self._references.get(node.id)
         overloads = reference.overloads if reference is not None else ()
         overload = overloads[0] if len(overloads) == 1 else ""
-        return plan_call(node.function, overload, steps, self._url_type)
+        if reference is not None and reference.name:
+            steps = [self.plan(argument) for argument in node.arguments]
+            return plan_call(reference.name, overload, steps, self._language)
+        nodes = node.arguments if node.target is None else (node.target, *node.arguments)
+        steps = [self.plan(argument) for argument in nodes]
+        return plan_call(node.function, overload, steps, self._language)
 
     def _list(self, node: ListLiteral) -> Step:
         steps = [self.plan(item) for item in node.items]
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
-        if len(fixed) == len(steps):
+        if len(fixed) == len(steps) and not node.optional:
             return Fixed(fixed)
-        return Operation(operators.construct([step.run for step in steps], LIST_COST, _unchanged))
+        make = partial(_with_optional_items, node.optional) if node.optional else _unchanged
+        return Operation(operators.construct([step.run for step in steps], LIST_COST, make))
 
     def _map(self, node: MapLiteral) -> Step:
         steps = [self.plan(part) for entry in node.entries for part in entry]
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
-        if len(fixed) == len(steps):
+        if len(fixed) == len(steps) and not node.optional:
             return Fixed(_make_map(fixed))
-        return Operation(operators.construct([step.run for step in steps], MAP_COST, _make_map))
+        make = partial(_with_optional_entries, node.optional) if node.optional else _make_map
+        return Operation(operators.construct([step.run for step in steps], MAP_COST, make))
 
     def _message(self, node: MessageLiteral) -> Step:
         steps = [self.plan(value).run for _, value in node.fields]
-        make = make_message(node.name.lstrip("."), [name for name, _ in node.fields])
+        names = [name for name, _ in node.fields]
+        make = make_message(node.name.lstrip("."), names)
+        if node.optional:
+            make = partial(_with_optional_fields, node.optional, node.name.lstrip("."), names)
         return Operation(operators.construct(steps, MESSAGE_COST, make))
 
     def _comprehension(self, node: Comprehension) -> Step:
+        if node.variable == UNUSED:
+            return self._with_value(node)
         values = self.plan(node.range).run
         initial = self.plan(node.initial).run
         before = dict(self._slots)
@@ -349,6 +365,25 @@ class Planner:
         finally:
             self._slots = before
         return Operation(fold(values, initial, condition, step, result, variable, accumulator))
+
+    def _with_value(self, node: Comprehension) -> Step:
+        """Plan the result in which the accumulator is the name of the initial value, as optMap does."""
+        initial, before, slot = self.plan(node.initial).run, dict(self._slots), self.cells
+        self.cells += 1
+        self._slots[node.accumulator] = slot
+        try:
+            result = self.plan(node.result).run
+        finally:
+            self._slots = before
+
+        def run(cells: Cells) -> Any:
+            try:
+                cells[slot] = initial(cells)
+            except EvaluationError as error:
+                cells[slot] = error.with_traceback(None)
+            return result(cells)
+
+        return Operation(run)
 
     def _quantifier(self, node: Comprehension, values: Any, variable: int) -> Step | None:
         """Return the comprehension as all or exists, or None if it is another one."""
@@ -435,11 +470,45 @@ def _make_map(parts: list[Any]) -> MapValue:
     return MapValue(list(zip(parts[::2], parts[1::2], strict=True)))
 
 
+def _with_optional_items(optional: frozenset[int], values: list[Any]) -> list[Any]:
+    items: list[Any] = []
+    for index, value in enumerate(values):
+        if index not in optional:
+            items.append(value)
+        elif (found := optional_value(value, str(index))).has_value:
+            items.append(found.value)
+    return items
+
+
+def _with_optional_entries(optional: frozenset[int], parts: list[Any]) -> MapValue:
+    entries: list[tuple[Any, Any]] = []
+    for index, (key, value) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+        if index not in optional:
+            entries.append((key, value))
+        elif (found := optional_value(value, printed(key))).has_value:
+            entries.append((key, found.value))
+    return MapValue(entries)
+
+
+def _with_optional_fields(optional: frozenset[int], name: str, names: list[str], values: list[Any]) -> Any:
+    fields: dict[str, Any] = {}
+    for index, (field, value) in enumerate(zip(names, values, strict=True)):
+        if index not in optional:
+            fields[field] = value
+        elif (found := optional_value(value, field)).has_value:
+            fields[field] = found.value
+    return make_message(name, list(fields))(list(fields.values()))
+
+
 def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
     """Plan has(), which costs what its operand costs."""
 
     def run(cells: Cells) -> bool:
         value = operand(cells)
+        if value.__class__ is Optional:
+            if not value.has_value:
+                return False
+            value = value.value
         if isinstance(value, MapLike):
             return value.contains(field)
         if isinstance(value, list | ListValue):

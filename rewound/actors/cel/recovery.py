@@ -793,9 +793,9 @@ _INVALID: Final = {
 class Walk:
     """Visits are generators that a loop runs: they yield the trees to visit next and are sent the results."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, features: frozenset[str]) -> None:
         self._problems = problems
-        self._build = Builder()
+        self._build = Builder(features)
 
     def start(self, tree: Tree) -> None:
         first = self._visit(tree)
@@ -1003,12 +1003,12 @@ def _value(kind: str, sign: str, text: str) -> object:
     return string_of(text) if kind == STRING else bytes_of(text)
 
 
-def explain(text: str) -> Problems:
+def explain(text: str, features: frozenset[str]) -> Problems:
     """Return the problems of an expression that the parser refused."""
     problems = Problems(Source(text))
     try:
         tree = Descent(text, problems).start()
-        Walk(problems).start(tree)
+        Walk(problems, features).start(tree)
     except Abandoned:
         pass
     return problems

@@ -5,7 +5,8 @@ comprehensions.
 
 Every node has an `id` that is unique in its expression; the results of the checker for a node (its type, the function
 overloads that a call may resolve to) and of cost estimates are in dicts by that id. Operators are calls of functions
-with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
+with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`, and for optional
+values `_?._` and `_[?_]`.
 """
 
 from __future__ import annotations
@@ -134,11 +135,15 @@ class Call(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class ListLiteral(Node):
     items: tuple[Node, ...]
+    optional: frozenset[int] = frozenset()  # indexes of the items that are added if they have a value: [?a]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapLiteral(Node):
     entries: tuple[tuple[Node, Node], ...]
+    optional: frozenset[int] = (
+        frozenset()
+    )  # indexes of the entries that are added if they have a value: {?a: b}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,6 +153,9 @@ class MessageLiteral(Node):
     name: str
     fields: tuple[tuple[str, Node], ...]
     field_ids: tuple[int, ...]
+    optional: frozenset[int] = (
+        frozenset()
+    )  # indexes of the fields that are set if they have a value: Name{?a: b}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from rewound.actors.cel.language import Language
+
 
 @dataclass(frozen=True, slots=True)
 class Type:
@@ -48,6 +50,7 @@ DYN: Final = Type("dyn")
 ANY: Final = Type("any")  # google.protobuf.Any: dyn under another name
 ERROR: Final = Type("!error!")
 UNKNOWN: Final = Type("<nil>")  # the result of a call of an undeclared method
+OPTIONAL: Final = "optional_type"
 DURATION: Final = Type("duration")
 TIMESTAMP: Final = Type("timestamp")
 
@@ -58,6 +61,14 @@ def list_of(item: Type) -> Type:
 
 def map_of(key: Type, value: Type) -> Type:
     return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    return Type(OPTIONAL, (value,))
+
+
+def is_optional(of: Type) -> bool:
+    return of.name == OPTIONAL and of.__class__ is Type
 
 
 def type_of(of: Type) -> Type:
@@ -80,14 +91,11 @@ class MessageType:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may name: variables, and message types by name. The functions are always the whole library.
-
-    `url_type` is the name of the URL type, which differs between dialects.
-    """
+    """What an expression may name: variables, message types by name, and the functions of its language."""
 
     variables: dict[str, Type]
     messages: dict[str, MessageType]
-    url_type: str
+    language: Language
 
 
 _PRINTED_PRIMITIVES: Final = {
@@ -148,8 +156,9 @@ _KINDS: Final = dict.fromkeys(_PRIMITIVES, "primitive") | {
     "map": "map",
     "type": "type",
     "wrapper": "wrapper",
+    OPTIONAL: "optional",
 }
-_NULLABLE: Final = frozenset(("object", "null", "well-known", "wrapper"))
+_NULLABLE: Final = frozenset(("object", "null", "well-known", "wrapper", "optional"))
 _WILD: Final = frozenset(("dyn", "error"))
 
 LARGEST_TYPE: Final = 10_000
@@ -247,7 +256,7 @@ class Bindings:
             return given.name == (wanted.parameters[0].name if other == "wrapper" else wanted.name)
         if kind != other or kind == "unknown":
             return False
-        if kind == "list" or kind == "map":
+        if kind == "list" or kind == "map" or kind == "optional":
             return self._all_fit(given.parameters, wanted.parameters)
         return kind == "type" or given.name == wanted.name
 
@@ -295,7 +304,7 @@ def is_as_general(first: Type, second: Type) -> bool:
         return True
     if other == "dyn" or other == "parameter" or kind != other:
         return False
-    if kind == "list" or kind == "map":
+    if kind == "list" or kind == "map" or kind == "optional":
         return all(map(is_as_general, first.parameters, second.parameters))
     return kind == "type" or first == second
 

@@ -252,6 +252,35 @@ class MapLike:
         return self
 
 
+class Optional:
+    """A value that may be missing."""
+
+    __slots__ = ("_value", "has_value")
+    type_name: Final = "optional_type"
+    go_name: Final = "*types.Optional"
+
+    def __init__(self, value: Any = None, *, has_value: bool = True) -> None:
+        self._value, self.has_value = value, has_value
+
+    @property
+    def value(self) -> Any:
+        if not self.has_value:
+            raise EvaluationError("optional.none() dereference")
+        return self._value
+
+
+NONE: Final = Optional(has_value=False)
+
+
+def optional_value(value: Any, field: str) -> Optional:
+    """Return the value of an optional item, entry or field of a literal, which must be optional."""
+    if not isinstance(value, Optional):
+        raise EvaluationError(
+            f"cannot initialize optional entry '{field}' from non-optional value {printed(value)}"
+        )
+    return value
+
+
 class ListBuilder(list[Any]):
     """The accumulator of a macro that makes a list: `+` appends to it."""
 

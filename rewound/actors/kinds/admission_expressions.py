@@ -16,6 +16,7 @@ from typing import Final
 
 from rewound.actors.cel.checker import check
 from rewound.actors.cel.declarations import functions
+from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.syntax import (
     Call,
@@ -59,7 +60,7 @@ class Compiler:
     def __init__(
         self, names: Names, features: frozenset[str], *, has_params: bool, variables: bool = False
     ) -> None:
-        self._url_type = names.url_type
+        self._language = language_of(names, features)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
         self._messages = dict(messages_of_requests())
@@ -86,13 +87,13 @@ class Compiler:
     def _compile(self, text: str, results: tuple[str, ...]) -> tuple[str, Type]:
         if len(text) > LARGE:
             need_thread()
-        parsed = parse(text)
+        parsed = parse(text, self._language)
         if isinstance(parsed, Problems):
             newer = _NEWER_SYNTAX.search(text) is not None
             return "" if newer else f"compilation failed: {parsed}", DYN
         if self._needs_later_library(parsed):
             return "", DYN
-        checked = check(parsed, Environment(self._variables, self._messages, self._url_type))
+        checked = check(parsed, Environment(self._variables, self._messages, self._language))
         if isinstance(checked, Problems):
             return f"compilation failed: {checked}", DYN
         found = "null_type" if checked.result == NULL else str(checked.result)
@@ -103,7 +104,7 @@ class Compiler:
         return f"must evaluate to {wanted}{got}", checked.result
 
     def _needs_later_library(self, expression: Expression) -> bool:
-        known = functions(self._url_type)
+        known = functions(self._language)
         for node in _nodes(expression.root):
             if isinstance(node, Call) and node.function not in known:
                 return True

@@ -19,7 +19,7 @@ Protected API groups are those of the project itself, whose definitions need an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -649,12 +649,14 @@ def _spec_rules(
     if spec.get("preserveUnknownFields") and any(_has_defaults(_schema(one)) for one in versions):
         text = "must be false in order to use defaults in the schema"
         errors.add(invalid("spec.preserveUnknownFields", True, text))
-    _versions(errors, names, versions, common)
+    stored = [one for version in before.get("versions") or [] if (one := _schema(version)) is not None]
+    check = partial(_schema_rules, errors, names, features, stored)
+    _versions(errors, check, versions, common)
     _selectable_fields(errors, names, versions, before.get("versions") or [], common)
     _names(errors, spec["names"])
     if common.shares("schema") and versions:
         has_status = any(_has_status(one) for one in versions)
-        _schema_rules(errors, names, _schema(versions[0]), "spec.validation", has_status)
+        check(_schema(versions[0]), "spec.validation", has_status)
     subresources_rules(errors, common.shared("subresources"), "spec.subresources")
     columns = common.shared("additionalPrinterColumns") or []
     columns_rules(errors, columns, "spec.additionalPrinterColumns")
@@ -741,7 +743,12 @@ def selected_node(node: Node, path: str) -> Node:
     return node
 
 
-def _versions(errors: FieldErrors, names: Names, versions: list[Object], common: _Common) -> None:
+def _versions(
+    errors: FieldErrors,
+    check_schema: Callable[[Object | None, str, bool], None],
+    versions: list[Object],
+    common: _Common,
+) -> None:
     schema_differs, subresources_differ, columns_differ = (
         not common.shares(part) for part in ("schema", "subresources", "additionalPrinterColumns")
     )
@@ -754,7 +761,7 @@ def _versions(errors: FieldErrors, names: Names, versions: list[Object], common:
             errors.add(invalid(f"{field}.name", version["name"], ",".join(wrong)))
         deprecation_rules(errors, version, f"{field}.deprecationWarning")
         if schema_differs:
-            _schema_rules(errors, names, _schema(version), f"{field}.schema", _has_status(version))
+            check_schema(_schema(version), f"{field}.schema", _has_status(version))
         if subresources_differ:
             subresources_rules(errors, version.get("subresources"), f"{field}.subresources")
         if columns_differ:
@@ -770,15 +777,30 @@ def _versions(errors: FieldErrors, names: Names, versions: list[Object], common:
 
 
 def _schema_rules(
-    errors: FieldErrors, names: Names, schema: Object | None, field: str, has_status: bool
+    errors: FieldErrors,
+    names: Names,
+    features: Set[str],
+    stored: list[Object],
+    schema: Object | None,
+    field: str,
+    has_status: bool,
 ) -> None:
+    """Check a schema. `stored` are those of the definition before, whose rules may use what new ones may not."""
     if schema is not None:
         # Imported when the first definition is written, together with CEL: it takes some tenths of a second.
         if not is_imported("rewound.actors.kinds.structural.definition_checks", "check_schema"):
             need_thread()
         from rewound.actors.kinds.structural.definition_checks import check_schema
 
-        check_schema(errors, f"{field}.openAPIV3Schema", schema, names=names, has_status=has_status)
+        check_schema(
+            errors,
+            f"{field}.openAPIV3Schema",
+            schema,
+            names=names,
+            features=features,
+            stored=stored,
+            has_status=has_status,
+        )
 
 
 def _names(errors: FieldErrors, names: Object) -> None:

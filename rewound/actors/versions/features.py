@@ -23,6 +23,7 @@ from rewound.actors.versions.version import (
     FIRST,
     PATCH_RELEASES,
     exists_in,
+    later,
     nearest_version,
     record_of,
     stored_version,
@@ -56,6 +57,21 @@ _changes: list[Change] = []
 def _change(name: str, does: str, *, since: str = "", until: str = "") -> str:
     _changes.append(Change(name, does, since, until))
     return name
+
+
+_libraries: list[str] = []
+
+
+def _library(name: str, holds: str, *, since: str) -> str:
+    """A part of CEL. Stored expressions may use it since a version, and new expressions since the version after it."""
+    _libraries.append(_change(name, f"new CEL expressions may use {holds}", since=later(since, 1)))
+    _change(in_stored_expressions(name), f"stored CEL expressions may use {holds}", since=since)
+    return name
+
+
+def in_stored_expressions(library: str) -> str:
+    """Return the name of the change by which stored expressions may use a library."""
+    return f"stored-{library}"
 
 
 CONTAINER_METRICS: Final = _gate("HPAContainerMetrics")
@@ -338,6 +354,16 @@ RULE_VALUES: Final = _change(
     "an error of a CEL rule of a custom kind shows the value if it is a scalar, and none otherwise",
     since="1.35",
 )
+
+CEL_OPTIONALS: Final = _library("cel-optionals", "optional values: `a.?b`, `optional.of(1)`", since="1.28")
+CEL_MIXED_NUMBERS: Final = _library(
+    "cel-mixed-numbers", "comparisons of numbers of different types: `1 < 1.5`", since="1.28"
+)
+CEL_LIBRARIES: Final = frozenset(_libraries)
+TYPES_IN_WORDS: Final = _change(
+    "types-in-words", "error messages of CEL expressions name types by their names", since="1.28"
+)
+CEL_BEHAVIOUR: Final = frozenset((TYPES_IN_WORDS,))
 
 PER_INDEX_LIMITS: Final = _gate("JobBackoffLimitPerIndex")
 POD_REPLACEMENT: Final = _gate("JobPodReplacementPolicy")

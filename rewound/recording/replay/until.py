@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 
 from rewound.actors.cel.checker import check
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import Program, compile_program
 from rewound.actors.cel.syntax import Call, Comprehension, Constant, Identifier, Node, Problems, Select
@@ -38,7 +39,7 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.custom import parsed
 from rewound.actors.kinds.declaration.meta import OBJECT_META
 from rewound.actors.kinds.schema.fields import ANY_JSON, FIELDS_V1, STRING, JsonValue, ListOf, MapOf, Struct
-from rewound.actors.names import NAMES, Names
+from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.versions.features import release_of
 from rewound.journal.log import Journal
@@ -72,10 +73,11 @@ class BadExpression(Exception):
 
 def compile_expression(text: str, names: Names, variables: tuple[str, ...] = VARIABLES) -> Program:
     """Compile an expression. Raises BadExpression if it is invalid or not a bool."""
-    expression = parse(text)
+    language = Language(names.url_type)
+    expression = parse(text, language)
     if isinstance(expression, Problems):
         raise BadExpression(f"{text!r} is not an expression: {expression}")
-    checked = check(expression, Environment(dict.fromkeys(variables, DYN), {}, names.url_type))
+    checked = check(expression, Environment(dict.fromkeys(variables, DYN), {}, language))
     if isinstance(checked, Problems):
         raise BadExpression(f"{text!r} is not an expression: {checked}")
     if checked.result not in (BOOL, DYN):
@@ -199,7 +201,7 @@ class _CustomObject(_Versions):
 
 def check_fields(text: str, recording: Journal) -> None:
     """Raises BadExpression if the expression has a field that no event, or no object of its kinds, can have."""
-    expression = parse(text)
+    expression = parse(text, Language(CLUSTER.url_type))
     assert not isinstance(expression, Problems), "it was compiled before"
     try:
         _check(expression.root, shapes_of(recording), {})

@@ -17,6 +17,7 @@ from rewound.actors.cel.data import (
     Shape,
     StringShape,
 )
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import Evaluation, Program, compile_program
 from rewound.actors.cel.syntax import Expression
@@ -82,6 +83,7 @@ SHAPES: dict[str, Shape] = {
     "in": IntegerShape(),
     "plain": OpaqueObjectShape(),
 }
+LANGUAGE = Language(CLUSTER.url_type)  # that of Kubernetes 1.25
 ENVIRONMENT = Environment(
     {"self": Type("self"), "oldSelf": Type("self")},
     {
@@ -89,7 +91,7 @@ ENVIRONMENT = Environment(
         "self.item": MessageType("self.item", {"k": STRING, "v": INT}),
         "self.plain": MessageType("self.plain", {}),
     },
-    CLUSTER.url_type,
+    LANGUAGE,
 )
 OBJECT: dict[str, Any] = {
     "i": 7,
@@ -114,7 +116,7 @@ OBJECT: dict[str, Any] = {
 
 
 def program(rule: str) -> Program:
-    expression = parse(rule)
+    expression = parse(rule, LANGUAGE)
     assert isinstance(expression, Expression), str(expression)
     checked = check(expression, ENVIRONMENT)
     assert isinstance(checked, Checked), str(checked)

@@ -18,7 +18,7 @@ from rewound.actors.cel.types import (
     list_of,
     map_of,
 )
-from rewound.actors.names import CLUSTER
+from tests.actors.cel.evaluating import LANGUAGE
 from tests.cases import cases
 
 NO_OVERLOAD = "found no matching overload for"
@@ -46,12 +46,12 @@ ENVIRONMENT = Environment(
         ),
         "self.items": MessageType("self.items", {"x": INT}),
     },
-    CLUSTER.url_type,
+    LANGUAGE,
 )
 
 
 def checked(source: str) -> Checked | Problems:
-    expression = parse(source)
+    expression = parse(source, LANGUAGE)
     assert isinstance(expression, Expression), str(expression)
     return check(expression, ENVIRONMENT)
 

@@ -14,7 +14,7 @@ from rewound.actors.cel.cost_estimate import (
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.syntax import Expression
 from rewound.actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of
-from rewound.actors.names import CLUSTER
+from tests.actors.cel.evaluating import LANGUAGE
 from tests.cases import cases
 
 SELF = Type("self")
@@ -36,7 +36,7 @@ ENVIRONMENT = Environment(
         "c": MessageType("c", {"d": list_of(Type("d"))}),
         "d": MessageType("d", {"short": STRING, "long": STRING}),
     },
-    CLUSTER.url_type,
+    LANGUAGE,
 )
 
 
@@ -59,7 +59,7 @@ class Sizes:
 
 
 def most(source: str) -> int:
-    expression = parse(source)
+    expression = parse(source, LANGUAGE)
     assert isinstance(expression, Expression)
     checked = check(expression, ENVIRONMENT)
     assert isinstance(checked, Checked), str(checked)

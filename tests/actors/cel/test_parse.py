@@ -17,11 +17,12 @@ from rewound.actors.cel.syntax import (
     Problems,
     Select,
 )
+from tests.actors.cel.evaluating import LANGUAGE
 from tests.cases import cases
 
 
 def parsed(source: str) -> Expression:
-    expression = parse(source)
+    expression = parse(source, LANGUAGE)
     assert isinstance(expression, Expression), str(expression)
     return expression
 
@@ -195,14 +196,14 @@ ANY_EXPRESSION = (
     ],
 )
 def test_messages_of_a_wrong_expression(source: str, messages: list[str]) -> None:
-    problems = parse(source)
+    problems = parse(source, LANGUAGE)
     assert isinstance(problems, Problems)
     lines = [line for line in str(problems).split("\n") if line.startswith("ERROR")]
     assert lines == [f"ERROR: <input>:{message}" for message in messages]
 
 
 def test_message_shows_the_line_and_a_caret_as_wide_as_the_character() -> None:
-    assert str(parse("'é'\t+ é")) == (
+    assert str(parse("'é'\t+ é", LANGUAGE)) == (
         "ERROR: <input>:1:7: Syntax error: token recognition error at: 'é'\n"
         " | 'é' + é\n"
         " | .．....＾\n"
@@ -223,11 +224,11 @@ def test_message_shows_the_line_and_a_caret_as_wide_as_the_character() -> None:
 )
 def test_depth_is_bounded(most: str, more: str) -> None:
     parsed(most)
-    assert str(parse(more)) == "ERROR: <input>:-1:0: max recursion depth exceeded"
+    assert str(parse(more, LANGUAGE)) == "ERROR: <input>:-1:0: max recursion depth exceeded"
 
 
 def test_only_the_first_hundred_problems_are_printed() -> None:
-    lines = str(parse("@ " * 150)).split("\n")
+    lines = str(parse("@ " * 150, LANGUAGE)).split("\n")
     assert lines[-1] == "51 more errors were truncated"
     assert sum(line.startswith("ERROR") for line in lines) == 100
 
@@ -235,4 +236,4 @@ def test_only_the_first_hundred_problems_are_printed() -> None:
 @cases("source", ["a.b(c)[d] ? {e: 1} : F{g: -2}", "!a && b || c in [1, 2u,]", "-a.all(x, has(x.y))"])
 def test_recovery_finds_nothing_wrong_with_what_the_parser_accepts(source: str) -> None:
     parsed(source)
-    assert not explain(source).count
+    assert not explain(source, LANGUAGE.features).count

@@ -12,6 +12,7 @@ from typing import Final
 
 from rewound.actors.cel.checker import check
 from rewound.actors.cel.cost_estimate import estimate
+from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.syntax import Problems
 from rewound.actors.cel.types import ANY, BOOL, DYN, STRING, Environment, MessageType, Type, map_of
@@ -36,14 +37,15 @@ _names_unknown = re.compile(
 
 def selector_error(names: Names, features: frozenset[str], expression: str) -> str:
     """Return what is wrong with an expression; empty: nothing."""
-    parsed = parse(expression)
+    language = language_of(names, features)
+    parsed = parse(expression, language)
     if isinstance(parsed, Problems):
         return "" if "cel.bind" in expression else f"compilation failed: {parsed}"
     if _names_unknown(expression):
         return ""
     lists = LIST_ATTRIBUTES in features
     device = _device_type(names, CONSUMABLE_CAPACITY in features, DYN if lists else ANY)
-    checked = check(parsed, Environment({"device": Type(device.name)}, {device.name: device}, names.url_type))
+    checked = check(parsed, Environment({"device": Type(device.name)}, {device.name: device}, language))
     if isinstance(checked, Problems):
         return f"compilation failed: {checked}"
     if checked.result not in ((BOOL, ANY, DYN) if lists else (BOOL, ANY)):

@@ -14,7 +14,7 @@ node.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from rewound.actors.kinds.structural.formats import MOST_PATTERNS, compile_patte
 from rewound.actors.kinds.structural.rules import (
     BUDGET,
     Declared,
+    Languages,
     compile_rules,
     compile_tree,
     declare,
@@ -66,17 +67,30 @@ _AT_ROOT_WITH_STATUS: Final = (
 
 
 def check_schema(
-    errors: FieldErrors, path: str, schema: Object, *, names: Names, has_status: bool = False
+    errors: FieldErrors,
+    path: str,
+    schema: Object,
+    *,
+    names: Names,
+    features: Set[str] = frozenset(),
+    stored: Sequence[Object] = (),
+    has_status: bool = False,
 ) -> None:
-    """Check a schema. `path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
+    """Check a schema. `path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource.
+
+    `stored` are the schemas of the definition as it is stored.
+    """
     root = parse_schema(schema, names)
     if has_rules(root):
         need_thread()  # each takes a millisecond to check, and a long one a second
-    found = collect(_check, path, root, names, has_status)
+    languages = Languages(names, features, [parse_schema(one, names) for one in stored])
+    found = collect(_check, path, root, names, languages, has_status)
     errors.add_all(found)
 
 
-def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status: bool) -> None:
+def _check(
+    errors: FieldErrors, path: str, root: Node, names: Names, languages: Languages, has_status: bool
+) -> None:
     prefix = names.extension_prefix
     if has_status:
         _check_root_with_status(errors, path, root)
@@ -88,7 +102,7 @@ def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status:
         sound = not errors.added_by(check_structure, path, root, prefix) and not errors.added_by(
             check_defaults, path, root, names
         )
-    KeywordChecks(names, with_rules=sound).check(errors, path, root)
+    KeywordChecks(names, languages, with_rules=sound).check(errors, path, root)
     if not errors.found and not_convertible:
         errors.add(invalid(path, "", not_convertible))
 
@@ -563,8 +577,8 @@ class Scope:
 
 
 class KeywordChecks:
-    def __init__(self, names: Names, *, with_rules: bool) -> None:
-        self._names, self._prefix = names, names.extension_prefix
+    def __init__(self, names: Names, languages: Languages, *, with_rules: bool) -> None:
+        self._languages, self._prefix = languages, names.extension_prefix
         self._with_rules = with_rules
         self._rule_errors = FieldErrors()
 
@@ -599,7 +613,7 @@ class KeywordChecks:
             where = f"{path}.{self._prefix}validations"
             check_rule_syntax(errors, where, node)
             if scope.context is not None and len(errors.found) == before:
-                check_rules(self._rule_errors, where, scope.context, scope.uncorrelated, self._names)
+                check_rules(self._rule_errors, where, scope.context, scope.uncorrelated, self._languages)
 
     def _forbidden(self, errors: FieldErrors, path: str, node: Node, scope: Scope) -> None:
         if node.type and node.type not in _TYPES:
@@ -849,7 +863,7 @@ def _field(around: Declared, name: str) -> Declared | None:
 
 
 def check_rules(
-    errors: FieldErrors, path: str, context: RuleContext, uncorrelated: str, names: Names
+    errors: FieldErrors, path: str, context: RuleContext, uncorrelated: str, languages: Languages
 ) -> None:
     """Check rules. `path` is theirs; `uncorrelated` that of the enclosing node whose parts have no old values, if
     any.
@@ -860,7 +874,7 @@ def check_rules(
         why = f"failed to construct type information for {path.rpartition('.')[2]} rules: {_NO_TYPE}"
         errors.add(undecided(path, f"internal error: {why}"))
         return
-    for index, one in enumerate(compile_rules(context.node, declared, names, zlib.crc32(path.encode()))):
+    for index, one in enumerate(compile_rules(context.node, declared, languages, zlib.crc32(path.encode()))):
         check_time()
         where = f"{path}[{index}].rule"
         cost = rule_cost(one.cost, context.cardinality, declared.least)

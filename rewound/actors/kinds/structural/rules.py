@@ -16,7 +16,7 @@ worker thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +37,7 @@ from rewound.actors.cel.data import (
     UntypedShape,
     escape,
 )
+from rewound.actors.cel.language import Language, language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import Program, compile_program
 from rewound.actors.cel.syntax import Problems
@@ -272,19 +273,54 @@ class CompiledRule:
     field_path: str = ""  # below the node, as errors name it
 
 
-def compile_rules(node: Node, declared: Declared, names: Names, number: int = 0) -> tuple[CompiledRule, ...]:
+class Languages:
+    """The languages of the rules of a definition: those that are in a stored schema may use more than new ones."""
+
+    def __init__(self, names: Names, features: Set[str], schemas: Sequence[Node]) -> None:
+        self._new = language_of(names, features)
+        self._stored = language_of(names, features, stored=True)
+        rules = [rule for schema in schemas for rule in _all_rules(schema)]
+        self._rules = {rule.rule for rule in rules}
+        self._messages = {rule.message_expression for rule in rules}
+
+    def of_rule(self, text: str) -> Language:
+        return self._stored if text in self._rules else self._new
+
+    def of_message(self, text: str) -> Language:
+        return self._stored if text in self._messages else self._new
+
+
+def _all_rules(schema: Node) -> Iterator[Rule]:
+    remaining = [schema]
+    while remaining:
+        node = remaining.pop()
+        yield from node.rules
+        inner = (*node.properties.values(), node.items, node.values)
+        remaining += [one for one in inner if one is not None and has_rules(one)]
+
+
+def compile_rules(
+    node: Node, declared: Declared, languages: Languages, number: int = 0
+) -> tuple[CompiledRule, ...]:
     """Compile the rules of a node. `number` is part of the name of the node's type, on which no rule may depend."""
     messages: dict[str, MessageType] = {}
     root = named(declared, f"selfType{number}", messages)
     variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
-    environment = Environment(variables, messages, names.url_type)
-    return tuple(_compile(rule, node, root, environment) for rule in node.rules)
+    return tuple(_compile(rule, node, root, variables, messages, languages) for rule in node.rules)
 
 
-def _compile(rule: Rule, node: Node, root: Declared, environment: Environment) -> CompiledRule:
+def _compile(
+    rule: Rule,
+    node: Node,
+    root: Declared,
+    variables: dict[str, Type],
+    messages: dict[str, MessageType],
+    languages: Languages,
+) -> CompiledRule:
     if not rule.rule.strip():
         return CompiledRule(rule)
-    expression = parse(rule.rule)
+    environment = Environment(variables, messages, languages.of_rule(rule.rule))
+    expression = parse(rule.rule, environment.language)
     checked = expression if isinstance(expression, Problems) else check(expression, environment)
     if isinstance(checked, Problems):
         return CompiledRule(rule, error=f"compilation failed: {checked}")
@@ -300,11 +336,14 @@ def _compile(rule: Rule, node: Node, root: Declared, environment: Environment) -
     made = CompiledRule(rule, program, is_transition=is_transition, cost=cost)
     if rule.field_path:
         made = replace(made, field_path=field_path(node, rule.field_path) or "")
-    return _with_message(made, root, environment) if rule.message_expression else made
+    if not rule.message_expression:
+        return made
+    language = languages.of_message(rule.message_expression)
+    return _with_message(made, root, replace(environment, language=language))
 
 
 def _with_message(made: CompiledRule, root: Declared, environment: Environment) -> CompiledRule:
-    expression = parse(made.rule.message_expression)
+    expression = parse(made.rule.message_expression, environment.language)
     checked = expression if isinstance(expression, Problems) else check(expression, environment)
     if isinstance(checked, Problems):
         return replace(made, message_error=f"messageExpression compilation failed: {checked}")
@@ -592,20 +631,19 @@ def compile_tree(
     """Return the rules of a schema, or None if it has none. `is_object`: the node is the root of a resource."""
     if not has_rules(node):
         return None
-    maker = _TreeMaker(
-        names, RuleStyle(RATCHETING in features, RULE_VALUES in features, TRIMMED_MESSAGES in features)
-    )
+    style = RuleStyle(RATCHETING in features, RULE_VALUES in features, TRIMMED_MESSAGES in features)
+    maker = _TreeMaker(names.extension_prefix, Languages(names, features, [node]), style)
     return maker.tree(node, declare(node, is_object=is_object), is_object)
 
 
 class _TreeMaker:
-    def __init__(self, names: Names, style: RuleStyle) -> None:
-        self._names, self._style = names, style
+    def __init__(self, prefix: str, languages: Languages, style: RuleStyle) -> None:
+        self._prefix, self._languages, self._style = prefix, languages, style
 
     def tree(self, node: Node, declared: Declared | None, is_object: bool) -> RuleTree | None:
         if declared is None:
             return None
-        rules = compile_rules(node, declared, self._names) if node.rules else ()
+        rules = compile_rules(node, declared, self._languages) if node.rules else ()
         items = values = None
         if node.items is not None:
             items = self.tree(node.items, declared.element, node.items.embedded)
@@ -618,7 +656,7 @@ class _TreeMaker:
         }
         if not (rules or items or values or properties):
             return None
-        shape = shape_of(node, self._names.extension_prefix, is_object=is_object)
+        shape = shape_of(node, self._prefix, is_object=is_object)
         return RuleTree(node, rules, shape, items, properties, values, self._style)
 
     def _property(self, name: str, inner: Node, around: Declared) -> RuleTree | None:
