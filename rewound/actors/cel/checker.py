@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rewound.actors.cel.declarations import (
-    IDENTIFIERS,
     MESSAGE_FIELDS,
     MIXED_COMPARISONS,
     WELL_KNOWN,
     Overload,
     functions,
+    identifiers,
 )
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.syntax import (
@@ -116,6 +116,7 @@ class _Checker:
         self._environment = environment
         self._functions = functions(environment.language)
         self._scopes: list[tuple[str, Type]] = []
+        self._identifiers = identifiers(environment.language)
         features = environment.language.features
         self._types_in_words = TYPES_IN_WORDS in features
         self._excluded = frozenset() if CEL_MIXED_NUMBERS in features else MIXED_COMPARISONS
@@ -142,7 +143,7 @@ class _Checker:
         for variable, of in reversed(self._scopes):
             if variable == name:
                 return of
-        return self._environment.variables.get(name) or IDENTIFIERS.get(name)
+        return self._environment.variables.get(name) or self._identifiers.get(name)
 
     def _select(self, node: Select) -> Type:
         name = qualified_name(node)
@@ -292,7 +293,7 @@ class _Checker:
         named = self._lookup(name)
         if named is None:
             self._report(node, f"undeclared reference to '{node.name}' (in container '')")
-            return UNKNOWN
+            return ERROR if self._types_in_words else UNKNOWN
         self.references[node.id] = Reference(name)
         message = self._constructed(node, named)
         for index, ((field, value), place) in enumerate(zip(node.fields, node.field_ids, strict=True)):

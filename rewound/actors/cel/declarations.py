@@ -27,6 +27,7 @@ from rewound.actors.cel.types import (
     DYN,
     INT,
     NULL,
+    OPTIONAL,
     STRING,
     TIMESTAMP,
     UINT,
@@ -34,6 +35,7 @@ from rewound.actors.cel.types import (
     TypeParameter,
     list_of,
     map_of,
+    optional_of,
     type_of,
     wrapper_of,
 )
@@ -400,7 +402,7 @@ MESSAGE_FIELDS: Final[dict[str, dict[str, Type]]] = {
 }
 
 # `duration` and `timestamp` alone are no types, but v1.25 declares the names: they compile, and have no value.
-IDENTIFIERS: Final[dict[str, Type]] = (
+_IDENTIFIERS: Final[dict[str, Type]] = (
     {type_.name: type_of(type_) for type_ in (INT, UINT, BOOL, DOUBLE, BYTES, STRING)}
     | {
         "list": type_of(list_of(_A)),
@@ -412,3 +414,10 @@ IDENTIFIERS: Final[dict[str, Type]] = (
     }
     | {name: type_of(Type(name)) for name in MESSAGE_FIELDS}
 )
+_OPTIONAL_TYPE: Final = {OPTIONAL: type_of(optional_of(_A))}
+
+
+@cache
+def identifiers(language: Language) -> dict[str, Type]:
+    """Return the names of types. Callers must not change the result."""
+    return _IDENTIFIERS | (_OPTIONAL_TYPE if CEL_OPTIONALS in language.features else {})

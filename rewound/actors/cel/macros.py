@@ -21,10 +21,10 @@ from rewound.actors.cel.syntax import (
     Node,
     Select,
 )
-from rewound.actors.versions.features import CEL_OPTIONALS
+from rewound.actors.versions.features import CEL_OPTIONALS, TYPES_IN_WORDS
 
 ACCUMULATOR: Final = "__result__"
-MOST_NODES: Final = 200_000  # of an expression; a chain of optMap doubles with each of them
+MOST_COPIES: Final = 10_000  # of nodes of an expression; a chain of optMap doubles with each of them
 UNUSED: Final = "#unused"  # the variable of a comprehension that only gives a name to its initial value
 
 
@@ -39,10 +39,12 @@ class MacroError(Exception):
 class Builder:
     """Gives nodes their ids, and records their offsets."""
 
-    __slots__ = ("_macros", "positions")
+    __slots__ = ("_copies", "_macros", "_points_at_arguments", "positions")
 
     def __init__(self, features: frozenset[str]) -> None:
         self.positions: dict[int, int] = {}
+        self._copies = 0
+        self._points_at_arguments = TYPES_IN_WORDS in features
         self._macros = _RECEIVER_MACROS | (_OPTIONAL_MACROS if CEL_OPTIONALS in features else {})
 
     def id_at(self, offset: int) -> int:
@@ -89,7 +91,8 @@ class Builder:
     def copy(self, node: Node) -> Node:
         """Return a copy of a node and of what is in it, with ids of its own at the same offsets."""
         number = self.id_at(self.positions[node.id])
-        if number > MOST_NODES:
+        self._copies += 1
+        if self._copies > MOST_COPIES:
             raise MacroError(
                 self.positions[node.id], "the expression is too large: optMap copies what is before it"
             )
@@ -124,7 +127,8 @@ class Builder:
 
     def _has(self, offset: int, argument: Node) -> Node:
         if not isinstance(argument, Select):
-            raise MacroError(offset, "invalid argument to has() macro")
+            where = self.positions.get(argument.id, offset) if self._points_at_arguments else offset
+            raise MacroError(where, "invalid argument to has() macro")
         return Select(self.id_at(offset), argument.operand, argument.field, True)
 
 

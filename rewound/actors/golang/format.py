@@ -26,6 +26,7 @@ from rewound.actors.golang.quoting import LONGEST, joined, quoted_list, quoted_s
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 
 _DEEPEST: Final = 32  # levels of a value that a message shows
+_ESCAPED: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&"}  # as Go does in strings of JSON
 _FEW: Final = 16  # members of a value that a message shows
 
 
@@ -48,7 +49,7 @@ def as_json(value: Any) -> str | None:
         if isinstance(value, str):
             return quoted_start(value)
     if value is None or isinstance(value, list | dict):
-        return joined(_json(value), "")
+        return joined(_json(value), "").translate(_ESCAPED)
     return None
 
 

@@ -650,7 +650,7 @@ def _spec_rules(
         text = "must be false in order to use defaults in the schema"
         errors.add(invalid("spec.preserveUnknownFields", True, text))
     stored = [one for version in before.get("versions") or [] if (one := _schema(version)) is not None]
-    check = partial(_schema_rules, errors, names, features, stored)
+    check = partial(_schema_rules, errors, names, stored)
     _versions(errors, check, versions, common)
     _selectable_fields(errors, names, versions, before.get("versions") or [], common)
     _names(errors, spec["names"])
@@ -779,7 +779,6 @@ def _versions(
 def _schema_rules(
     errors: FieldErrors,
     names: Names,
-    features: Set[str],
     stored: list[Object],
     schema: Object | None,
     field: str,
@@ -797,7 +796,6 @@ def _schema_rules(
             f"{field}.openAPIV3Schema",
             schema,
             names=names,
-            features=features,
             stored=stored,
             has_status=has_status,
         )

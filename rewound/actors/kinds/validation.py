@@ -134,7 +134,7 @@ class FieldErrors:
 
 
 def collect(
-    validate: Callable[Concatenate[FieldErrors, _Args], None], *args: _Args.args, **kwargs: _Args.kwargs
+    validate: Callable[Concatenate[FieldErrors, _Args], None], /, *args: _Args.args, **kwargs: _Args.kwargs
 ) -> list[FieldError]:
     """Return the errors that `validate` finds; if there are too many, the first MOST and one more."""
     return collect_with(frozenset(), validate, *args, **kwargs)
@@ -143,6 +143,7 @@ def collect(
 def collect_with(
     features: frozenset[str],
     validate: Callable[Concatenate[FieldErrors, _Args], None],
+    /,
     *args: _Args.args,
     **kwargs: _Args.kwargs,
 ) -> list[FieldError]:

@@ -355,6 +355,15 @@ RULE_VALUES: Final = _change(
     since="1.35",
 )
 
+RULE_MESSAGES: Final = _change(
+    "rule-messages", "errors in a CEL rule of a custom kind show its messageExpression", since="1.27"
+)
+RULE_REASONS: Final = _change(
+    "rule-reasons", "errors in a CEL rule of a custom kind show its reason and fieldPath", since="1.28"
+)
+RULE_OLD_SELF: Final = _change(
+    "rule-old-self", "errors in a CEL rule of a custom kind show its optionalOldSelf", since="1.29"
+)
 CEL_OPTIONALS: Final = _library("cel-optionals", "optional values: `a.?b`, `optional.of(1)`", since="1.28")
 CEL_MIXED_NUMBERS: Final = _library(
     "cel-mixed-numbers", "comparisons of numbers of different types: `1 < 1.5`", since="1.28"

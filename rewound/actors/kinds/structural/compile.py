@@ -18,7 +18,7 @@ changed since: `prune_and_default` is for those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
@@ -353,7 +353,7 @@ _NOT_CHECKED: Final = (
 
 class Compiled:
     def __init__(
-        self, schema: Object, *, api_version: str, kind: str, names: Names, features: Set[str]
+        self, schema: Object, *, api_version: str, kind: str, names: Names, features: frozenset[str]
     ) -> None:
         self.openapi = schema  # as written in the definition
         self._features = features
@@ -541,6 +541,6 @@ def compile_schema(
     api_version: str,
     kind: str,
     names: Names,
-    features: Set[str] = frozenset(),
+    features: frozenset[str] = frozenset(),
 ) -> Compiled:
     return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names, features=features)

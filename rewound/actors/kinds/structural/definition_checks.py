@@ -49,15 +49,24 @@ from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
+    collect_with,
     forbidden,
     invalid,
     not_supported,
     required,
+    reworded,
     undecided,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.versions.features import (
+    JSON_IN_TEXTS,
+    RATCHETING,
+    RULE_MESSAGES,
+    RULE_OLD_SELF,
+    RULE_REASONS,
+)
 
 _AT_ROOT_WITH_STATUS: Final = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
@@ -72,7 +81,6 @@ def check_schema(
     schema: Object,
     *,
     names: Names,
-    features: Set[str] = frozenset(),
     stored: Sequence[Object] = (),
     has_status: bool = False,
 ) -> None:
@@ -83,8 +91,8 @@ def check_schema(
     root = parse_schema(schema, names)
     if has_rules(root):
         need_thread()  # each takes a millisecond to check, and a long one a second
-    languages = Languages(names, features, [parse_schema(one, names) for one in stored])
-    found = collect(_check, path, root, names, languages, has_status)
+    languages = Languages(names, errors.features, [parse_schema(one, names) for one in stored])
+    found = collect_with(errors.features, _check, path, root, names, languages, has_status)
     errors.add_all(found)
 
 
@@ -508,10 +516,15 @@ def _check_default(errors: FieldErrors, path: str, node: Node, place: _Place) ->
             return
     found = validate(node, node.default).by_text
     report(errors, path, found.values())
+    before = len(errors.found)
     if not found:
-        tree = compile_tree(node, place.names, is_object=node is place.root)
+        tree = compile_tree(node, place.names, errors.features - {RATCHETING}, is_object=node is place.root)
         if tree is not None:
-            place.budget.left = tree.validate(errors, node.default, node.default, path, place.budget.left)
+            budget = place.budget.left
+            place.budget.left = tree.validate(errors, node.default, node.default, path, budget)
+            if RATCHETING in errors.features and len(errors.found) == before:
+                left = tree.validate(errors, node.default, None, path, budget)
+                place.budget.left = min(place.budget.left, left)
 
 
 def compile_coercion_of(node: Node) -> Any:
@@ -580,7 +593,7 @@ class KeywordChecks:
     def __init__(self, names: Names, languages: Languages, *, with_rules: bool) -> None:
         self._languages, self._prefix = languages, names.extension_prefix
         self._with_rules = with_rules
-        self._rule_errors = FieldErrors()
+        self._rule_errors = FieldErrors(languages.features)
 
     def check(self, errors: FieldErrors, path: str, root: Node) -> None:
         context = RuleContext.root(root) if self._with_rules else None
@@ -779,6 +792,14 @@ class KeywordChecks:
 REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
+_NO_MESSAGE: Final = reworded(
+    "message must be non-empty if specified", JSON_IN_TEXTS, "must be non-empty if specified"
+)
+_LINE_BREAKS: Final = reworded(
+    "message must not contain line breaks", JSON_IN_TEXTS, "must not contain line breaks"
+)
+
+
 def check_rule_syntax(errors: FieldErrors, path: str, node: Node) -> None:
     for index, one in enumerate(node.rules):
         where = f"{path}[{index}]"
@@ -786,9 +807,9 @@ def check_rule_syntax(errors: FieldErrors, path: str, node: Node) -> None:
         if not rule:
             errors.add(required(f"{where}.rule", "rule is not specified"))
         elif one.message and not message:
-            errors.add(invalid(f"{where}.message", one.message, "message must be non-empty if specified"))
+            errors.add(invalid(f"{where}.message", one.message, _NO_MESSAGE))
         elif _has_breaks(message):
-            errors.add(invalid(f"{where}.message", one.message, "message must not contain line breaks"))
+            errors.add(invalid(f"{where}.message", one.message, _LINE_BREAKS))
         elif _has_breaks(rule) and not message:
             errors.add(required(f"{where}.message", "message must be specified if rule contains line breaks"))
         if one.message_expression and not one.message_expression.strip():
@@ -882,14 +903,18 @@ def check_rules(
             errors.add(forbidden(where, exceeds_budget("estimated rule cost", cost, MOST_OF_A_RULE)))
         context.total.add(where, cost)
         if one.error:
-            errors.add(invalid(where, _shown(one.rule), one.error))
+            errors.add(invalid(where, _shown(one.rule, languages.features), one.error))
         if one.message_error:
-            errors.add(invalid(f"{path}[{index}].messageExpression", _shown(one.rule), one.message_error))
+            shown = _shown(one.rule, languages.features)
+            errors.add(invalid(f"{path}[{index}].messageExpression", shown, one.message_error))
         elif one.message is not None:
             _check_message_cost(errors, f"{path}[{index}].messageExpression", one.message_cost, context)
         if one.is_transition and uncorrelated:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
             errors.add(invalid(where, one.rule.rule, text))
+        elif one.rule.optional_old_self is not None and not one.is_transition:
+            text = "may not be set if oldSelf is not used in rule"
+            errors.add(invalid(f"{path}[{index}].optionalOldSelf", one.rule.optional_old_self, text))
 
 
 def _check_message_cost(errors: FieldErrors, where: str, cost: int, context: RuleContext) -> None:
@@ -909,7 +934,21 @@ def check_total(errors: FieldErrors, path: str, total: TotalCost, prefix: str) -
     errors.add(forbidden(path, exceeds_budget(what, total.total, MOST_OF_A_DEFINITION)))
 
 
-def _shown(rule: Rule) -> Formatted:
-    return Formatted(
-        f"apiextensions.ValidationRule{{Rule:{quoted(rule.rule)}, Message:{quoted(rule.message)}}}"
-    )
+def _shown(rule: Rule, features: Set[str]) -> Formatted:
+    parts = [f"Rule:{quoted(rule.rule)}, Message:{quoted(rule.message)}"]
+    if RULE_MESSAGES in features:
+        parts.append(f"MessageExpression:{quoted(rule.message_expression)}")
+    if RULE_REASONS in features:
+        parts.append("Reason:(*apiextensions.FieldValueErrorReason)(nil)")
+        parts.append(f"FieldPath:{quoted(rule.field_path)}")
+    if RULE_OLD_SELF in features:
+        parts.append("OptionalOldSelf:(*bool)(nil)")
+    internal = {
+        "Rule": rule.rule,
+        "Message": rule.message,
+        "MessageExpression": rule.message_expression,
+        "Reason": rule.reason or None,
+        "FieldPath": rule.field_path,
+        "OptionalOldSelf": rule.optional_old_self,
+    }
+    return Formatted(f"apiextensions.ValidationRule{{{', '.join(parts)}}}", internal)

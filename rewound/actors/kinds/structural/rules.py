@@ -7,16 +7,16 @@ without a limit in the schema follow from the largest request.
 
 The rules of a node are parsed, checked against its type, and turned into programs, which read the values of an object
 by the shape of each node. Parents are evaluated before children, items in order. A rule that uses oldSelf runs only
-where the old object has a value at the same place: properties and keys of maps correspond by name, items of keyed
-lists by their keys, items of other lists do not. All rules of an object share one budget; the rule that exceeds it
-ends the evaluation. On the event loop rules run as long as they are cheap together; then `need_thread` requests a
-worker thread.
+where the old object has a value at the same place, unless it takes oldSelf as an optional value: properties and keys
+of maps correspond by name, items of keyed lists by their keys, items of other lists do not. All rules of an object
+share one budget; the rule that exceeds it ends the evaluation. On the event loop rules run as long as they are cheap
+together; then `need_thread` requests a worker thread.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -55,8 +55,16 @@ from rewound.actors.cel.types import (
     Type,
     list_of,
     map_of,
+    optional_of,
 )
-from rewound.actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
+from rewound.actors.cel.values import (
+    NONE,
+    BadData,
+    CannotCompile,
+    EvaluationError,
+    EvaluationStopped,
+    Optional,
+)
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules
 from rewound.actors.kinds.structural.validation import NO_PATH, is_unchanged, key_of
@@ -276,7 +284,8 @@ class CompiledRule:
 class Languages:
     """The languages of the rules of a definition: those that are in a stored schema may use more than new ones."""
 
-    def __init__(self, names: Names, features: Set[str], schemas: Sequence[Node]) -> None:
+    def __init__(self, names: Names, features: frozenset[str], schemas: Sequence[Node]) -> None:
+        self.features = features
         self._new = language_of(names, features)
         self._stored = language_of(names, features, stored=True)
         rules = [rule for schema in schemas for rule in _all_rules(schema)]
@@ -319,6 +328,8 @@ def _compile(
 ) -> CompiledRule:
     if not rule.rule.strip():
         return CompiledRule(rule)
+    if rule.optional_old_self:
+        variables = {**variables, "oldSelf": optional_of(root.type)}
     environment = Environment(variables, messages, languages.of_rule(rule.rule))
     expression = parse(rule.rule, environment.language)
     checked = expression if isinstance(expression, Problems) else check(expression, environment)
@@ -539,11 +550,14 @@ class RuleTree:
     def _evaluate(self, run: _Run, path: str, new: Any, old: Any, around: Unchanged | None) -> None:
         if run.left <= 0:
             self._stop(run, path, _OUT_OF_BUDGET)
-        variables = (self._read(new), None if old is None else self._read(old))
+        read, before = self._read(new), None if old is None else self._read(old)
         for one in self._rules:
             if one.error:
                 self._fail(run, path, f"rule compile error: {one.error}")
-            elif one.program is not None and (old is not None or not one.is_transition):
+                continue
+            optional = one.rule.optional_old_self
+            if one.program is not None and (old is not None or not one.is_transition or optional):
+                variables = read, (NONE if old is None else Optional(before)) if optional else before
                 result, cost = one.program.evaluate(variables, need_thread)
                 if not run.spend(cost):
                     self._stop(run, path, _OUT_OF_BUDGET)
@@ -626,7 +640,7 @@ def _no_old_value(_: Any) -> Any:
 
 
 def compile_tree(
-    node: Node, names: Names, features: Set[str] = frozenset(), *, is_object: bool
+    node: Node, names: Names, features: frozenset[str] = frozenset(), *, is_object: bool
 ) -> RuleTree | None:
     """Return the rules of a schema, or None if it has none. `is_object`: the node is the root of a resource."""
     if not has_rules(node):

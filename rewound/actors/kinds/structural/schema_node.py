@@ -65,6 +65,7 @@ class Rule:
     message_expression: str = ""
     reason: str = ""
     field_path: str = ""
+    optional_old_self: bool | None = None
 
 
 class Node:
@@ -234,4 +235,6 @@ class _Parser:
 
 def _rule(written: Object) -> Rule:
     parts = ("rule", "message", "messageExpression", "reason", "fieldPath")
-    return Rule(*(written.get(part) or "" for part in parts))
+    rule, message, message_expression, reason, field_path = (written.get(part) or "" for part in parts)
+    old_self = written.get("optionalOldSelf")
+    return Rule(rule, message, message_expression, reason, field_path, old_self)

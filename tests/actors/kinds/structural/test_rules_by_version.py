@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from rewound.actors.kinds.structural.compile import Compiled, compile_schema
+from rewound.actors.kinds.structural.definition_checks import check_schema
 from rewound.actors.kinds.structural.rules import field_path
 from rewound.actors.kinds.structural.schema_node import parse_schema
+from rewound.actors.kinds.validation import collect_with
 from rewound.actors.names import CLUSTER, NAMES
+from rewound.actors.runtime.time_limit import run_limited
 from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.structural.schemas import (
     API_VERSION,
@@ -28,7 +32,7 @@ def compiled_in(version: str, schema: dict[str, Any]) -> Compiled:
     return compile_schema(schema, api_version=API_VERSION, kind=KIND, names=names, features=features)
 
 
-def with_rule(schema: dict[str, Any], **rule: str) -> dict[str, Any]:
+def with_rule(schema: dict[str, Any], **rule: Any) -> dict[str, Any]:
     return {**schema, "x-cluster-validations": [rule]}
 
 
@@ -171,3 +175,47 @@ def test_errors_about_a_status_name_its_fields(version: str, field: str) -> None
     wrong = {"metadata": {"name": "x"}, "status": {"size": "x"}}
     found = collect(lambda errors: kind.validate(errors, wrong, None, of_status=True))
     assert [one.field for one in found] == [field]
+
+
+def test_a_rule_may_take_old_self_as_an_optional_value() -> None:
+    rule = {
+        "rule": "!oldSelf.hasValue() || self >= oldSelf.value()",
+        "optionalOldSelf": True,
+        "message": "never down",
+    }
+    kind = compiled_in("1.36", record(spec=record(a=with_rule(WHOLE, **rule))))
+    assert problems(kind, new(a=3)) == []
+    assert problems(kind, new(a=5), new(a=3)) == []
+    assert problems(kind, new(a=2), new(a=3)) == ["spec.a: Invalid value: 2: never down"]
+
+
+def refused(version: str, schema: dict[str, Any], *stored: dict[str, Any]) -> list[str]:
+    features = choose_release(version).features
+    work = partial(collect_with, features, check_schema, "schema", schema, names=CLUSTER, stored=stored)
+    found = run_limited(work, seconds=60)
+    return [f"{error.field}: {error.message}" for error in found]
+
+
+def test_optional_old_self_needs_old_self() -> None:
+    (found,) = refused("1.36", record(a=with_rule(WHOLE, rule="self > 1", optionalOldSelf=False)))
+    assert found.endswith(
+        "[0].optionalOldSelf: Invalid value: false: may not be set if oldSelf is not used in rule"
+    )
+
+
+def test_stored_rules_may_use_what_new_ones_may_not() -> None:
+    schema = record(a=with_rule(WHOLE, rule="optional.of(self).hasValue()"))
+    (found,) = refused("1.28", schema)
+    assert "undeclared reference to 'optional'" in found
+    assert refused("1.28", schema, schema) == []
+    assert refused("1.29", schema) == []
+
+
+def test_errors_in_rules_show_them_as_each_version_does() -> None:
+    schema = record(a=with_rule(WHOLE, rule="self && self < 1"))
+    (first,) = refused("1.25", schema)
+    assert 'apiextensions.ValidationRule{Rule:"self && self < 1", Message:""}' in first
+    (later,) = refused("1.30", schema)
+    assert 'FieldPath:"", OptionalOldSelf:(*bool)(nil)}: compilation failed' in later
+    (newest,) = refused("1.36", schema)
+    assert '{"Rule":"self \\u0026\\u0026 self \\u003c 1","Message":""' in newest
