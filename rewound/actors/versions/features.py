@@ -123,6 +123,7 @@ TOPOLOGY_LABELS: Final = _gate("PodTopologyLabelsAdmission")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
+UNSAFE_DELETES: Final = _gate("AllowUnsafeMalformedObjectDeletion")  # deletes that ignore read errors
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
 CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
 EXTERNAL_IDS_DEPRECATED: Final = _change(

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from rewound.actors.access.reviews import Reviews
-from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut, TooLarge
+from rewound.actors.errors import BadRequest, Forbidden, Invalid, NotFound, Resource, TimedOut, TooLarge
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.declaration.meta import check_address
+from rewound.actors.kinds.validation import invalid
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
 from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.store.reads import Listing, ListOptions
-from rewound.actors.versions.features import CBOR
+from rewound.actors.versions.features import CBOR, UNSAFE_DELETES
 from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
 from rewound.gateway.handlers.lists import Deadline, ListHandler, parse_selectors
-from rewound.gateway.handlers.methods import check_method, find_definition, may_create
+from rewound.gateway.handlers.methods import authorize_also, check_method, find_definition, may_create
 from rewound.gateway.handlers.reviews import ReviewHandler
 from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
 from rewound.gateway.handlers.watches import WatchOpener
@@ -35,6 +37,8 @@ from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
 from rewound.gateway.wire.encoders import list_metadata
 from rewound.gateway.wire.negotiate import NotAcceptable, watched_media
+
+UNSAFE_VERB: Final = "unsafe-delete-ignore-read-errors"
 
 Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
@@ -60,6 +64,7 @@ class Dispatch:
         self._bodies = bodies = Bodies(
             store.names, store.rules, directory.large_work, store.memory, cbor=self._cbor
         )
+        self._authorizer = access.authorizer
         self._may_create = partial(may_create, access.authorizer)
         self._last_applied = store.names.key("last-applied-configuration", "kubectl")
         self._watches = watches
@@ -338,6 +343,8 @@ class Dispatch:
     async def _delete(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)
         chosen, orphaned = await self._delete_options(context, definition)
+        if UNSAFE_DELETES in self._features:
+            await self._check_unsafe_delete(context, definition)
         write_context = new_write_context(self._write_contexts, context)
         command = Delete(
             definition.api_version,
@@ -354,6 +361,32 @@ class Dispatch:
         if definition.deletion.returns_object or held:
             return await render.respond(context, await encode_document(encoder, outcome.body), status)
         return await render.document(context, render.deleted_status(definition, outcome), status)
+
+    async def _check_unsafe_delete(self, context: RequestContext, definition: Definition) -> None:
+        """Refuse to ignore read errors of an object that can be read, or for a user who may not.
+
+        One that cannot be read stays as it is: only a repair of the journal removes it.
+        """
+        body = await self._bodies.delete_options(context)
+        if not options.ignores_read_errors(body, context.parameters.values(), self._features):
+            return
+        if context.exchange is not None:
+            context.exchange.annotate(
+                f"apiserver.{self._names.group_domain}/unsafe-delete-ignore-read-error", ""
+            )
+        name = context.route.name
+        decision = await authorize_also(self._authorizer, context, UNSAFE_VERB)
+        if not decision.allowed:
+            text = f'not permitted to do "{UNSAFE_VERB}", reason: {decision.reason}'
+            raise Forbidden(definition.resource, name, text)
+        try:
+            self._reads.get(definition, _namespace(definition, context.route), name)
+        except NotFound:
+            pass
+        text = "is exclusively used to delete corrupt object(s), try again by removing this option"
+        raise Invalid(
+            definition.group, definition.plural, name, [invalid(options.UNSAFE, True, text).cause()]
+        )
 
     async def _delete_collection(self, context: RequestContext, definition: Definition) -> Response:
         self._encoders.of(context, definition)  # refuses an unknown includeObject

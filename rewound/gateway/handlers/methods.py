@@ -111,10 +111,13 @@ def in_scope(definition: Definition, route: Route) -> bool:
 
 async def may_create(authorizer: Authorizer, context: RequestContext) -> bool:
     """Whether the user may also create the object: an apply needs that, and a PUT to kinds that it may create."""
+    return (await authorize_also(authorizer, context, "create")).allowed
+
+
+async def authorize_also(authorizer: Authorizer, context: RequestContext, verb: str) -> Decision:
+    """Decide whether the user may do something else with the object of the request."""
     route, user = context.route, context.user
     group, version, resource, namespace = route.group, route.version, route.resource, route.namespace
-    attributes = Attributes(user, "create", group, version, resource, "", namespace, route.name, route.path)
+    attributes = Attributes(user, verb, group, version, resource, "", namespace, route.name, route.path)
     decision = authorizer.authorize(attributes)
-    if not isinstance(decision, Decision):
-        decision = await decision
-    return decision.allowed
+    return decision if isinstance(decision, Decision) else await decision

@@ -12,7 +12,7 @@ from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import BadRequest, Invalid, NotFound
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.declaration.meta import check_address
-from rewound.actors.kinds.validation import collect_with, refuse_name
+from rewound.actors.kinds.validation import collect_with, invalid, refuse_name
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Submit, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
@@ -130,6 +130,10 @@ class SubresourceHandler:
 
     async def _evict(self, request: AdmissionRequest, admitted: Object, write_context: WriteContext) -> None:
         requested: dict[str, Any] = dict(admitted.get("deleteOptions", {}))
+        if requested.get(options.UNSAFE):
+            text = "can not be set for pod eviction, try after removing the option"
+            cause = invalid(f"deleteOptions.{options.UNSAFE}", True, text).cause()
+            raise Invalid("policy", "Eviction", request.name, [cause])
         query = {"dryRun": ["All"]} if request.dry_run else {}
         chosen = options.delete_options(self._names, requested, query, rules=self._rules)
         await self._evictions.evict(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from rewound.actors.errors import BadRequest, Invalid
 from rewound.actors.golang.format import format_value
@@ -29,7 +29,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import DeleteOptions
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
-from rewound.actors.versions.features import INITIAL_EVENTS, WATCH_LIST
+from rewound.actors.versions.features import INITIAL_EVENTS, UNSAFE_DELETES, WATCH_LIST
 
 MANAGER_BYTES = 128  # limit of the name of a field manager
 
@@ -219,9 +219,32 @@ def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> Non
         raise Invalid(names.group("meta"), kind, "", [error.cause() for error in errors])
 
 
+UNSAFE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
+def ignores_read_errors(
+    body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]], features: frozenset[str]
+) -> bool:
+    """Whether the delete asks to remove an object that cannot be read."""
+    if UNSAFE_DELETES not in features:
+        return False
+    sent = _parameters_in_query(query) if body is None else _parameters_in_body(body)
+    return bool(sent.unsafe)
+
+
 def orphan_dependents(body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]) -> bool | None:
     """The deprecated option orphanDependents of the body or query, as in `delete_options`; None if absent."""
     return _parameters_in_query(query).orphan if body is None else _parameters_in_body(body).orphan
+
+
+_DELETE_PARAMETERS: Final = (
+    "gracePeriodSeconds",
+    "propagationPolicy",
+    "orphanDependents",
+    "uid",
+    "resourceVersion",
+    UNSAFE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +257,7 @@ class _DeleteParameters:
     uid: str | None
     version: str | None
     dry_run: tuple[str, ...]
+    unsafe: bool | None = None
 
 
 def delete_options(
@@ -257,7 +281,12 @@ def delete_options(
         sent = _parameters_in_body(body)
         if rules.delete_dry_run == "query-or-body":
             sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
+    if UNSAFE_DELETES not in features:
+        sent = replace(sent, unsafe=None)
     _raise_invalid(names, "DeleteOptions", collect_with(features, _validate_delete, sent, rules))
+    if sent.unsafe and many:
+        why = "is not allowed with DELETECOLLECTION, try again after removing the option"
+        _raise_invalid(names, "DeleteOptions", [invalid(UNSAFE, True, why)])
     policy = sent.policy or ""
     if sent.orphan is not None:
         policy = "Orphan" if sent.orphan else "Background"
@@ -289,12 +318,22 @@ def _validate_delete(errors: FieldErrors, sent: _DeleteParameters, rules: Rules)
     if sent.policy is not None and sent.policy not in _PROPAGATIONS:
         errors.add(not_supported("propagationPolicy", sent.policy, (*_PROPAGATIONS, "nil")))
     _validate_dry_run(errors, sent.dry_run, rules)
+    if sent.unsafe:
+        others = {
+            "dryRun": sent.dry_run or None,
+            "propagationPolicy": sent.policy,
+            "orphanDependents": sent.orphan,
+            "gracePeriodSeconds": sent.grace,
+            "preconditions": sent.uid if sent.version is None else sent.version,
+        }
+        for name, value in others.items():
+            if value is not None:
+                errors.add(invalid(UNSAFE, True, f"cannot be set together with .{name}"))
 
 
 def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameters:
-    grace, policy, orphan, uid, version = (
-        query[name][0] if query.get(name) else None
-        for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "uid", "resourceVersion")
+    grace, policy, orphan, uid, version, unsafe = (
+        query[name][0] if query.get(name) else None for name in _DELETE_PARAMETERS
     )
     return _DeleteParameters(
         grace=None if grace is None else integer("gracePeriodSeconds", grace),
@@ -303,6 +342,7 @@ def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameter
         uid=uid or None,
         version=version or None,
         dry_run=tuple(query.get("dryRun", ())),
+        unsafe=None if unsafe is None else boolean(unsafe),
     )
 
 
@@ -323,6 +363,7 @@ def _parameters_in_body(body: Mapping[str, Any]) -> _DeleteParameters:
         uid=_take(preconditions, "uid", str, "a string", "preconditions."),
         version=_take(preconditions, "resourceVersion", str, "a string", "preconditions."),
         dry_run=_dry_run_in(body),
+        unsafe=_take(body, UNSAFE, bool, "true or false"),
     )
 
 
