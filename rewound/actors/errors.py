@@ -7,7 +7,7 @@ carries data, never a rendered response: the resource is a (group, plural) pair,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -180,6 +180,38 @@ class EvictionRefused(RequestError):
 
     def __init__(self, why: str, retry_after: int = 0) -> None:
         self.causes, self.retry_after = (Cause("DisruptionBudget", why),), retry_after
+
+
+class IllTyped(RequestError):
+    """An applied object does not fit the schema of its kind."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    @classmethod
+    def fields(cls, applied: Mapping[str, Any], why: str) -> IllTyped:
+        """Return the error for fields that the schema does not have, or values of other types."""
+        address, type_ = _identity(applied)
+        return cls(f"failed to create typed patch object ({address}; {type_}): {why}")
+
+    @classmethod
+    def values(cls, applied: Mapping[str, Any], why: str) -> IllTyped:
+        """Return the error for a value of the right type that cannot be read, such as a quantity."""
+        address, type_ = _identity(applied)
+        return cls(
+            f"failed to convert new object ({address}; {type_}) to proper version: "
+            f"unable to convert unstructured object to {type_}: {why}"
+        )
+
+
+def _identity(applied: Mapping[str, Any]) -> tuple[str, str]:
+    """Return namespace and name of an applied object, and its type, as Kubernetes writes them."""
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    sent = (metadata.get("namespace"), metadata.get("name"))
+    group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
+    address = "/".join(one if isinstance(one, str) else "" for one in sent)
+    return address, f"{group}/{version}, Kind={applied.get('kind', '')}"
 
 
 class TooManyBudgets(RequestError):

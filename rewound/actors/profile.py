@@ -191,14 +191,19 @@ class Rules:
         ("422", "it is refused with 422 at the field `patch`, unless it is an apply"),
         "document 1, field validation; v1.25 recorded",
     )
+    ill_typed_apply: Literal["400", "500"] = _rule(
+        ("400", "an apply of an object that does not fit its schema is refused with 400"),
+        ("500", "it is refused with 500, with the text of Kubernetes about the schema"),
+        "document 1, errors; v1.25 compared",
+    )
     apply_unknown_fields: Literal["by-mode", "refused"] = _rule(
         (
             "by-mode",
             "an apply with unknown fields follows `fieldValidation` as other writes do: they are dropped, by default "
             "with a warning, and refused with 400 by Strict",
         ),
-        ("refused", "it is refused with 400, which names the fields, whatever `fieldValidation` is"),
-        "document 1, field validation; v1.25 responds with 500",
+        ("refused", "it is refused, whatever `fieldValidation` is"),
+        "document 1, field validation; v1.25 compared",
     )
     bare_dry_run: Literal["write", "refused"] = _rule(
         ("write", "`?dryRun` without a value is an ordinary write"),

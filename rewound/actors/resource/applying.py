@@ -8,13 +8,13 @@ manager owns a default that it did not apply.
 
 from __future__ import annotations
 
-from rewound.actors.errors import BadRequest, Conflict, TooLarge
+from rewound.actors.errors import BadRequest, Conflict, IllTyped, TooLarge
 from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition
 from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import PatchTooLarge
-from rewound.actors.patch.managed_fields.applied_types import find_wrong_type
+from rewound.actors.patch.managed_fields.applied_types import find_typing_error, find_wrong_type
 from rewound.actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
 from rewound.actors.patch.managed_fields.atomic_lists import check_atomic_lists
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
@@ -64,6 +64,8 @@ def _check_types(definition: Definition, view: FieldView, current: Current | Non
     """Check the types of a custom object; the decoder has checked those of built-in kinds."""
     assert definition.custom is not None
     wrong = find_wrong_type(definition.custom, command.patch)
+    if wrong and definition.rules.ill_typed_apply == "500":
+        raise IllTyped.fields(command.patch, wrong)
     if wrong:
         raise BadRequest(f"the applied object cannot be merged: {wrong}")
     wrong = find_mismatch(view.shape, view.show(current.object)) if current is not None else ""
@@ -89,6 +91,9 @@ async def _applied(
             views, view, current.object if current else None, command.patch, applier, convert
         )
     except AmbiguousItems as error:
+        if definition.rules.ill_typed_apply == "500" and not definition.is_custom:
+            found = find_typing_error(definition.fields, command.patch)
+            raise IllTyped.fields(command.patch, found or str(error)) from None
         raise BadRequest(f"the applied object cannot be merged: {error}") from None
     wanted = _decoded(view, applied.object, in_thread) if applied.object is not None else _copied(current)
     metadata = wanted["metadata"]

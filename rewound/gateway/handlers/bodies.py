@@ -7,13 +7,14 @@ they need is taken from the budget.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import trio
 
-from rewound.actors.errors import BadRequest, TooLarge
+from rewound.actors.errors import BadRequest, IllTyped, TooLarge
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.core.pod import DELETE_OPTIONS
 from rewound.actors.kinds.core.secret import REDACTED
@@ -22,6 +23,7 @@ from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecogni
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
+from rewound.actors.patch.managed_fields.applied_types import find_typing_error
 from rewound.actors.patch.transform import read_patch
 from rewound.actors.profile import Rules
 from rewound.actors.resource.patching import SECRETS
@@ -285,9 +287,15 @@ class Bodies:
         try:
             decoded = definition.schema.decode_object(value, loaded.problems, in_steps=loaded.large)
         except NotDecodable as error:
+            if self._rules.ill_typed_apply == "500":
+                _refuse_ill_typed(definition, value)
+                if error.restoring:
+                    raise IllTyped.values(value, _unreadable(error.restoring)) from None
             raise BadRequest(str(error)) from None
         unknown = decoded.problems[len(loaded.problems) :]
         if unknown and self._rules.apply_unknown_fields == "refused":
+            if self._rules.ill_typed_apply == "500":
+                _refuse_ill_typed(definition, value)
             raise BadRequest(
                 f"the applied object cannot be merged: {', '.join(unknown)}; remove it or correct its name: "
                 f"{definition.kind} of {definition.api_version} does not have it"
@@ -365,6 +373,19 @@ def check_short(raw: bytes, kind: str) -> None:
         raise TooLarge(
             f"Request entity too large: a {kind} may have {LARGE_BYTES} bytes at most, this one has {len(raw)}"
         )
+
+
+def _unreadable(why: str) -> str:
+    """Return why an applied value cannot be read, as Kubernetes says it."""
+    if why.startswith("illegal base64"):
+        return f"error decoding from json: {why}"
+    return re.sub(r"Go struct field \S+ of type v1\.(Micro)?Time$", "Go value of type string", why)
+
+
+def _refuse_ill_typed(definition: Definition, value: dict[str, Any]) -> None:
+    wrong = "" if definition.is_custom else find_typing_error(definition.fields, value)
+    if wrong:
+        raise IllTyped.fields(value, wrong)
 
 
 def _read_delete_options(raw: bytes) -> Any:

@@ -235,7 +235,8 @@ def _failure_without_details(error: RequestError) -> Failure | None:
         case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case (
-            cause.TooManyBudgets()
+            cause.IllTyped()
+            | cause.TooManyBudgets()
             | cause.ConversionFailed()
             | cause.RequestTooLarge()
             | cause.AdmissionFailed()

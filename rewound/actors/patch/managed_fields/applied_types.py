@@ -10,13 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rewound.actors.golang.quoting import cut
+from rewound.actors.golang.quoting import cut, quoted_start
 from rewound.actors.kinds.declaration.definition import CustomKind
+from rewound.actors.kinds.schema.fields import (
+    ANY_JSON,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    FIELDS_V1,
+    INT32,
+    INT64,
+    STRING,
+    Field,
+    JsonValue,
+    ListOf,
+    MapOf,
+    Scalar,
+    Struct,
+    Type,
+)
 from rewound.actors.messages import Object
-from rewound.actors.patch.managed_fields.field_set import FIELD, INDEX, Path, path_text
+from rewound.actors.patch.managed_fields.field_set import FIELD, INDEX, Path, entry, path_text
+from rewound.actors.patch.managed_fields.field_set import value as member_value
+from rewound.actors.patch.managed_fields.topology import is_set_of_scalars, list_keys
 from rewound.actors.runtime.time_limit import check_time
 
 _LONGEST: Final = 64  # characters of the value in a message
+_LONGEST_IN_GO: Final = 1024  # characters of a value in a message of Kubernetes
 _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
     "array": (list,),
@@ -73,3 +94,150 @@ def _inside(schema: Mapping[str, Any], value: Any, embedded: str) -> list[tuple[
         for name, member in value.items()
         if name not in decoded and isinstance(inner := properties.get(name, others), Mapping)
     ]
+
+
+def find_typing_error(struct: Struct, config: Any) -> str:
+    """Return the error of Kubernetes for a configuration that the schema of a built-in kind does not describe.
+
+    Several errors are listed in the order of the document; "" if there are none.
+    """
+    found = _typing_errors(struct, None, config, ())
+    if len(found) == 1:
+        return found[0]
+    return "\n".join(("errors:", *(f"  {one}" for one in found))) if found else ""
+
+
+def _typing_errors(type_: Type, field: Field | None, value: Any, path: Path) -> list[str]:
+    """`field` is the field that has the value; it says how a list identifies its entries."""
+    check_time()
+    if value is None or isinstance(type_, JsonValue) or type_ in (ANY_JSON, FIELDS_V1):
+        return []
+    if isinstance(type_, Struct | MapOf):
+        if not isinstance(value, dict):
+            return [_unexpected(path, "map", value)]
+        return _errors_of_members(type_, value, path)
+    if isinstance(type_, ListOf):
+        if not isinstance(value, list):
+            return [_unexpected(path, "list", value)]
+        return _errors_of_items(type_, field, value, path)
+    return _errors_of_scalar(type_, value, path)
+
+
+def _errors_of_members(type_: Struct | MapOf, value: dict[str, Any], path: Path) -> list[str]:
+    found: list[str] = []
+    for name, member in value.items():
+        inside = (*path, FIELD + name)
+        if isinstance(type_, MapOf):
+            found += _typing_errors(type_.value, None, member, inside)
+        elif name in type_.by_name:
+            found += _typing_errors(type_.by_name[name].type, type_.by_name[name], member, inside)
+        elif path or name not in ("apiVersion", "kind"):
+            found.append(f"{path_text(inside)}: field not declared in schema")
+            break
+    return found
+
+
+def _errors_of_items(type_: ListOf, field: Field | None, items: list[Any], path: Path) -> list[str]:
+    keys, is_set = (list_keys(field), is_set_of_scalars(field)) if field is not None else ((), False)
+    found: list[str] = []
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        element = f"{INDEX}{index}"
+        if keys or is_set:
+            wrong = _unkeyed(item) if keys else _no_member(item)
+            if not wrong and keys:
+                assert isinstance(type_.item, Struct)
+                known = {key: item.get(key, type_.item.by_name[key].default) for key in sorted(keys)}
+                known = {key: one for key, one in known.items() if one is not None}
+                element = entry(tuple(known), known.values())
+                if not known:
+                    named = " ".join(f'"{key}"' for key in keys)
+                    wrong = (
+                        f"associative list with keys has an element that omits all key fields [{named}] "
+                        "(and doesn't have default values for any key fields)"
+                    )
+            elif not wrong:
+                element = member_value(item)
+            if wrong:
+                return [*found, f"{path_text(path)}: element {index}: {wrong}"]
+            if element in seen:
+                found.append(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
+            seen.add(element)
+        found += _typing_errors(type_.item, None, item, (*path, element))
+    return found
+
+
+def _unkeyed(item: Any) -> str:
+    if item is None:
+        return "associative list with keys may not have a null element"
+    return "" if isinstance(item, dict) else "associative list with keys may not have non-map elements"
+
+
+def _no_member(item: Any) -> str:
+    if isinstance(item, dict):
+        return "associative list without keys has an element that's a map type"
+    if isinstance(item, list):
+        return "not supported: associative list with lists as elements"
+    return "associative list without keys has an element that's an explicit null" if item is None else ""
+
+
+def _errors_of_scalar(type_: Scalar, value: Any, path: Path) -> list[str]:
+    if type_ in (STRING, BYTES, DURATION):
+        if not isinstance(value, str):
+            return [
+                f"{path_text(path)}: expected string, got &value.valueUnstructured{{Value:{_in_go(value)}}}"
+            ]
+    elif type_ is BOOL:
+        if not isinstance(value, bool):
+            return [_unexpected(path, "boolean", value)]
+    elif type_ in (INT32, INT64, DOUBLE):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return [f"{path_text(path)}: expected numeric (int or float), got {_go_type(value)}"]
+    elif isinstance(value, dict | list):
+        return [_unexpected(path, "any scalar", value)]
+    return []
+
+
+def _unexpected(path: Path, expected: str, value: Any) -> str:
+    return f"{path_text(path)}: expected {expected}, got &{{{_printed(value)}}}"
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return "[]interface {}" if isinstance(value, list) else "string"
+
+
+def _in_go(value: Any) -> str:
+    """Return a value as Go writes it in source code."""
+    if isinstance(value, dict):
+        members = ", ".join(f"{quoted_start(name)}:{_in_go(value[name])}" for name in sorted(value))
+        return cut(f"map[string]interface {{}}{{{members}}}", _LONGEST_IN_GO)
+    if isinstance(value, list):
+        return cut(f"[]interface {{}}{{{', '.join(map(_in_go, value))}}}", _LONGEST_IN_GO)
+    return (
+        quoted_start(value)
+        if isinstance(value, str)
+        else "interface {}(nil)"
+        if value is None
+        else _plain(value)
+    )
+
+
+def _printed(value: Any) -> str:
+    """Return a value as Go prints it."""
+    if isinstance(value, dict):
+        return cut(
+            f"map[{' '.join(f'{name}:{_printed(value[name])}' for name in sorted(value))}]", _LONGEST_IN_GO
+        )
+    if isinstance(value, list):
+        return cut(f"[{' '.join(map(_printed, value))}]", _LONGEST_IN_GO)
+    return value if isinstance(value, str) else "<nil>" if value is None else _plain(value)
+
+
+def _plain(value: float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -346,7 +346,7 @@ class Shapes:
     def _list(self, field: Field, type_: ListOf) -> Shape:
         item = type_.item
         if isinstance(item, Struct):
-            keys = [item.by_name[name] for name in _keys(field)]
+            keys = [item.by_name[name] for name in list_keys(field)]
             if not keys:
                 return LEAF
             texts = all(key.type is STRING for key in keys)
@@ -360,12 +360,17 @@ class Shapes:
                 repeats=self.repeats,
                 omittable=omittable,
             )
-        merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
-        divided = merged and isinstance(item, Scalar)
+        divided = is_set_of_scalars(field)
         return Elements(LEAF, exact=self.exact and not self.repeats) if divided else LEAF
 
 
-def _keys(field: Field) -> Sequence[str]:
+def is_set_of_scalars(field: Field) -> bool:
+    """Whether the entries of a list are identified by their values."""
+    merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
+    return merged and isinstance(field.type, ListOf) and isinstance(field.type.item, Scalar)
+
+
+def list_keys(field: Field) -> Sequence[str]:
     if field.list_type:
         return field.list_keys if field.list_type == "map" else ()
     return (field.merge_key,) if field.merge_key and "merge" in field.patch.split(",") else ()
