@@ -291,6 +291,12 @@ _SUBDOMAIN_TEXT: Final = explained(
     _SUBDOMAIN,
     "example.com",
 )
+_CASELESS_TEXT: Final = explained(
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "Example.com",
+)
 _SEARCH_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SEARCH_ALPHABET: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
@@ -344,6 +350,12 @@ def dns_subdomain(value: str) -> list[str]:
         return []
     wrong = [at_most(253)] if size(value) > 253 else []
     return wrong if is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
+
+
+def caseless_subdomain(value: str) -> list[str]:
+    """Check a subdomain that may have letters of upper case."""
+    wrong = ["must be no more than 253 bytes"] if size(value) > 253 else []
+    return wrong if is_subdomain(value.lower()) else [*wrong, _CASELESS_TEXT]
 
 
 def search_domain(value: str) -> list[str]:
@@ -452,6 +464,14 @@ def name_is_subdomain(name: str, prefix: bool) -> list[str]:
     if not prefix and len(name) <= 253 and is_subdomain(name):
         return []
     return dns_subdomain(_without_dash(name) if prefix else name)
+
+
+def name_is_long(name: str, prefix: bool) -> list[str]:
+    """Check a name as declarative validation does: not the start of a name that is generated."""
+    if prefix:
+        return []
+    limit = at_most(253)
+    return ["must be no more than 253 bytes" if text == limit else text for text in dns_subdomain(name)]
 
 
 def name_is_label(name: str, prefix: bool) -> list[str]:

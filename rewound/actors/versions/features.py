@@ -134,6 +134,14 @@ TARGET_GROUPS: Final = _change(
     "wants the API group of what an autoscaler scales, or of the object it measures",
     since="1.34",
 )
+LONG_NAMES: Final = _change(
+    "long-names",
+    "counts the bytes of names of replication controllers and device classes, and checks no names to be generated",
+    since="1.35",
+)
+CONTROLLERS_VALIDATED_ONCE: Final = _change(
+    "controllers-validated-once", "validates updates of replication controllers once", since="1.35"
+)
 AUTOSCALER_TEXTS: Final = _change(
     "autoscaler-texts", "says of an autoscaler without a maximum that it is required", since="1.36"
 )

@@ -76,3 +76,16 @@ def test_claim_templates_have_labels_and_annotations_alone() -> None:
     assert [(field, text) for field, *_, text in causes] == [
         ("spec.metadata.uID", "Forbidden: cannot be set")
     ]
+
+
+@cases(("version", "times", "unit"), [("1.34", 2, "characters"), ("1.35", 1, "bytes")])
+def test_replication_controllers_are_validated_once(version: str, times: int, unit: str) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    before = {"metadata": {"name": "a"}, "spec": {"selector": {"a": "b"}, "template": template}}
+    wrong = {**template, "spec": {**template["spec"], "dnsPolicy": "x"}}
+    after = {**before, "spec": {**before["spec"], "template": wrong}}
+    _, causes = kinds(version).update("replicationcontrollers", before, after)
+    assert len(causes) == times
+    long = {**before, "metadata": {"name": "a" * 254}}
+    (cause,) = kinds(version).create_causes("replicationcontrollers", long)
+    assert cause[-1].endswith(f"must be no more than 253 {unit}")

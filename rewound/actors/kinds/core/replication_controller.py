@@ -55,12 +55,14 @@ from rewound.actors.kinds.validation import (
     FieldErrors,
     forbidden,
     invalid,
+    name_is_long,
     name_is_subdomain,
     not_supported,
     required,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import CONTROLLERS_VALIDATED_ONCE, LONG_NAMES
 
 SPEC = Struct(
     "core.v1.ReplicationControllerSpec",
@@ -128,7 +130,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         plural="replicationcontrollers",
         names=DiscoveryNames(short_names=("rc",), categories=("all",)),
         namespaced=True,
-        check_name=name_is_subdomain,
+        check_name=name_is_long if LONG_NAMES in features else name_is_subdomain,
         fields=REPLICATION_CONTROLLER,
         set_defaults=partial(set_defaults, features),
         subresources=(
@@ -216,6 +218,10 @@ def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object
 
 
 def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    if CONTROLLERS_VALIDATED_ONCE in errors.features:
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        rules(errors, new, old, names=names)
+        return
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(rules, new, old, names=names)
     metadata_update_rules(errors, new["metadata"], old["metadata"])

@@ -50,7 +50,6 @@ from rewound.actors.kinds.resource.rules import (
     MAX_CONDITIONS,
     DeviceRules,
     device_id,
-    in_go,
 )
 from rewound.actors.kinds.resource.structs import (
     DEVICE_CLASS,
@@ -69,11 +68,14 @@ from rewound.actors.kinds.resource.structs import (
 from rewound.actors.kinds.schema.fields import (
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldErrors,
+    caseless_subdomain,
     dns_subdomain,
     invalid,
+    name_is_long,
     name_is_subdomain,
     required,
     size,
@@ -82,7 +84,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import DEVICE_RULES, DEVICE_STATUS
+from rewound.actors.versions.features import DEVICE_RULES, DEVICE_STATUS, LONG_NAMES
 
 # Defaults.
 
@@ -264,7 +266,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
         kind="DeviceClass",
         plural="deviceclasses",
         namespaced=False,
-        check_name=name_is_subdomain,
+        check_name=name_is_long if LONG_NAMES in features else name_is_subdomain,
         fields=DEVICE_CLASS,
         table=Table((NAME, AGE)),
         strategy=Strategy(
@@ -447,7 +449,7 @@ def _keep_optional_status(new: Object, old: Object) -> None:
 
 def _caseless_name(errors: FieldErrors, name: str, field: str) -> None:
     if name:
-        errors.add_each(field, name, dns_subdomain(name.lower()))
+        errors.add_each(field, name, caseless_subdomain(name))
     else:
         errors.add(required(field))
 
@@ -486,8 +488,8 @@ def _pool_status(errors: FieldErrors, new: Object, old: Object) -> None:
     status, before = new.get("status"), old.get("status")
     if before is not None:
         if status != before:
-            shown = None if status is None else in_go(POOL_STATUS_REQUEST_STATUS, status)
-            errors.add(invalid("status", shown, IMMUTABLE))
+            sent = None if status is None else shown(POOL_STATUS_REQUEST_STATUS, status)
+            errors.add(invalid("status", sent, IMMUTABLE))
         return
     if status is None:
         return

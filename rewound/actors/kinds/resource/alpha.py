@@ -31,7 +31,7 @@ from rewound.actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from rewound.actors.kinds.resource.rules import MAX_RESERVED, consumer, in_go, is_version
+from rewound.actors.kinds.resource.rules import MAX_RESERVED, consumer, is_version
 from rewound.actors.kinds.resource.structs import RESOURCE_CLAIM_CONSUMER_REFERENCE
 from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
@@ -45,6 +45,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldErrors,
@@ -436,7 +437,7 @@ def _strategy(
     def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         if immutable is not None and new["spec"] != old["spec"]:
-            errors.add(invalid("spec", in_go(immutable, new["spec"]), IMMUTABLE))
+            errors.add(invalid("spec", shown(immutable, new["spec"]), IMMUTABLE))
         metadata_rules(errors, new["metadata"], namespaced=namespaced, check_name=name_is_subdomain)
         rules(errors, new)
 
@@ -531,7 +532,7 @@ def _claim_status_rules(structs: _Structs, errors: FieldErrors, new: Object, old
     _reservation_rules(errors, status, before, new["metadata"])
     may_change = structs is V1ALPHA1
     if allocation is not None and before.get("allocation") not in (None, allocation) and not may_change:
-        errors.add(invalid("status.allocation", in_go(structs.allocation, allocation), IMMUTABLE))
+        errors.add(invalid("status.allocation", shown(structs.allocation, allocation), IMMUTABLE))
     _deallocation_rules(errors, status, before)
 
 

@@ -28,13 +28,7 @@ from rewound.actors.kinds.resource.structs import (
     RESOURCE_CLAIM_SPEC,
     RESOURCE_CLAIM_TEMPLATE_SPEC,
 )
-from rewound.actors.kinds.schema.fields import (
-    ListOf,
-    MapOf,
-    Struct,
-    Type,
-    zero,
-)
+from rewound.actors.kinds.schema.internal import internal_form, shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldErrors,
@@ -255,7 +249,7 @@ class DeviceRules:
             metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         if new["spec"] != old["spec"]:
-            errors.add(invalid("spec", in_go(RESOURCE_CLAIM_SPEC, new["spec"]), IMMUTABLE))
+            errors.add(invalid("spec", shown(RESOURCE_CLAIM_SPEC, new["spec"]), IMMUTABLE))
         if not self._new:
             self._claim_spec(errors, new["spec"], "spec", stored=True)
 
@@ -268,7 +262,7 @@ class DeviceRules:
         self.template(errors, new)
         metadata_update_rules(errors, new["metadata"], old["metadata"])
         if new["spec"] != old["spec"]:
-            errors.add(invalid("spec", in_go(RESOURCE_CLAIM_TEMPLATE_SPEC, new["spec"]), IMMUTABLE))
+            errors.add(invalid("spec", shown(RESOURCE_CLAIM_TEMPLATE_SPEC, new["spec"]), IMMUTABLE))
         if not self._new:
             self.template(errors, new)
 
@@ -410,7 +404,7 @@ class DeviceRules:
             self._reserved(errors, reserved, before.get("reservedFor", ()), allocation, new["metadata"])
         if allocation is not None and "allocation" in before:
             if allocation != before["allocation"]:
-                errors.add(invalid("status.allocation", in_go(ALLOCATION_RESULT, allocation), IMMUTABLE))
+                errors.add(invalid("status.allocation", shown(ALLOCATION_RESULT, allocation), IMMUTABLE))
         elif allocation is not None:
             self._allocation(errors, allocation, names, "status.allocation")
 
@@ -643,7 +637,7 @@ class DeviceRules:
         if not given:
             errors.add(invalid(field, "", ONE_VALUE) if self._new else required(field, ONE_VALUE))
         elif given > 1:
-            errors.add(invalid(field, in_go(DEVICE_ATTRIBUTE, attribute), ONE_VALUE))
+            errors.add(invalid(field, shown(DEVICE_ATTRIBUTE, attribute), ONE_VALUE))
 
     def _capacity(self, multiple: bool, errors: FieldErrors, capacity: Object, field: str) -> None:
         policy = capacity.get("requestPolicy")
@@ -956,49 +950,7 @@ def _counters_are_shared(
 
 # Values in messages: Kubernetes prints its own types, with the names that they have in Go.
 
-_GO_NAMES: Final = {
-    "cel": "CEL",
-    "uid": "UID",
-    "apiGroup": "APIGroup",
-    "ips": "IPs",
-    "int": "IntValue",
-    "bool": "BoolValue",
-    "string": "StringValue",
-    "version": "VersionValue",
-    "ints": "IntValues",
-    "bools": "BoolValues",
-    "strings": "StringValues",
-    "versions": "VersionValues",
-}
-
-
-def in_go(struct: Struct, value: Object) -> Formatted:
-    return Formatted(orjson.dumps(_in_go(struct, value)).decode())
-
-
-def _in_go(type_: Type, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(type_, ListOf):
-        return [_in_go(type_.item, one) for one in value]
-    if isinstance(type_, MapOf):
-        return {name: _in_go(type_.value, one) for name, one in sorted(value.items())}
-    if not isinstance(type_, Struct) or type_.of.startswith("meta."):
-        return value
-    members: dict[str, Any] = {}
-    for field in type_.fields:
-        if field.name == "metadata":
-            members |= value.get("metadata") or {}
-        elif not field.until:
-            inner = value.get(field.name)
-            if inner is None and not field.pointer:
-                inner = zero(field.type, defaults=False)
-            members[_GO_NAMES.get(field.name, field.name[0].upper() + field.name[1:])] = _in_go(
-                field.type, inner
-            )
-    return members
-
 
 def _terms_in_go(terms: Sequence[Object] | None) -> Formatted:
-    listed = None if terms is None else [_in_go(NODE_SELECTOR_TERM, one) for one in terms]
+    listed = None if terms is None else [internal_form(NODE_SELECTOR_TERM, one) for one in terms]
     return Formatted(orjson.dumps(listed).decode())

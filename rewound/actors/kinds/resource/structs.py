@@ -69,9 +69,7 @@ DEVICE_REQUEST_ALLOCATION_RESULT = Struct(
         since="1.32",
         before=(Before("1.34", always=True),),
     ),
-    Field(
-        "tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic", gate="DRADeviceTaints", since="1.33"
-    ),
+    Field("tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic", since="1.33"),
     Field(
         "bindingConditions", STRINGS, 7, list_type="atomic", gate="DRADeviceBindingConditions", since="1.34"
     ),
@@ -229,9 +227,7 @@ EXACT_DEVICE_REQUEST = Struct(
         gate="DRAAdminAccess",
         before=(Before("1.32", gate="", pointer=False, default=False),),
     ),
-    Field(
-        "tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic", gate="DRADeviceTaints", since="1.33"
-    ),
+    Field("tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic", since="1.33"),
     Field("capacity", CAPACITY_REQUIREMENTS, 7, pointer=True, gate="DRAConsumableCapacity", since="1.34"),
 )
 DEVICE_SUB_REQUEST = Struct(
@@ -241,7 +237,7 @@ DEVICE_SUB_REQUEST = Struct(
     Field("selectors", ListOf(DEVICE_SELECTOR), 3, list_type="atomic"),
     Field("allocationMode", STRING, 4),
     Field("count", INT64, 5),
-    Field("tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic", gate="DRADeviceTaints"),
+    Field("tolerations", ListOf(DEVICE_TOLERATION), 6, list_type="atomic"),
     Field("capacity", CAPACITY_REQUIREMENTS, 7, pointer=True, gate="DRAConsumableCapacity", since="1.34"),
 )
 DEVICE_REQUEST = Struct(
@@ -373,10 +369,10 @@ RESOURCE_SLICE = Struct(
 )
 DEVICE_TAINT_SELECTOR = Struct(
     "resource.v1beta2.DeviceTaintSelector",
+    Field("deviceClassName", STRING, 1, pointer=True, until="1.34"),
     Field("driver", STRING, 2, pointer=True),
     Field("pool", STRING, 3, pointer=True),
     Field("device", STRING, 4, pointer=True),
-    Field("deviceClassName", STRING, 1, pointer=True, until="1.34"),
     Field("selectors", ListOf(DEVICE_SELECTOR), 5, list_type="atomic", until="1.34"),
 )
 TAINT_OF_A_RULE = Struct("resource.v1beta2.DeviceTaint", *DEVICE_TAINT.fields)

@@ -169,6 +169,7 @@ _FIELDS: Final = {
         "preventPodSchedulingIfMissing"
     ),
 }
+_LATER: Final = frozenset(("1.34", "1.35", "1.36"))  # versions that show JSON instead of Go's notation
 MOST_LINES: Final = 5000  # of the objects whose difference an error shows
 
 
@@ -204,6 +205,7 @@ def _in_go(type_: Type, value: Any, pointer: bool = False) -> str:
         members = ", ".join(
             f"{go_name}:{_in_go(field.type, (value or {}).get(field.name), field.pointer)}"
             for field, go_name in _internal_fields(type_)
+            if field.since not in _LATER
         )
         return f"{_go_type(type_)}{{{members}}}"
     if isinstance(type_, ListOf):
@@ -263,7 +265,7 @@ def _internal_fields(struct: Struct) -> Iterator[tuple[Field, str]]:
     group, _, name = struct.of.partition(".")
     listed = _FIELDS.get(f"{group}.{name.rpartition('.')[2]}")
     if listed is None:
-        yield from ((field, _go_name(field.name)) for field in struct.fields)
+        yield from ((field, _go_name(field.name)) for field in struct.fields if not field.until)
         return
     for one in listed.split():
         name, _, go_name = one.partition(":")
