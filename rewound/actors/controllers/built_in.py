@@ -21,6 +21,7 @@ from rewound.actors.controllers.certificates import (
     CertificateApproving,
     CertificateCleaning,
     CertificateSigning,
+    PodRequestCleaning,
 )
 from rewound.actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from rewound.actors.controllers.context import ControllerContext
@@ -35,6 +36,7 @@ from rewound.actors.controllers.orphaned_pods import PodGarbageCollector
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import ResourceQuotaController
 from rewound.actors.controllers.service_accounts import (
+    LegacyTokenTracking,
     RootCertificatePublisher,
     ServiceAccountController,
     TokenSecretController,
@@ -45,7 +47,7 @@ from rewound.actors.controllers.service_addresses import (
     ServiceCidrController,
 )
 from rewound.actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
-from rewound.actors.versions.features import SERVICE_CIDRS
+from rewound.actors.versions.features import LEGACY_TOKENS_TRACKED, POD_CERTIFICATES, SERVICE_CIDRS
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:
@@ -74,12 +76,16 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         by_name["serviceaccount-token"] = lambda: TokenSecretController(context, issuer)
     if SERVICE_CIDRS in context.features:
         by_name["service-cidr-controller"] = lambda: ServiceCidrController(context)
+    if POD_CERTIFICATES in context.features:
+        by_name["podcertificaterequest-cleaner-controller"] = lambda: PodRequestCleaning(context)
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled
     own: list[Controller[Any]] = [FlowControlController(context), RegistrationController(context)]
     if SERVICE_CIDRS in context.features:
         own += [DefaultServiceCidr(context, context.networks), AddressRepair(context)]
+    if LEGACY_TOKENS_TRACKED in context.features:
+        own.append(LegacyTokenTracking(context))
     if context.aggregation is not None:
         own.append(AvailabilityController(context, context.aggregation))
         own.append(TrustPublisher(context, context.aggregation))

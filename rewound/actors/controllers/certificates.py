@@ -1,4 +1,6 @@
-"""The controllers of certificate signing requests: approve those of nodes, sign approved ones, delete old ones."""
+"""The controllers of certificate signing requests: approve those of nodes, sign approved ones, delete old ones, also of
+pods.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,59 @@ from rewound.journal.records import Event
 
 # A request may wait for a permission for a day, and there may be many of them.
 LONGEST_PAUSE: Final = 600.0
+POD_REQUEST_SECONDS: Final = 900
 # Threads that parse requests or sign, so that a flood of requests leaves CPU to others.
 _MAX_THREADS: Final = 2
+
+
+class PodRequestCleaning:
+    """The cleaning controller of pod certificate requests: deletes them after 15 minutes, also pending ones."""
+
+    name = "pod certificate request cleaning controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        type_name = f"podcertificaterequests.{context.names.group('certificates')}"
+        self._journal, self._clock = context.journal, context.clock
+        self._requests = context.journal.type_id(type_name)
+        self.observed_types = frozenset({self._requests})
+        self._definition = context.registry.current.storage(type_name)
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, context.names, "podcertificaterequestcleaner"
+        )
+        self.queue: WorkQueue[Position] = WorkQueue(namespace_of=lambda key: key[0])
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._requests and not event.previous and not event.removed:
+                self.queue.add((event.namespace, event.name))
+
+    async def catch_up(self) -> None:
+        after: Position | None = None
+        while (after := self._scan(after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, _ in next_page(view, self._requests, None, after):
+                last = (namespace, name)
+                self.queue.add(last)
+        return last
+
+    async def reconcile(self, key: Position) -> None:
+        with self._journal.read() as view:
+            row = view.get(self._requests, *key)
+        if row is None or is_being_deleted(row.body):
+            return
+        metadata = decode(row.body)["metadata"]
+        age = (self._clock.now() - micros_of(metadata["creationTimestamp"])) / 1_000_000
+        if age < POD_REQUEST_SECONDS:
+            self.queue.add_after(key, POD_REQUEST_SECONDS - age)
+            return
+        try:
+            await self._client.delete(self._definition, *key, DeleteOptions(uid=metadata["uid"]))
+        except (Conflict, NotFound):
+            return
 
 
 class RequestController:

@@ -1,13 +1,15 @@
 """The controllers of service accounts: they create what a pod needs to run as one and to verify this server.
 
 `ServiceAccountController` creates the account `default` in every namespace, `TokenSecretController` fills Secrets with
-tokens of accounts, `RootCertificatePublisher` maintains a ConfigMap with the CA certificate of this server.
+tokens of accounts, `RootCertificatePublisher` maintains a ConfigMap with the CA certificate of this server,
+`LegacyTokenTracking` one that says since when the use of such Secrets is tracked.
 """
 
 from __future__ import annotations
 
 import base64
 import logging
+import re
 from collections.abc import Sequence
 
 import trio
@@ -20,7 +22,9 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.selectors.facts import field_bytes, unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event, Row
@@ -87,6 +91,61 @@ class ServiceAccountController:
             return view.get(self._accounts, namespace, DEFAULT) is None
 
 
+class LegacyTokenTracking:
+    """Maintains the ConfigMap that says since when the use of tokens in Secrets is tracked.
+
+    It is created again half an hour after a client has deleted it.
+    """
+
+    name = "legacy token tracking controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal, self._clock = context.journal, context.clock
+        self._key = (
+            context.names.system_namespace,
+            f"{context.names.server_manager}-legacy-service-account-token-tracking",
+        )
+        self._config_maps = context.journal.type_id("configmaps")
+        self.observed_types = frozenset({self._config_maps})
+        self._definition = context.registry.current.storage("configmaps")
+        self._client = Client(
+            context.directory, context.write_contexts, SERVER_USER, context.names.server_manager
+        )
+        self._created = -_RECREATION  # microseconds since 1970
+        self.queue: WorkQueue[str] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id == self._config_maps and (event.namespace, event.name) == self._key:
+                self.queue.add("")
+
+    async def catch_up(self) -> None:
+        self.queue.add("")
+
+    async def reconcile(self, key: str) -> None:
+        namespace, name = self._key
+        with self._journal.read() as view:
+            row = view.get(self._config_maps, namespace, name)
+        now = self._clock.now()
+        today = seconds_text(now)[:10]
+        if row is None and now < self._created + _RECREATION:
+            self.queue.add_after(key, (self._created + _RECREATION - now) / 1_000_000)
+            return
+        try:
+            if row is None:
+                self._created = now
+                new = {"metadata": {"name": name}, "data": {"since": today}}
+                decoded = self._definition.schema.decode_object(new).object
+                await self._client.create(self._definition, namespace, decoded)
+            elif not _IS_DATE((stored := decode(row.body)).get("data", {}).get("since", "")):
+                changed = {**stored, "data": {**stored.get("data", {}), "since": today}}
+                await self._client.replace(self._definition, changed)
+        except (AlreadyExists, Conflict, NotFound):
+            return  # its event adds the key again
+
+
+_RECREATION = 1800 * 1_000_000  # microseconds: servers of two versions must not fight over it
+_IS_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])").fullmatch
 logger = logging.getLogger(__name__)
 
 SECRET, ACCOUNT, REFERENCE = "secret", "account", "reference"

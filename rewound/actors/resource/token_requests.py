@@ -192,6 +192,8 @@ class TokenRequests:
         token = await self._issuer.bound_token(
             *(account, bound, audiences, now, lifetime, warn_after, self._node_of(bound), token_id)
         )
+        if token_id and context.annotations is not None:
+            context.annotations.setdefault(self._issuer.id_annotation, f"JTI={token_id}")
         return {"token": token, "expirationTimestamp": seconds_text(context.time + seconds * 1_000_000)}
 
     def _row(self, plural: str, namespace: str, name: str) -> Row | None:

@@ -271,6 +271,10 @@ NODE_POD_CERTIFICATES: Final = _change(
     "node-pod-certificates", "lets nodes request pod certificates only for their own pods", since="1.34"
 )
 TOKEN_IDS: Final = _gate("ServiceAccountTokenJTI")  # tokens of service accounts have an id
+ISSUED_IDS: Final = _change(
+    "issued-ids", "audits the id of an issued token apart from that of the request's own", since="1.30"
+)
+LEGACY_TOKENS_TRACKED: Final = _gate("LegacyServiceAccountTokenTracking")  # a config map says since when
 TOKEN_NODES: Final = _gate("ServiceAccountTokenPodNodeInfo")  # tokens bound to a pod name its node
 TOKENS_OF_NODES: Final = _gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes
 ACCOUNT_UIDS: Final = _gate("TokenRequestServiceAccountUIDValidation")  # TokenRequests have the account's uid

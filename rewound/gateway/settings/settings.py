@@ -91,6 +91,7 @@ CONTROLLERS: Final = (
     "ephemeral-volume",
     "garbagecollector",
     "namespace",
+    "podcertificaterequest-cleaner-controller",
     "podgc",
     "pv-protection",
     "pvc-protection",

@@ -11,7 +11,11 @@ from tests.actors.kinds.test_pod_certificate_rules import condition, issued, req
 from tests.actors.kinds.test_secret_warnings import CERTIFICATE, CURVE, OTHER, pem
 from tests.actors.kinds.test_trust_bundle_rules import bundle
 from tests.actors.kinds.test_trust_bundle_rules import certificate as trust_anchor
+from tests.gateway.account_tokens import claims_of, make_account, status_with
+from tests.gateway.account_tokens import issued as issued_token
 from tests.gateway.api import ALICE, Api, served
+from tests.gateway.audit.auditing import audited, rules
+from tests.settling import settled
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -88,3 +92,50 @@ async def test_signers_attest_bundles_and_decide_about_pod_certificates() -> Non
             "must be set to within 5 minutes of kube-apiserver's current time"
         )
         (await api.ask("PUT", f"{requests}/a/status", created, token=ALICE)).expect(200)
+
+
+async def test_old_pod_certificate_requests_are_deleted() -> None:
+    gates, runtime = "PodCertificateRequest=true", "certificates.k8s.io/v1beta1=true"
+    async with served(
+        dialect="kubernetes", kubernetes_version="1.36", feature_gates=gates, runtime_config=runtime
+    ) as api:
+        requests = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests"
+        (await api.ask("POST", requests, request())).expect(201)
+        api.clock.advance(899)
+        await api.restart()
+        assert len((await api.ask("GET", requests)).expect(200)["items"]) == 1
+        api.clock.advance(1)
+        await api.restart()
+        assert (await api.ask("GET", requests)).expect(200)["items"] == []
+
+
+async def test_issued_tokens_are_audited_by_their_id() -> None:
+    policy = rules("level: Metadata").replace("audit.cluster.io", "audit.k8s.io")
+    async with audited(policy, dialect="kubernetes", kubernetes_version="1.36") as audit:
+        await make_account(audit.api)
+        token = await issued_token(audit.api)
+        assert await status_with(audit.api, token) == 403
+        await audit.api.finish()
+        token_id = f"JTI={claims_of(token)['jti']}"
+        ended = [one for one in audit.events if one["stage"] == "ResponseComplete"]
+        found = [one["annotations"].get("authentication.kubernetes.io/issued-credential-id") for one in ended]
+        assert [one for one in found if one] == [token_id]
+        by = [
+            one["user"] for one in ended if one["user"]["username"] == "system:serviceaccount:default:robot"
+        ]
+        assert [one["extra"]["authentication.kubernetes.io/credential-id"] for one in by] == [[token_id]]
+
+
+async def test_config_map_says_since_when_tokens_in_secrets_are_tracked() -> None:
+    async with serving() as api:
+        path = (
+            "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
+        )
+        found = (await api.ask("GET", path)).expect(200)
+        assert found["data"]["since"] == found["metadata"]["creationTimestamp"][:10]
+        assert found["metadata"]["managedFields"][0]["manager"] == "kube-apiserver"
+        found["data"] = {"since": "yesterday", "more": "x"}
+        (await api.ask("PUT", path, found)).expect(200)
+        await settled()
+        repaired = (await api.ask("GET", path)).expect(200)["data"]
+        assert repaired == {"since": found["metadata"]["creationTimestamp"][:10], "more": "x"}

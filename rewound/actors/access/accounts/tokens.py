@@ -44,6 +44,7 @@ from rewound.actors.runtime.clock import Clock, nanoseconds
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import ISSUED_IDS
 from rewound.journal.log import Journal
 from rewound.journal.records import Event, Row
 
@@ -75,6 +76,9 @@ class TokenIssuer:
         self._names = names
         self._keys = keys
         self.options = options
+        # Of the audit event of a request for a token.
+        part = "issued-credential-id" if ISSUED_IDS in options.features else "credential-id"
+        self.id_annotation = names.key(part, "authentication")
 
     async def bound_token(
         self,
