@@ -157,18 +157,26 @@ class AddressRepair:
         self._definition = context.registry.current.storage(address_type(names))
         self._objects = AddressObjects(names, self._definition)
         self._client = Client(context.directory, context.write_contexts, SERVER_USER, names.server_manager)
+        self._released: set[str] = set()  # addresses of services that were removed: they wait for nobody
         self.queue: WorkQueue[Key] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.type_id == self._services and not event.removed:
+            if event.type_id == self._services:
                 self.queue.add((event.namespace, event.name))
+                if event.removed:
+                    self._release(addresses_in(event.body))
             elif event.type_id == self._addresses:
                 self.queue.add(("", event.name))
                 if event.removed and (parent := decode(event.body)["spec"].get("parentRef")):
                     self.queue.add((parent.get("namespace", ""), parent["name"]))
             elif event.type_id == self._cidrs and not event.previous:
                 self.queue.add(ALL)  # it may have addresses of existing services
+
+    def _release(self, addresses: Iterable[str]) -> None:
+        for address in map(canonical, addresses):
+            self._released.add(address)
+            self.queue.add(("", address))
 
     async def catch_up(self) -> None:
         with self._journal.read() as view:
@@ -208,7 +216,8 @@ class AddressRepair:
         return owner == (namespace, name) or self._has(owner, address)
 
     async def _reconcile_address(self, name: str) -> None:
-        found = self._read(self._addresses, "", name)
+        found, released = self._read(self._addresses, "", name), name in self._released
+        self._released.discard(name)
         if found is None or not self._objects.is_managed(found):
             return
         parent = found["spec"]["parentRef"]
@@ -219,10 +228,11 @@ class AddressRepair:
             missing = self._read(self._services, *owner) is None
             wait = WAIT_FOR_SERVICE if missing else WAIT_FOR_UPDATE
             age = (self._clock.now() - micros_of(found["metadata"]["creationTimestamp"])) / 1_000_000
-            if age < wait:
+            if age < wait and not released:
                 self.queue.add_after(("", name), wait - age)
                 return
-        logger.warning("no service has the IPAddress %s: cleaning up", name)
+        if not released:
+            logger.warning("no service has the IPAddress %s: cleaning up", name)
         await self._delete(name)
 
     def _has(self, service: Key, address: str) -> bool:
