@@ -108,7 +108,8 @@ from rewound.actors.kinds.validation import (
     duplicate,
     forbidden,
     invalid,
-    ip_address,
+    ip_rules,
+    ip_warnings,
     name_is_subdomain,
     not_supported,
     parse_ip,
@@ -699,14 +700,22 @@ def _restart_transition_rules(
             errors.add(forbidden(f"{field}[{index}].state", text))
 
 
+def status_warnings(features: frozenset[str], new: Object, _: Object | None) -> list[str]:
+    return [
+        text
+        for part in ("podIPs", "hostIPs")
+        for index, one in enumerate(new["status"].get(part, ()))
+        for text in ip_warnings(features, f"status.{part}[{index}].ip", one.get("ip", ""))
+    ]
+
+
 def _address_rules(errors: FieldErrors, status: Object, before: Object, part: str) -> None:
     addresses = status.get(part, [])
     field, texts = f"status.{part}", [one.get("ip", "") for one in addresses]
     later = ADDRESSES_AND_NETWORKS in errors.features
-    kept = {one.get("ip", "") for one in before.get(part, ())} if later else set()
+    kept = {one.get("ip", "") for one in before.get(part, ())}
     for index, text in enumerate(texts):
-        if text not in kept:
-            errors.add_each(f"{field}[{index}]", text, ip_address(text))
+        ip_rules(errors, f"{field}[{index}]", text, kept)
     if len(texts) < 2:
         return
     families = {None if address is None else address.version for address in map(parse_ip, texts)}
@@ -761,6 +770,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 name="status",
                 prepare=pods.prepare_status,
                 validate=pods.status_rules,
+                warnings=partial(status_warnings, features),
                 reset_fields=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
             ),
         ),

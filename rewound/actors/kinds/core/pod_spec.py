@@ -71,6 +71,7 @@ from rewound.actors.kinds.validation import (
     duplicate,
     forbidden,
     invalid,
+    ip_rules,
     label_value,
     not_supported,
     parse_ip,
@@ -510,8 +511,14 @@ def _nameserver_rules(errors: FieldErrors, servers: list[str], field: str) -> No
     if len(servers) > MAX_NAMESERVERS:
         errors.add(invalid(field, servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
     for index, server in enumerate(servers):
-        if parse_ip(server) is None:
-            errors.add(invalid(f"{field}[{index}]", server, _BAD_ADDRESS))
+        _address_rules(errors, server, f"{field}[{index}]")
+
+
+def _address_rules(errors: FieldErrors, address: str, field: str) -> None:
+    if parse_ip(address) is None:
+        errors.add(invalid(field, address, _BAD_ADDRESS))
+    else:
+        ip_rules(errors, field, address)
 
 
 def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: tuple[int, int]) -> None:
@@ -540,8 +547,7 @@ def host_alias_rules(errors: FieldErrors, aliases: list[Object], field: str) -> 
     with_index = ADDRESSES_CHECKED_ALIKE in errors.features
     for index, alias in enumerate(aliases):
         here, address = f"{field}[{index}]" if with_index else field, alias.get("ip", "")
-        if parse_ip(address) is None:
-            errors.add(invalid(f"{here}.ip", address, _BAD_ADDRESS))
+        _address_rules(errors, address, f"{here}.ip")
         for position, name in enumerate(alias.get("hostnames", ())):
             path = f"{here}.hostnames[{position}]" if with_index else f"{here}.hostnames"
             errors.add_each(path, name, dns_subdomain(name))

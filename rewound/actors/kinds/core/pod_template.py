@@ -56,7 +56,13 @@ from rewound.actors.kinds.declaration.meta import (
 from rewound.actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
 from rewound.actors.kinds.schema.fields import Field, Struct
-from rewound.actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
+from rewound.actors.kinds.validation import (
+    FieldErrors,
+    forbidden,
+    invalid,
+    ip_warnings,
+    name_is_subdomain,
+)
 from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -791,6 +797,10 @@ def _later_warnings(spec: Object, field: str, features: frozenset[str]) -> Itera
             for index, one in enumerate(affinity.get(PREFERRED, ())):
                 if "labelSelector" not in one["podAffinityTerm"]:
                     yield f"{here}.{PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
+    for index, server in enumerate(spec.get("dnsConfig", {}).get("nameservers", ())):
+        yield from ip_warnings(features, f"{field}.dnsConfig.nameservers[{index}]", server)
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        yield from ip_warnings(features, f"{field}.hostAliases[{index}].ip", alias.get("ip", ""))
 
 
 def _overlapping_paths(spec: Object) -> Iterator[str]:
