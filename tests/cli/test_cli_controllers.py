@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewound.actors.controllers.built_in import controllers
+from rewound.actors.versions.features import choose_release
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import (
     CONTROLLERS,
@@ -47,13 +48,16 @@ def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
 
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
-    async with open_control_plane(tmp_path, controllers=False) as cluster:
-        more = {"issuer": object(), "publishes_certificate": True}
-        every = controller_context(cluster, **more)
-        assert len(controllers(every)) == len(CONTROLLERS) + 3  # three belong to the server itself
+    newest = choose_release("1.36")  # has all of them
+    async with open_control_plane(tmp_path, controllers=False, release=newest) as cluster:
+        more = {"issuer": object(), "publishes_certificate": True, "features": newest.features}
+        own = len(
+            controllers(controller_context(cluster, enabled=frozenset(), **more))
+        )  # of the server itself
+        assert len(controllers(controller_context(cluster, **more))) == len(CONTROLLERS) + own
         for name in CONTROLLERS:
             one = controller_context(cluster, enabled=frozenset({name}), **more)
-            assert len(controllers(one)) == 4, name
+            assert len(controllers(one)) == own + 1, name
 
 
 async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:

@@ -46,8 +46,19 @@ from rewound.actors.controllers.service_addresses import (
     DefaultServiceCidr,
     ServiceCidrController,
 )
-from rewound.actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
-from rewound.actors.versions.features import LEGACY_TOKENS_TRACKED, POD_CERTIFICATES, SERVICE_CIDRS
+from rewound.actors.controllers.storage import (
+    AttributesClassProtection,
+    ClaimProtection,
+    EphemeralVolumeController,
+    VolumeProtection,
+)
+from rewound.actors.versions.features import (
+    ATTRIBUTES_CLASSES,
+    CLASSES_PROTECTED,
+    LEGACY_TOKENS_TRACKED,
+    POD_CERTIFICATES,
+    SERVICE_CIDRS,
+)
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:
@@ -72,6 +83,8 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         "serviceaccount": lambda: ServiceAccountController(context),
         "tokencleaner": lambda: TokenCleaner(context),
     }
+    if ATTRIBUTES_CLASSES in context.features and CLASSES_PROTECTED in context.features:
+        by_name["volumeattributesclass-protection-controller"] = lambda: AttributesClassProtection(context)
     if (issuer := context.issuer) is not None:
         by_name["serviceaccount-token"] = lambda: TokenSecretController(context, issuer)
     if SERVICE_CIDRS in context.features:

@@ -1,4 +1,6 @@
-"""The controllers of storage: they protect claims and volumes in use, and create the claims of ephemeral volumes."""
+"""The controllers of storage: they protect claims, volumes and classes of attributes in use, and create the claims of
+ephemeral volumes.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,15 @@ class FinalizerRelease:
     changes; at rest nothing runs.
     """
 
-    def __init__(self, context: ControllerContext, type_name: str, finalizer: str) -> None:
+    def __init__(self, context: ControllerContext, type_name: str, finalizer: str, account: str = "") -> None:
+        """`account`: the service account, if the finalizer is not named like it."""
         self._journal = context.journal
         self._protected = context.journal.type_id(type_name)
         self._definition = context.registry.current.storage(type_name)
         self._finalizer = context.names.key(finalizer)
         self._mark = f'"{self._finalizer}"'.encode()  # in the body of every object that has it
         self._client = Client.of_controller(
-            context.directory, context.write_contexts, context.names, f"{finalizer}-controller"
+            context.directory, context.write_contexts, context.names, account or f"{finalizer}-controller"
         )
         self.queue: WorkQueue[Key] = WorkQueue()
 
@@ -206,6 +209,71 @@ class VolumeProtection(FinalizerRelease):
 
     def is_in_use(self, key: Key, stored: Object) -> bool:
         return bool((stored.get("status") or {}).get("phase") == "Bound")
+
+
+class AttributesClassProtection(FinalizerRelease):
+    """VAC protection: a deleted VolumeAttributesClass stays while a claim or a volume names it."""
+
+    name = "VolumeAttributesClass protection controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(
+            context,
+            f"volumeattributesclasses.{context.names.group('storage')}",
+            "vac-protection",
+            "volumeattributesclass-protection-controller",
+        )
+        self._users = frozenset(map(context.journal.type_id, ("persistentvolumeclaims", "persistentvolumes")))
+        self.observed_types = frozenset({self._protected, *self._users})
+        self._named: dict[tuple[int, str, str], frozenset[str]] = {}  # classes by type and key of their user
+
+    def is_in_use(self, key: Key, stored: Object) -> bool:
+        return any(key[1] in classes for classes in self._named.values())
+
+    def observe_user(self, event: Event) -> None:
+        if event.type_id in self._users:
+            body = b"" if event.removed else event.body
+            self._update((event.type_id, event.namespace, event.name), body)
+
+    def _update(self, user: tuple[int, str, str], body: bytes) -> None:
+        """Replace the classes that an object names; those that it no longer names may be released."""
+        before = self._named.pop(user, frozenset())
+        after = frozenset(_attributes_classes(decode(body))) if _ATTRIBUTES_CLASS in body else frozenset()
+        if after:
+            self._named[user] = after
+        for name in sorted(before - after):
+            self.queue.add(("", name))
+
+    async def catch_up(self) -> None:
+        self._named.clear()
+        for type_id in sorted(self._users):
+            after: Position | None = None
+            while (after := self._scan_users(type_id, after)) is not None:
+                await trio.lowlevel.checkpoint()
+        await super().catch_up()
+
+    def _scan_users(self, type_id: int, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, type_id, None, after):
+                last = (namespace, name)
+                self._update((type_id, namespace, name), row.body)
+        return last
+
+
+_ATTRIBUTES_CLASS: Final = b'olumeAttributesClassName"'  # in the body of every object that names one
+
+
+def _attributes_classes(user: Object) -> Iterator[str]:
+    """Yield the classes that a claim wants, has or is changed to, or that a volume has."""
+    status = user.get("status") or {}
+    for holder, part in (
+        (user["spec"], "volumeAttributesClassName"),
+        (status, "currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}, "targetVolumeAttributesClassName"),
+    ):
+        if holder.get(part):
+            yield holder[part]
 
 
 _TEMPLATE: Final = b'"volumeClaimTemplate"'

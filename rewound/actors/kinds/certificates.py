@@ -502,7 +502,7 @@ def _end_of_alpha_bundles(ends: Callable[[str, str], str], features: frozenset[s
     return "" if ALPHA_BUNDLES_STAY in features else ends("1.29", "1.32")
 
 
-def _bundle_name(signer: str, name: str, prefix: bool) -> list[str]:
+def bundle_name(signer: str, name: str, prefix: bool) -> list[str]:
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']
@@ -516,7 +516,7 @@ def _bundle_name(signer: str, name: str, prefix: bool) -> list[str]:
 def trust_bundle_rules(errors: FieldErrors, new: Object, *, parses: bool = True) -> None:
     spec = new["spec"]
     signer = spec.get("signerName", "")
-    check_name = partial(_bundle_name, signer)
+    check_name = partial(bundle_name, signer)
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=check_name)
     if signer:
         signer_rules(errors, signer, "spec.signerName")

@@ -731,6 +731,9 @@ ATTACHERS_ARE_DRIVERS: Final = _change(
     "validates attachers as names of CSI drivers in updates too, and reports errors of changed CSI nodes once",
     since="1.36",
 )
+CLASSES_PROTECTED: Final = _change(
+    "classes-protected", "keeps VolumeAttributesClasses that claims or volumes name", since="1.33"
+)
 NEWEST_DEFAULT_CLASS: Final = _change(
     "newest-default-class", "gives claims the newest of several default storage classes", since="1.26"
 )
@@ -770,6 +773,14 @@ NAMED_RESOURCE_STATUSES: Final = _change(
 )
 INFEASIBLE_RESIZES: Final = _change(
     "infeasible-resizes", "calls resizes of volumes infeasible that it called failed", since="1.31"
+)
+LOCAL_TOKEN_PATHS: Final = _change(
+    "local-token-paths", "refuses paths of projected tokens that lead out of their volume", since="1.30"
+)
+ONE_TYPE_PER_SOURCE: Final = _change(
+    "one-type-per-source",
+    "says that each source of a projected volume has one type, and names the field of trust bundles as it is",
+    since="1.31",
 )
 CLASS_OF_BOUND_CLAIMS: Final = _change(
     "class-of-bound-claims", "lets only bound claims change their VolumeAttributesClass", since="1.31"

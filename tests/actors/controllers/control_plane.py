@@ -43,6 +43,7 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.committer import Committer
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import V1_25, Release
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from tests.actors.certificates.shared_folder import own_certificates
@@ -83,9 +84,10 @@ class DelayableNamespaces(Namespaces):
 
 
 class ControlPlane:
-    def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
+    def __init__(self, journal: Journal, nursery: trio.Nursery, release: Release) -> None:
         self.journal = journal
-        self.catalog = built_in(CLUSTER)
+        self.release = release
+        self.catalog = built_in(CLUSTER, release)
         journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
@@ -121,6 +123,7 @@ class ControlPlane:
             self.clock,
             AlwaysAllow(),
             Authorities(partial(own_certificates, CLUSTER.dialect)),
+            features=self.release.features,
             **options,
         )
         for loop in controllers(context):
@@ -206,12 +209,12 @@ class ControlPlane:
 
 @asynccontextmanager
 async def open_control_plane(
-    path: Path, *, controllers: bool = True, **options: Any
+    path: Path, *, controllers: bool = True, release: Release = V1_25, **options: Any
 ) -> AsyncIterator[ControlPlane]:
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            cluster = ControlPlane(journal, nursery)
+            cluster = ControlPlane(journal, nursery, release)
             await cluster.start(controllers, **options)
             yield cluster
             nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""PVC and PV protection: a deleted claim or volume loses its finalizer when nothing uses it any more."""
+"""PVC, PV and VAC protection: a deleted claim, volume or class loses its finalizer when nothing uses it any more."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from rewound.actors.controllers.storage import PodsByClaim
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.versions.features import choose_release
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
@@ -206,3 +207,27 @@ async def test_deleted_object_gets_no_finalizer(tmp_path: Path, autojump_clock: 
         await cluster.wait_until_idle(LATER)
         claim = cluster.get(CLAIMS, "c")
         assert claim and claim["metadata"]["finalizers"] == ["example.com/mine"]
+
+
+async def test_attributes_class_stays_until_no_claim_names_it(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    classes = "volumeattributesclasses.storage.cluster.io"
+    async with open_control_plane(tmp_path, release=choose_release("1.36")) as cluster:
+        for name in ("gold", "silver"):
+            content = {"driverName": "d.example.com", "parameters": {"a": "b"}}
+            await cluster.create(classes, name, content=content)
+        spec = {**CLAIM_SPEC, "volumeAttributesClassName": "gold"}
+        await cluster.create(CLAIMS, "c", content={"spec": spec})
+        await cluster.wait_until_idle(LATER)
+        found = cluster.get(classes, "gold")
+        assert found and found["metadata"]["finalizers"] == ["cluster.io/vac-protection"]
+        await cluster.delete(classes, "gold")
+        await cluster.delete(classes, "silver")
+        await cluster.wait_until_idle(3600)
+        assert cluster.is_being_deleted(classes, "gold") and cluster.get(classes, "silver") is None
+        await cluster.delete(CLAIMS, "c")
+        await cluster.wait_until_idle(LATER)
+        assert cluster.get(classes, "gold") is None
+        user = cluster.events(classes, "gold")[-1].user
+        assert user.endswith(":volumeattributesclass-protection-controller")

@@ -11,7 +11,7 @@ from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import Resource
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import ATTRIBUTES_CLASSES
+from rewound.actors.versions.features import ATTRIBUTES_CLASSES, CLASSES_PROTECTED
 
 CLAIMS: Final = Resource("", "persistentvolumeclaims")
 VOLUMES: Final = Resource("", "persistentvolumes")
@@ -26,7 +26,7 @@ class StorageObjectInUseProtection(Plugin):
             CLAIMS: names.key("pvc-protection"),
             VOLUMES: names.key("pv-protection"),
         }
-        if ATTRIBUTES_CLASSES in features:
+        if ATTRIBUTES_CLASSES in features and CLASSES_PROTECTED in features:
             classes = Resource(names.group("storage"), "volumeattributesclasses")
             self._finalizers[classes] = names.key("vac-protection")
         self.mutates = (rule(CREATE, of=tuple(self._finalizers)),)

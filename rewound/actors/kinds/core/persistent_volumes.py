@@ -93,6 +93,7 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
+    reworded,
     unchanged,
     without_backsteps,
 )
@@ -820,7 +821,10 @@ def _capacity_rules(errors: FieldErrors, capacity: Mapping[str, str], field: str
     if not capacity:
         errors.add(required(field))
     if list(capacity) != ["storage"]:
-        text = f'Unsupported value: {format_value(dict(capacity))}: supported values: "storage"'
+        value, supported = format_value(dict(capacity)), 'supported values: "storage"'
+        later = value if capacity else "null"
+        text = f"Unsupported value: {value}: {supported}"
+        text = reworded(text, JSON_IN_TEXTS, f"Unsupported value: {later}: {supported}")
         errors.add(FieldError("FieldValueNotSupported", field, text))
     for name, amount in capacity.items():
         basic_amount_rules(errors, amount, f"{field}[{name}]")

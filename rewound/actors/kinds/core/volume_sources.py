@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from rewound.actors.golang.format import format_selector
+from rewound.actors.kinds.certificates import bundle_name, signer_rules
 from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR
+from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR, label_selector_rules
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -28,6 +30,7 @@ from rewound.actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
+from rewound.actors.kinds.schema.internal import shown
 from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
@@ -40,18 +43,28 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
+    reworded,
     size,
     too_long,
     unreserved,
     without_backsteps,
 )
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import STORAGE_VALIDATED_ONCE
+from rewound.actors.versions.features import (
+    LOCAL_TOKEN_PATHS,
+    ONE_TYPE_PER_SOURCE,
+    STORAGE_VALIDATED_ONCE,
+)
 
 FILE_MODE: Final = 0o644
 HIGHEST_MODE: Final = 0o777
 SHORTEST_TOKEN: Final = 10 * 60  # seconds
 LONGEST_TOKEN: Final = 1 << 32
+SHORTEST_CERTIFICATE: Final = 3600
+LONGEST_CERTIFICATE: Final = 91 * 86400
+LONGEST_API_CERTIFICATE: Final = 86400  # of signers of the API itself
+KEY_TYPES: Final = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+LONGEST_ANNOTATIONS: Final = 256 * 1024
 
 KEY_TO_PATH = Struct(
     "core.v1.KeyToPath",
@@ -235,11 +248,12 @@ def downward_api_rules(errors: FieldErrors, source: Object, field: str) -> None:
         _file_rules(errors, file, field)
 
 
-def projected_rules(errors: FieldErrors, source: Object, field: str) -> None:
+def projected_rules(errors: FieldErrors, source: Object, field: str, *, domains: tuple[str, ...]) -> None:
+    """Certificates of signers under `domains`, those of the API itself, are valid for at most a day."""
     _mode_rules(errors, source, field)
     taken: set[str] = set()
     for index, projection in enumerate(source["sources"] or ()):
-        _projection_rules(errors, projection, f"{field}.sources[{index}]", field, taken)
+        _projection_rules(errors, projection, f"{field}.sources[{index}]", field, taken, domains)
 
 
 def _mode_rules(errors: FieldErrors, holder: Object, field: str, name: str = "defaultMode") -> None:
@@ -352,7 +366,9 @@ def _divisor_rules(errors: FieldErrors, name: str, divisor: str, field: str) -> 
     errors.add(invalid(f"{field}.divisor", name, text))
 
 
-def _projection_rules(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
+def _projection_rules(
+    errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str], domains: tuple[str, ...]
+) -> None:
     for part in ("secret", "configMap"):
         if part in source:
             _projected_key_rules(errors, source[part], f"{field}.{part}", volume, taken)
@@ -362,8 +378,95 @@ def _projection_rules(errors: FieldErrors, source: Object, field: str, volume: s
             _path_conflict_rules(errors, file["path"], file["path"], volume, taken)
     if "serviceAccountToken" in source:
         _token_rules(errors, source["serviceAccountToken"], f"{field}.serviceAccountToken", volume)
+    if "clusterTrustBundle" in source:
+        name = "clusterTrustBundle" if ONE_TYPE_PER_SOURCE in errors.features else "clusterTrustBundlePEM"
+        _trust_bundle_rules(errors, source["clusterTrustBundle"], f"{field}.{name}", volume, taken)
+    if "podCertificate" in source:
+        here = f"{field}.podCertificate"
+        _certificate_rules(errors, source["podCertificate"], here, volume, taken, domains)
     if len(source) > 1:
-        errors.add(forbidden(field, "may not specify more than 1 volume type"))
+        text = "may not specify more than 1 volume type"
+        errors.add(forbidden(field, reworded(text, ONE_TYPE_PER_SOURCE, f"{text} per source")))
+
+
+def _trust_bundle_rules(
+    errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]
+) -> None:
+    name, signer, path = source.get("name"), source.get("signerName"), source["path"]
+    selector = source.get("labelSelector")
+    if name is not None and signer is not None:
+        text = "only one of name and signerName may be used"
+        errors.add(invalid(field, shown(CLUSTER_TRUST_BUNDLE_PROJECTION, source), text))
+    elif name is not None:
+        if not name:
+            errors.add(required(f"{field}.name", "must be a valid object name"))
+        of_signer = name.rpartition(":")[0].replace(":", "/")
+        for text in bundle_name(of_signer, name, prefix=False):
+            errors.add(invalid(f"{field}.name", name, f"not a valid clustertrustbundlename: {text}"))
+        if selector is not None:
+            text = "labelSelector must be unset if name is specified"
+            errors.add(invalid(f"{field}.labelSelector", format_selector(selector), text))
+    elif signer is not None:
+        if not signer:
+            errors.add(required(f"{field}.signerName", "must be a valid signer name"))
+        signer_rules(errors, signer, f"{field}.signerName")
+        label_selector_rules(errors, selector, f"{field}.labelSelector")
+    else:
+        errors.add(required(field, "either name or signerName must be specified"))
+    if not path:
+        errors.add(required(f"{field}.path"))
+    _new_path_rules(errors, path, f"{field}.path", volume, taken)
+
+
+def _new_path_rules(errors: FieldErrors, path: str, field: str, volume: str, taken: set[str]) -> None:
+    errors.add_each(field, path, unreserved(path))
+    if path in taken:
+        errors.add(invalid(volume, path, "conflicting duplicate paths"))
+    taken.add(path)
+
+
+def _certificate_rules(
+    errors: FieldErrors,
+    source: Object,
+    field: str,
+    volume: str,
+    taken: set[str],
+    domains: tuple[str, ...],
+) -> None:
+    signer, seconds = source.get("signerName", ""), source.get("maxExpirationSeconds")
+    signer_rules(errors, signer, f"{field}.signerName")
+    _user_annotation_rules(errors, source.get("userAnnotations", {}), f"{field}.userAnnotations")
+    if source.get("keyType", "") not in KEY_TYPES:
+        errors.add(not_supported(f"{field}.keyType", source.get("keyType", ""), KEY_TYPES))
+    if seconds is not None:
+        of_api = f".{signer.partition('/')[0]}".endswith(tuple(f".{domain}" for domain in domains))
+        longest = LONGEST_API_CERTIFICATE if of_api else LONGEST_CERTIFICATE
+        here = f"{field}.maxExpirationSeconds"
+        if seconds < SHORTEST_CERTIFICATE:
+            text = f"if provided, maxExpirationSeconds must be >= {SHORTEST_CERTIFICATE}"
+            errors.add(invalid(here, seconds, text))
+        if seconds > longest:
+            errors.add(invalid(here, seconds, f"if provided, maxExpirationSeconds must be <= {longest}"))
+    paths = ("credentialBundlePath", "keyPath", "certificateChainPath")
+    for part in paths:
+        if source.get(part):
+            _new_path_rules(errors, source[part], f"{field}.{part}", volume, taken)
+    if not any(source.get(part) for part in paths):
+        text = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        errors.add(required(field, text))
+
+
+def _user_annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field: str) -> None:
+    for key in sorted(annotations):
+        name = key.lower()
+        if not name:
+            errors.add(required(field))
+        elif wrong := qualified_name(name):
+            errors.add_each(field, name, wrong)
+        elif "/" not in name:
+            errors.add(invalid(field, name, 'must be a domain-prefixed key (such as "acme.io/foo")'))
+    if sum(size(key) + size(value) for key, value in annotations.items()) > LONGEST_ANNOTATIONS:
+        errors.add(too_long(field, LONGEST_ANNOTATIONS))
 
 
 def _projected_key_rules(
@@ -393,8 +496,11 @@ def _token_rules(errors: FieldErrors, token: Object, field: str, volume: str) ->
     if seconds > LONGEST_TOKEN:
         text = "may not specify a duration larger than 2^32 seconds"
         errors.add(invalid(f"{field}.expirationSeconds", seconds, text))
-    if not token["path"]:
+    path = token["path"]
+    if not path:
         errors.add(required(f"{volume}.path"))
+    elif LOCAL_TOKEN_PATHS in errors.features:
+        errors.add_each(f"{volume}.path", path, unreserved(path))
 
 
 def tokens_of(volumes: list[Object], field: str) -> Iterator[tuple[str, Any]]:

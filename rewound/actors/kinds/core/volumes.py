@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.resources import RESOURCE_REQUIREMENTS, round_up
 from rewound.actors.kinds.core.volume_sources import (
@@ -184,11 +185,14 @@ def _data_source_rules(errors: FieldErrors, spec: Object, field: str, before: Ob
             errors.add_each(f"{field}.dataSourceRef.namespace", namespace, dns_label(namespace))
     if source is None or reference is None:
         return
+    shown_path = Formatted(
+        f'"{field}.dataSource"', {}
+    )  # in later versions the JSON of a path, which has no members
     if reference.get("namespace"):
         text = "may not be specified when dataSourceRef.namespace is specified"
-        errors.add(invalid(field, f"{field}.dataSource", text))
+        errors.add(invalid(field, shown_path, text))
     elif any(source.get(part) != reference.get(part) for part in ("apiGroup", "kind", "name")):
-        errors.add(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
+        errors.add(invalid(field, shown_path, "must match dataSourceRef"))
 
 
 def _one_data_source_rules(errors: FieldErrors, source: Object, field: str, checks_group: bool) -> None:
@@ -307,7 +311,7 @@ class VolumeRules:
             "secret": secret_rules,
             "configMap": config_map_rules,
             "downwardAPI": downward_api_rules,
-            "projected": projected_rules,
+            "projected": partial(projected_rules, domains=domains),
             "flexVolume": partial(flex_rules, domains=domains),
             "ephemeral": ephemeral_rules,
         }
