@@ -191,6 +191,11 @@ class Rules:
         ("422", "it is refused with 422 at the field `patch`, unless it is an apply"),
         "document 1, field validation; v1.25 recorded",
     )
+    sent_generation: Literal["ignored", "kept"] = _rule(
+        ("ignored", "a create ignores `metadata.generation`, as all metadata that the server sets"),
+        ("kept", "it is kept in objects of kinds whose generations nobody counts, such as config maps"),
+        "document 1, metadata; v1.25 compared",
+    )
     ill_typed_apply: Literal["400", "500"] = _rule(
         ("400", "an apply of an object that does not fit its schema is refused with 400"),
         ("500", "it is refused with 500, with the text of Kubernetes about the schema"),

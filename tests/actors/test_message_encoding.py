@@ -114,6 +114,7 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
         errors.Invalid, text, text, text, st.lists(st.builds(Cause, text, text, text), min_size=1, max_size=3)
     ),
     errors.BadRequest: st.builds(errors.BadRequest, text),
+    errors.AdmissionFailed: st.builds(errors.AdmissionFailed, text),
     errors.IllTyped: st.builds(errors.IllTyped, text),
     errors.Unprocessable: st.builds(errors.Unprocessable, text),
     errors.Forbidden: st.builds(errors.Forbidden, st.none() | resources, text, text, causes),

@@ -62,6 +62,7 @@ from rewound.actors.messages import COLLECTION, Create, Delete, Object, Patch, R
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import Creation, owned_after
 from rewound.actors.patch.managed_fields.scale_owners import scale_owners
+from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.resource.applying import apply_object
 from rewound.actors.resource.current import (
     Current,
@@ -274,7 +275,7 @@ class Attempt:
         if "ownerReferences" in metadata:
             self._warnings = drop_duplicate_owner_references(metadata, SENT)
         if verb != "apply":
-            drop_system_metadata(metadata)
+            drop_system_metadata(metadata, self._definition.rules)
             creation, context = self.decider.creation(command.version), command.context
             entries = creation.known_entries(new, context.manager, context.time)
             if entries is None:
@@ -619,11 +620,14 @@ def _annotated(document: Object, added: tuple[tuple[str, str], ...]) -> Object:
 # The rules of creates and updates, in the order in which attempts call them. Pure: they change only working copies.
 
 
-def drop_system_metadata(metadata: Object) -> None:
+def drop_system_metadata(metadata: Object, rules: Rules = DOCUMENTED) -> None:
     """Drop metadata that only the server may set."""
     if not _SYSTEM_METADATA.isdisjoint(metadata):
+        generation = metadata.get("generation")
         for system in _SYSTEM_METADATA:
             metadata.pop(system, None)
+        if generation and rules.sent_generation == "kept":
+            metadata["generation"] = generation
 
 
 MOST_GENERATED: Final = 8  # names that a create with generateName tries
@@ -644,7 +648,7 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> Obje
         metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.context.suffix
     if "resourceVersion" in metadata and not command.dry_run:  # v1.25 checks it when it stores
         refuse_version(metadata)
-    drop_system_metadata(metadata)
+    drop_system_metadata(metadata, definition.rules)
     if definition.namespaced:
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.context.uid

@@ -314,6 +314,16 @@ async def apply_unknown_fields(api: Api) -> str:
 
 
 @probe
+async def sent_generation(api: Api) -> str:
+    made = await api.create("configmaps", {"metadata": {"name": "generations", "generation": 7}})
+    spec = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    await api.create("replicasets", {"metadata": {"name": "generations", "generation": 7}, "spec": spec})
+    counted = await api.get("replicasets", "generations")
+    assert counted["metadata"]["generation"] == 1
+    return "kept" if made["metadata"].get("generation") == 7 else "ignored"
+
+
+@probe
 async def ill_typed_apply(api: Api) -> str:
     path, config = api.path("configmaps", name="applied"), {"apiVersion": "v1", "kind": "ConfigMap"}
     statuses = set()
