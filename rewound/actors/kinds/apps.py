@@ -75,6 +75,7 @@ from rewound.actors.kinds.declaration.workloads import (
     int64_of,
     int_or_percent_rules,
     labels_or_none,
+    name_warnings,
     not_negative,
     number_in,
     ready_cell,
@@ -432,6 +433,10 @@ def daemon_set_status_update_rules(errors: FieldErrors, new: Object, old: Object
     collision_rules(errors, new, old)
 
 
+def named_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
+    return (name_warnings(new, features) if old is None else []) + spec_warnings(names, features, new, old)
+
+
 def daemon_set_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     if old is not None and _template_generation(new) == _template_generation(old):
         return []
@@ -555,7 +560,7 @@ def define_deployment(names: Names, features: frozenset[str] = frozenset()) -> D
             prepare_for_update=partial(prepare_update_deployment, features),
             validate_create=partial(deployment_rules, names=names),
             validate_update=partial(deployment_update_rules, names=names),
-            warnings=partial(spec_warnings, names, features),
+            warnings=partial(named_warnings, names, features),
         ),
     )
 
@@ -741,7 +746,7 @@ def define_replica_set(names: Names, features: frozenset[str] = frozenset()) -> 
             prepare_for_update=partial(prepare_update_replica_set, features),
             validate_create=partial(replica_set_rules, names=names),
             validate_update=partial(replica_set_update_rules, names=names),
-            warnings=partial(spec_warnings, names, features),
+            warnings=partial(named_warnings, names, features),
         ),
     )
 

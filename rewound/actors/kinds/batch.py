@@ -65,6 +65,7 @@ from rewound.actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
+    name_warnings,
     not_negative,
     same_selector,
     selector_compiles,
@@ -103,7 +104,6 @@ from rewound.actors.kinds.validation import (
     too_long,
     too_many,
     unchanged,
-    wording,
 )
 from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
 from rewound.actors.kinds.values.times import micros_of
@@ -116,7 +116,6 @@ from rewound.actors.versions.features import (
     JOB_SUCCESS,
     MANAGED_BY,
     MANUAL_SELECTOR_DEFAULT,
-    NAMES_FOR_HOSTS,
     NO_JOB_TRACKING,
     NO_ZONE_IN_SCHEDULES,
     PER_INDEX_LIMITS,
@@ -1210,7 +1209,7 @@ def cron_job_warnings(names: Names, features: frozenset[str], new: Object, old: 
     if old is not None and new["spec"] is old["spec"]:
         return []  # only the status was written
     changed = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
-    found = _name_warnings(new, features) if old is None else []
+    found = name_warnings(new, features) if old is None else []
     if changed:
         found += _size_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", features)
         found += template_warnings(_pod_template(new), POD_TEMPLATE, names, features)
@@ -1230,19 +1229,10 @@ def cron_job_warnings(names: Names, features: frozenset[str], new: Object, old: 
 
 
 def job_warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
-    found = _name_warnings(new, features) if old is None else []
+    found = name_warnings(new, features) if old is None else []
     if old is None or new["metadata"].get("generation") != old["metadata"].get("generation"):
         found += _size_warnings(new["spec"], "spec", features)
     return found + spec_warnings(names, features, new, old)
-
-
-def _name_warnings(new: Object, features: frozenset[str]) -> list[str]:
-    wrong = dns_label(new["metadata"].get("name", "")) if NAMES_FOR_HOSTS in features else []
-    return [
-        f"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
-        f"a DNS label is recommended: [{' '.join(wording(one, features) for one in wrong)}]"
-        for _ in wrong[:1]
-    ]
 
 
 def _size_warnings(spec: Object, field: str, features: frozenset[str]) -> list[str]:

@@ -134,6 +134,9 @@ TARGET_GROUPS: Final = _change(
     "wants the API group of what an autoscaler scales, or of the object it measures",
     since="1.34",
 )
+HOST_NETWORK_SELECTED: Final = _change(
+    "host-network-selected", "selects pods by spec.hostNetwork", since="1.28"
+)
 LONG_NAMES: Final = _change(
     "long-names",
     "counts the bytes of names of replication controllers and device classes, and checks no names to be generated",

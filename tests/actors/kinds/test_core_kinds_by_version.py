@@ -89,3 +89,21 @@ def test_replication_controllers_are_validated_once(version: str, times: int, un
     long = {**before, "metadata": {"name": "a" * 254}}
     (cause,) = kinds(version).create_causes("replicationcontrollers", long)
     assert cause[-1].endswith(f"must be no more than 253 {unit}")
+
+
+@cases(("version", "warned"), [("1.26", False), ("1.27", True)])
+def test_names_that_pods_cannot_have_as_hosts_are_warned_of(version: str, warned: bool) -> None:
+    template = {"metadata": {}, "spec": {"containers": []}}
+    sent = {"metadata": {"name": "a.b"}, "spec": {"template": template}}
+    for plural in ("deployments", "replicasets", "replicationcontrollers"):
+        warnings = kinds(version)[plural].strategy.warnings
+        assert warnings is not None
+        assert any(one.startswith("metadata.name: ") for one in warnings(sent, None)) is warned
+
+
+@cases(("version", "selected"), [("1.27", False), ("1.28", True)])
+def test_pods_are_selected_by_their_network(version: str, selected: bool) -> None:
+    fields = kinds(version)["pods"].selection.fields
+    assert ("spec.hostNetwork" in fields) is selected
+    if selected:
+        assert fields["spec.hostNetwork"]({"spec": {"hostNetwork": True}}) == "true"

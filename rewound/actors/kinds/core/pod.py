@@ -17,7 +17,7 @@ after that write the budget counts the pod as disrupted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -134,6 +134,7 @@ from rewound.actors.versions.features import (
     EXPANDED_DNS,
     GATED_IN_TABLES,
     GATED_SINCE,
+    HOST_NETWORK_SELECTED,
     JSON_IN_TEXTS,
     LIMIT_IN_TEXTS,
     NAMES_FOR_HOSTS,
@@ -736,6 +737,11 @@ POD = Struct("core.v1.Pod", METADATA, Field("spec", POD_SPEC, 2), Field("status"
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     pods = Pods(names, features)
+    known = dict(SELECTOR_NAMES)
+    selectable: dict[str, Callable[[Object], str]] = dict(SELECTABLE)
+    if HOST_NETWORK_SELECTED in features:
+        selectable["spec.hostNetwork"] = _host_network
+        known["spec.hostNetwork"] = "spec.hostNetwork"
     return Definition(
         group="",
         version="v1",
@@ -775,7 +781,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             ),
         ),
         deletion=Deletion(returns_object=True, grace_period=grace_period_seconds),
-        selection=Selection(fields=SELECTABLE, stored_labels=SELECTOR_NAMES, own_label_conversion=True),
+        selection=Selection(fields=selectable, stored_labels=known, own_label_conversion=True),
         table=Table(columns(features), row_conditions=row_conditions),
         strategy=Strategy(
             prepare_for_create=pods.prepare_create,
@@ -789,6 +795,10 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def _text_at(section: str, part: str, stored: Object) -> str:
     return str(stored[section].get(part, ""))
+
+
+def _host_network(stored: Object) -> str:
+    return "true" if stored["spec"].get("hostNetwork") else "false"
 
 
 _SELECTABLE_FIELDS: Final = (

@@ -38,6 +38,7 @@ from rewound.actors.kinds.declaration.workloads import (
     IMAGES,
     count_cell,
     labels_or_none,
+    name_warnings,
 )
 from rewound.actors.kinds.schema.fields import (
     INT32,
@@ -246,10 +247,11 @@ def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 def warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
     """As in v1.25, an update of the spec warns about the old template, not about the new one."""
+    found = name_warnings(new, features) if old is None else []
     if old is None:
         template, field = new["spec"].get("template"), "template"
     elif new["metadata"].get("generation") != old["metadata"].get("generation"):
         template, field = old["spec"].get("template"), "spec.template"
     else:
         return []
-    return template_warnings(template, field, names, features) if template is not None else []
+    return found + (template_warnings(template, field, names, features) if template is not None else [])

@@ -23,13 +23,16 @@ from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
     FieldErrors,
+    dns_label,
     explained,
     forbidden,
     invalid,
     not_supported,
     required,
+    wording,
 )
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import NAMES_FOR_HOSTS
 
 IntOrPercent = int | str
 
@@ -209,6 +212,18 @@ CONTAINERS = Column(
     "Containers", "string", "Names of the containers in each pod.", containers_cell, priority=1
 )
 IMAGES = Column("Images", "string", "Images of the containers.", images_cell, priority=1)
+
+
+def name_warnings(new: Object, features: frozenset[str]) -> list[str]:
+    """Warn of the name of a new object whose pods have it in their names."""
+    wrong = dns_label(new["metadata"].get("name", "")) if NAMES_FOR_HOSTS in features else []
+    return [
+        f"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(wording(one, features) for one in wrong)}]"
+        for _ in wrong[:1]
+    ]
+
+
 SELECTOR = Column(
     "Selector",
     "string",
