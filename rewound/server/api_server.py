@@ -22,7 +22,13 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.runtime.background_import import OnDemand
 from rewound.actors.runtime.clock import nanoseconds
-from rewound.actors.versions.features import CBOR, LENDING, LIST_CHUNKING, WATCH_LIST
+from rewound.actors.versions.features import (
+    CBOR,
+    CONSTRAINED_IMPERSONATION,
+    LENDING,
+    LIST_CHUNKING,
+    WATCH_LIST,
+)
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from rewound.gateway.connections.listen import Listener
@@ -206,6 +212,7 @@ class ApiServer:
         services = PipelineServices(
             names=store.names,
             rules=store.rules,
+            constrained_impersonation=CONSTRAINED_IMPERSONATION in store.release.features,
             now=nanoseconds(store.clock),
             registry=store.registry,
             authenticator=store.access.authenticator,

@@ -277,6 +277,9 @@ TOKEN_IDS: Final = _gate("ServiceAccountTokenJTI")  # tokens of service accounts
 ISSUED_IDS: Final = _change(
     "issued-ids", "audits the id of an issued token apart from that of the request's own", since="1.30"
 )
+CONSTRAINED_IMPERSONATION: Final = _gate(
+    "ConstrainedImpersonation"
+)  # for some verbs, or as some kinds of users
 LEGACY_TOKENS_TRACKED: Final = _gate("LegacyServiceAccountTokenTracking")  # a config map says since when
 TOKEN_NODES: Final = _gate("ServiceAccountTokenPodNodeInfo")  # tokens bound to a pod name its node
 TOKENS_OF_NODES: Final = _gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes

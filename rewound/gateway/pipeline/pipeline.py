@@ -211,8 +211,9 @@ class Pipeline:
         """Replace the user by the one that the Impersonate-* headers name, if the caller may impersonate it."""
         services, wanted = self.services, take_impersonated(context.request)
         if wanted is not None:
+            request = context.attributes if services.constrained_impersonation else None
             context.user = await impersonate(
-                context.user, wanted, services.authorizer, services.names, services.rules
+                context.user, wanted, services.authorizer, services.names, services.rules, request
             )
             if context.exchange is not None:
                 context.exchange.impersonated = context.user

@@ -136,6 +136,7 @@ class PipelineServices:
     cbor: CborEncoder | None  # None: its feature gate is off
     memory: MemoryBudget
     rules: Rules = DOCUMENTED
+    constrained_impersonation: bool = False
     catch_up: CatchUp | None = None  # None if this process alone serves the journal
     faults: FaultHook = field(default_factory=FaultHook)
     bearer_prefix: bytes = field(init=False)
