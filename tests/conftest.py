@@ -17,6 +17,7 @@ from rewound.actors.store import committer
 from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
+from tests.no_progress import show_no_progress
 from tests.shared_kinds import share_kinds
 from tests.time_limit import TimeLimit
 from tests.virtual_time import stopped_by_threads
@@ -39,6 +40,7 @@ share_kinds()
 # Commits run in the event loop, however slow this machine's disk is: virtual time and `wait_all_tasks_blocked` do not
 # wait for threads. Tests of slow disks set another limit.
 committer.SLOW_COMMIT = math.inf
+show_no_progress()
 gc.disable()
 folder = EmptyFolder()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ import orjson
 from rewound.actors.selectors.facts import pack_facts
 from rewound.cli.main import main
 from rewound.journal import Event, Journal
-from rewound.recording import progress
 
 NOON = round(datetime(2024, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1_000_000)
 
@@ -50,21 +49,10 @@ class Result:
 def run_journal(*arguments: str | Path) -> Result:
     """`rewound journal ...` in this process."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with without_progress(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["journal", *map(str, arguments)])
     out.flush()
     return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
-
-
-@contextlib.contextmanager
-def without_progress() -> Iterator[None]:
-    """Turn off progress messages, which a command writes after two seconds: a busy machine may take that long."""
-    usual = progress.DELAY
-    progress.DELAY = 3600.0
-    try:
-        yield
-    finally:
-        progress.DELAY = usual
 
 
 @dataclass(frozen=True)

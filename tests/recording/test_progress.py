@@ -5,7 +5,16 @@ from __future__ import annotations
 import io
 import threading
 
+import pytest
+
+from rewound.recording import progress as module
 from rewound.recording.progress import Progress
+from tests.no_progress import USUAL_DELAY
+
+
+@pytest.fixture(autouse=True)
+def usual_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DELAY", USUAL_DELAY)
 
 
 class Clock:

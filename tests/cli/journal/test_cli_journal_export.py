@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
+from tests.no_progress import COMMAND
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_existing_file_is_replaced_only_with_force(folder: Path, tmp_path: Path)
 
 
 def test_export_and_import_through_a_pipe(folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rewound.cli.main", "journal"]
+    command = [*COMMAND, "journal"]
     exported = subprocess.run(
         [*command, "export", "-", f"--data-dir={folder}"], check=True, capture_output=True, timeout=120
     )
@@ -131,15 +131,7 @@ def test_import_that_gets_sigterm_leaves_nothing(folder: Path, tmp_path: Path) -
     file = tmp_path / "x"
     run_journal("export", file, f"--data-dir={folder}")
     importing = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "rewound.cli.main",
-            "journal",
-            "import",
-            "-",
-            f"--data-dir={tmp_path / 'copy'}",
-        ],
+        [*COMMAND, "journal", "import", "-", f"--data-dir={tmp_path / 'copy'}"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

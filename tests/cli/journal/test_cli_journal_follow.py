@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from rewound.recording.query.events import EventReader, Selection, new_entries
 from rewound.recording.query.folder import Kinds, Masking
 from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c
+from tests.no_progress import COMMAND
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_replaced_folder_ends_following(journal: Journal) -> None:
 def test_follows_a_process_that_grows_its_map_and_compacts(journal: Journal, tmp_path: Path) -> None:
     writer = HistoryWriter(journal)
     writer.write([put("first")])
-    command = [sys.executable, "-m", "rewound.cli.main", "journal", "log", "-f", "-o", "json"]
+    command = [*COMMAND, "journal", "log", "-f", "-o", "json"]
     with subprocess.Popen(
         [*command, f"--data-dir={tmp_path}"],
         stdout=subprocess.PIPE,

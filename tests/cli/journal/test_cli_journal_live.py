@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from rewound.testing.fixture.rewound import Rewound
 from tests.gateway.journal_commands import run_journal
 from tests.gateway.processes import heed_ctrl_c
+from tests.no_progress import COMMAND
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -51,7 +51,7 @@ def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
     data = cluster.folder / "data"
     words = ["journal", "log", "-f", "--kind=cm", "-o", "json", f"--data-dir={data}"]
     with subprocess.Popen(
-        [sys.executable, "-m", "rewound.cli.main", *words],
+        [*COMMAND, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=heed_ctrl_c,
@@ -77,7 +77,7 @@ def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
 def test_closed_pipe_ends_following(rewound: Rewound) -> None:
     words = ["journal", "log", "-f", f"--data-dir={rewound.data_dir}"]
     following = subprocess.Popen(
-        [sys.executable, "-m", "rewound.cli.main", *words],
+        [*COMMAND, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.journal.printing import Columns, LogLines, Output, until_printed
+from rewound.recording import progress as progress_module
 from rewound.recording.progress import Progress
 from rewound.recording.query.events import EventReader, Selection
 from rewound.recording.query.folder import Masking, open_folder
 from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history
+from tests.no_progress import USUAL_DELAY
 
 
 class Terminal(io.StringIO):
@@ -149,7 +153,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_ends_with_the_first_line_on_a_terminal() -> None:
+def test_progress_ends_with_the_first_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "DELAY", USUAL_DELAY)
     now = 0.0
     said = Terminal()
     with Progress("log", 9, said, lambda: now) as progress:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.journal_commands import put, write_history
-
-COMMAND = [sys.executable, "-m", "rewound.cli.main", "journal"]
+from tests.no_progress import COMMAND
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("words", [["log", "-o", "json"], ["state", "-o", "yaml"], ["export", "-"]])
 def test_closed_pipe_exits_141(folder: Path, words: list[str]) -> None:
     running = subprocess.Popen(
-        [*COMMAND, *words, f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "journal", *words, f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert running.stdout is not None
     assert running.stderr is not None
@@ -36,7 +34,7 @@ def test_closed_pipe_exits_141(folder: Path, words: list[str]) -> None:
 
 def test_pipe_closed_from_the_start_exits_141(folder: Path) -> None:
     running = subprocess.Popen(
-        [*COMMAND, "stats", f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "journal", "stats", f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert running.stdout is not None
     assert running.stderr is not None

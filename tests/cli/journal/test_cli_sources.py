@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from rewound.testing.fixture.rewound import Rewound
 from tests.client.command import served
 from tests.gateway.journal_commands import Result, put, run_journal, write_history
 from tests.gateway.processes import heed_ctrl_c
+from tests.no_progress import COMMAND
 
 SHOP = "/api/v1/namespaces/shop"
 
@@ -186,7 +186,7 @@ def test_user_with_rights_in_one_namespace_sees_that(rewound: Rewound) -> None:
 def test_log_follows_a_server(rewound: Rewound) -> None:
     words = ["log", "-f", "--kind=cm", "-n", "default", "-o", "json", f"--kubeconfig={rewound.kubeconfig}"]
     with subprocess.Popen(
-        [sys.executable, "-m", "rewound.cli.main", *words],
+        [*COMMAND, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=heed_ctrl_c,
