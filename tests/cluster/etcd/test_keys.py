@@ -227,7 +227,7 @@ async def test_calls_wait_for_the_task_of_the_client_and_end_with_it(cluster: Et
         await anext(responses)
 
 
-async def test_no_member_at_the_endpoints() -> None:
+async def test_no_member_at_the_endpoints(autojump_clock: trio.testing.MockClock) -> None:
     urls = [f"http://127.0.0.1:{reserve_port()}" for _ in range(2)]
     async with running(EtcdClient(urls, seconds=0.3)) as client:
         await check_unreachable(client, urls)
