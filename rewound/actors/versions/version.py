@@ -23,7 +23,7 @@ PATCH_RELEASES: Final = {
     "1.36": "v1.36.4",
 }
 DOCUMENTS_DIALECT: Final = "cluster"
-_DEFAULTS: Final = {DOCUMENTS_DIALECT: FIRST, "kubernetes": FIRST}  # of --kubernetes-version
+_DEFAULTS: Final = {DOCUMENTS_DIALECT: FIRST, "kubernetes": NEWEST}  # of --kubernetes-version
 VERSIONS: Final = tuple(PATCH_RELEASES)
 _VERSION: Final = re.compile(r"v?(1\.[0-9]{1,3})(\.[0-9]{1,3})?")
 

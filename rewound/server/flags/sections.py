@@ -121,7 +121,7 @@ def add_kinds(group: Any) -> None:
         "--kubernetes-version",
         str,
         "VERSION",
-        "the Kubernetes that the server is, 1.25 to 1.36; the dialect cluster is always 1.25 (default 1.25)",
+        "the Kubernetes that the server is, 1.25 to 1.36 (default 1.36; the dialect cluster is always 1.25)",
     )
     add_list(group, "--feature-gates", "NAME=BOOL,...", "switch features that are off by default")
 

@@ -74,7 +74,7 @@ async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path
     async with served(tmp_path, dialect="kubernetes"):
         pass
     async with process(tmp_path) as server:
-        assert "(dialect kubernetes, Kubernetes 1.25)" in server.banner
+        assert "(dialect kubernetes, Kubernetes 1.36)" in server.banner
         listed = (await server.client.get("/api/v1/namespaces")).json()
         assert "kube-system" in names(listed) and "cluster-system" not in names(listed)
         server.signal(signal.SIGTERM)
