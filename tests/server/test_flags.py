@@ -386,7 +386,7 @@ def test_plugins_that_are_on_by_default_are_those_of_kubernetes() -> None:
     on = """NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority
         DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
         RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
-        ClusterTrustBundleAttest MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
+        ClusterTrustBundleAttest PodTopologyLabels MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
     off = plugins_off(default_rules("kubernetes"), frozenset(), frozenset())
     assert set(AVAILABLE) - off == set(on.split())
     assert plugins_off(default_rules("cluster"), frozenset(), frozenset()) - off == {

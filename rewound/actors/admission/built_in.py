@@ -50,6 +50,7 @@ from rewound.actors.admission.plugins.owner_references_permission_enforcement im
 )
 from rewound.actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from rewound.actors.admission.plugins.pod_security.plugins import pod_security
+from rewound.actors.admission.plugins.pod_topology_labels import PodTopologyLabels
 from rewound.actors.admission.plugins.priority import Priority, PriorityClasses
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
 from rewound.actors.admission.plugins.quota.resource_quota import ResourceQuota, parse_limited
@@ -110,6 +111,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
+        PodTopologyLabels(names, journal, feed, features),
         *webhook_plugins(context),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.

@@ -25,6 +25,7 @@ ON_BY_DEFAULT: Final = (
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",
     "PodSecurity",
+    "PodTopologyLabels",
     "Priority",
     "ResourceQuota",
     "RuntimeClass",
