@@ -161,20 +161,34 @@ class AddressRepair:
         self.queue: WorkQueue[Key] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
+        """Queue what may differ: not an address that came or went in one commit with its service."""
+        of_addresses = [event for event in events if event.type_id == self._addresses]
+        came = {event.name for event in of_addresses if not event.removed}
+        gone = {event.name: event for event in of_addresses if event.removed}
         for event in events:
             if event.type_id == self._services:
-                self.queue.add((event.namespace, event.name))
-                if event.removed:
-                    self._release(addresses_in(event.body))
-            elif event.type_id == self._addresses:
-                self.queue.add(("", event.name))
-                if event.removed and (parent := decode(event.body)["spec"].get("parentRef")):
-                    self.queue.add((parent.get("namespace", ""), parent["name"]))
+                self._observe_service(event, came, gone)
             elif event.type_id == self._cidrs and not event.previous:
                 self.queue.add(ALL)  # it may have addresses of existing services
+        for name in came:
+            self.queue.add(("", name))
+        for event in gone.values():
+            if parent := decode(event.body)["spec"].get("parentRef"):
+                self.queue.add((parent.get("namespace", ""), parent["name"]))
+
+    def _observe_service(self, event: Event, came: set[str], gone: dict[str, Event]) -> None:
+        addresses = {canonical(address) for address in addresses_in(event.body)}
+        if event.removed:
+            self._release(addresses - gone.keys())
+            for address in addresses:
+                gone.pop(address, None)
+        else:
+            if not addresses <= came:
+                self.queue.add((event.namespace, event.name))
+            came -= addresses
 
     def _release(self, addresses: Iterable[str]) -> None:
-        for address in map(canonical, addresses):
+        for address in addresses:
             self._released.add(address)
             self.queue.add(("", address))
 
