@@ -27,7 +27,6 @@ from rewound.actors.versions.features import (
     CONSTRAINED_IMPERSONATION,
     LENDING,
     LIST_CHUNKING,
-    WATCH_LIST,
 )
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
@@ -174,7 +173,6 @@ class ApiServer:
             store,
             self.hub,
             encoders.converted,
-            watch_list=WATCH_LIST in store.release.features,
             opened=None if controls is None else controls.watch_opened,
         )
         dispatch = Dispatch(store, watches, lists, rewind, computed, self._connect)

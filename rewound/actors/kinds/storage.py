@@ -580,7 +580,7 @@ def _name_cell(names: Names) -> Cell:
     def cell(stored: Object, _: int) -> str:
         annotations = stored["metadata"].get("annotations", {})
         is_default = any(annotations.get(key) == "true" for key in default_annotations)
-        return str(stored["metadata"]["name"]) + (" (default)" if is_default else "")
+        return str(stored["metadata"].get("name", "")) + (" (default)" if is_default else "")
 
     return cell
 

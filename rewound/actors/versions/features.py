@@ -125,6 +125,17 @@ SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the select
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 UNSAFE_DELETES: Final = _gate("AllowUnsafeMalformedObjectDeletion")  # deletes that ignore read errors
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents
+LIST_BLUEPRINTS: Final = _change(
+    "list-blueprints",
+    "puts an empty list into the bookmark after initial events, and does not send these as Tables",
+    since="1.32",
+    until="1.33",
+)
+END_IN_TABLES: Final = _change(
+    "initial-events-end-in-tables",
+    "the bookmark after initial events has its annotation also in Tables without objects",
+    since="1.34",
+)
 CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
 EXTERNAL_IDS_DEPRECATED: Final = _change(
     "external-ids-deprecated", "warns of the external id of a node", since="1.27"

@@ -12,7 +12,16 @@ from functools import partial
 from typing import Final
 
 from rewound.actors.access.reviews import Reviews
-from rewound.actors.errors import BadRequest, Forbidden, Invalid, NotFound, Resource, TimedOut, TooLarge
+from rewound.actors.errors import (
+    BadRequest,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Resource,
+    TimedOut,
+    TooLarge,
+    VersionTooLarge,
+)
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.validation import invalid
@@ -20,7 +29,7 @@ from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patc
 from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
 from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.store.reads import Listing, ListOptions
-from rewound.actors.versions.features import CBOR, UNSAFE_DELETES
+from rewound.actors.versions.features import CBOR, LIST_BLUEPRINTS, UNSAFE_DELETES
 from rewound.gateway.handlers.bodies import Bodies, keep_patch_for_audit, patch_format
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
 from rewound.gateway.handlers.lists import Deadline, ListHandler, parse_selectors
@@ -36,7 +45,7 @@ from rewound.gateway.pipeline.render import Encoder, encode_document
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
 from rewound.gateway.wire.encoders import list_metadata
-from rewound.gateway.wire.negotiate import NotAcceptable, watched_media
+from rewound.gateway.wire.negotiate import NotAcceptable, served_media, watched_media
 
 UNSAFE_VERB: Final = "unsafe-delete-ignore-read-errors"
 
@@ -201,12 +210,26 @@ class Dispatch:
         representation = context.representation
         if representation.media == "yaml":
             raise NotAcceptable(watched_media(self._names, cbor=self._cbor))
+        sends_initial = self._watches.sends_initial_events(context)
+        if (
+            sends_initial
+            and representation.as_kind == "Table"
+            and context.parameters.boolean("allowWatchBookmarks")
+            and LIST_BLUEPRINTS in self._features
+        ):
+            raise NotAcceptable(tuple(served_media(self._names, cbor=self._cbor)))
         warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
         if context.request.method == "HEAD":  # of a custom kind: no client would read the events
             return Response(200, b"", representation.content_type, warnings)
-        if self._watches.watch_list and context.parameters.boolean("sendInitialEvents"):
-            await self._reads.wait_for_version(list_options.resource_version)
+        failure: VersionTooLarge | None = None
+        if sends_initial:
+            try:
+                await self._reads.wait_for_version(list_options.resource_version)
+            except VersionTooLarge as error:
+                failure = error
         stream = self._watches.open(context, definition, list_options, self._encoders.maker(context))
+        if failure is not None:
+            stream.fail(failure)
         return Response(200, b"", representation.content_type, warnings, stream)
 
     async def _create(self, context: RequestContext, definition: Definition) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,9 +16,11 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object
 from rewound.actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
 from rewound.actors.store.document import type_prefix
 from rewound.actors.store.reads import ListOptions, parse_version
+from rewound.actors.versions.features import END_IN_TABLES, LIST_BLUEPRINTS, WATCH_LIST
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.render import Encoder
 from rewound.gateway.store import Store
@@ -27,7 +30,10 @@ from rewound.gateway.watch.initial_events import InitialEvents
 from rewound.gateway.watch.interest import Interest, Wrap, account
 from rewound.gateway.watch.selection import Selection
 from rewound.gateway.watch.watch import Watch
+from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.encoders import ObjectEncoder, TableEncoder
+from rewound.gateway.wire.json import dump_line
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 MakeEncoder = Callable[[Definition], Encoder]
 WatchOpened = Callable[[RequestContext, Watch], None]
@@ -46,11 +52,13 @@ class WatchOpener:
         hub: Hub,
         converted: ConvertedObjects,
         *,
-        watch_list: bool = False,
         opened: WatchOpened | None = None,
     ) -> None:
-        """`watch_list`: the feature WatchList is on. `opened` gets every new watch before it starts."""
-        self.watch_list = watch_list
+        """`opened` gets every new watch before it starts."""
+        features = store.release.features
+        self.watch_list = WATCH_LIST in features
+        self._blueprints = LIST_BLUEPRINTS in features
+        self._end_in_tables = END_IN_TABLES in features
         self._opened = opened
         self._conversions = RecentConversions(converted)
         self._names, self._rules = store.names, store.rules
@@ -59,6 +67,10 @@ class WatchOpener:
         self._reads = store.reads
         self._journal = store.journal
         self._random = store.write_contexts.random
+
+    def sends_initial_events(self, context: RequestContext) -> bool:
+        """Whether the client asks for the existing objects and a bookmark after them, and gets them."""
+        return self.watch_list and bool(context.parameters.boolean("sendInitialEvents"))
 
     def open(
         self, context: RequestContext, definition: Definition, options: ListOptions, make_encoder: MakeEncoder
@@ -133,6 +145,14 @@ class WatchOpener:
                 meta if representation.as_kind else definition.api_version,
             )
             parts = self._bookmark(definition, prefix, representation.as_kind)
+            end_parts = self._end_of_initial_events(parts)
+            if self._blueprints:
+                end_parts = _with_blueprint(end_parts, items, binary)
+            mark, mark_end = partial(bookmarker, wrap), partial(bookmarker, wrap)
+            if tabular and not parts.is_bare:
+                row = partial(shown.item, columns=False)
+                mark = partial(bookmarker, encoder(wrap, row))
+                mark_end = partial(bookmarker, encoder(wrap, partial(row, metadata=self._end_in_tables)))
             return Interest(
                 key,
                 self._journal.type_id(definition.type_name),
@@ -147,10 +167,8 @@ class WatchOpener:
                 or encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
                 encoder(wrap, shown.item) if tabular else None,
                 wrap,
-                bookmarker(wrap, parts) if bookmarks else None,
-                bookmarker(wrap, self._end_of_initial_events(parts))
-                if bookmarks and self.watch_list
-                else None,
+                mark(parts) if bookmarks else None,
+                mark_end(end_parts) if bookmarks and self.watch_list else None,
                 binary=binary is not None,
                 definition=definition,
                 account=account(context.request.user, labels, fields),
@@ -162,10 +180,17 @@ class WatchOpener:
 
     def _bookmark(self, definition: Definition, prefix: bytes, as_kind: str) -> BookmarkParts:
         """The bytes before and after the version in bookmarks."""
-        bare = as_kind == "Table" or (definition.is_custom and not as_kind)
-        if self._rules.bookmark == "version" or bare:
-            return BookmarkParts(prefix)
-        rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
+        if as_kind == "Table" and self._rules.bookmark != "version":  # of a row
+            prefix = (
+                b'{"apiVersion":"%b",' % definition.api_version.encode() if definition.is_custom else b"{"
+            )
+        elif self._rules.bookmark == "version" or (definition.is_custom and not as_kind):
+            return BookmarkParts(prefix, is_bare=True)
+        rest: Object = {}
+        if as_kind == "Table":
+            rest = empty_stored(definition)
+        elif not as_kind:
+            rest = definition.schema.decode_object({}, defaults=False).object
         fields = unescaped({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
         created = b',"creationTimestamp":null' if definition.null_creation_time else b""
         return BookmarkParts(prefix, created, b"," + fields if fields else b"")
@@ -227,6 +252,14 @@ class WatchConversion:
         )
 
 
+def empty_stored(definition: Definition) -> Object:
+    """An object without a name, as storage has it: the row of a bookmark in a Table shows its cells."""
+    if definition.is_custom:
+        return {}
+    found, conversion = definition.schema.decode_object({}).object, definition.storage.conversion
+    return found if conversion is None else conversion.to_storage(found)
+
+
 def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:
     """Turn the name in the path into a field selector: a watch of one object is a watch of its collection.
 
@@ -257,12 +290,23 @@ class BookmarkParts(NamedTuple):
     prefix: bytes
     metadata: bytes = b""
     rest: bytes = b""
+    is_bare: bool = False  # it has nothing but its type and the version
+
+
+def _with_blueprint(
+    parts: BookmarkParts, encoder: Encoder, binary: ProtobufEncoder | CborEncoder | None
+) -> BookmarkParts:
+    """With an annotation that has an empty list, encoded like the events."""
+    document = dump_line({**encoder.list_type.before({}), encoder.list_type.elements: None})
+    encoded = document if binary is None else binary.from_json(document) or b""
+    annotation = b',"kubernetes.io/initial-events-list-blueprint":"%b"}' % b64encode(encoded)
+    return parts._replace(metadata=parts.metadata.removesuffix(b"}") + annotation)
 
 
 def bookmarker(wrap: Wrap, parts: BookmarkParts) -> Callable[[int], bytes]:
     """Return the function that encodes a bookmark."""
     template = b'%b"metadata":{"resourceVersion":"%%d"%b}%b}' % tuple(
-        part.replace(b"%", b"%%") for part in parts
+        part.replace(b"%", b"%%") for part in parts[:3]
     )
 
     def bookmark(version: int) -> bytes:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import trio
 
-from rewound.actors.errors import ConversionFailed, Expired
+from rewound.actors.errors import ConversionFailed, Expired, VersionTooLarge
 from rewound.actors.golang.json import dumps
 from rewound.gateway.message import EndReason, Finished
 from rewound.gateway.pipeline.errors import Failure, failure_of, plain_failure
@@ -56,6 +56,7 @@ class Watch:
         "_began",
         "_early",
         "_ends_at",
+        "_failure",
         "_follower",
         "_framing",
         "_group",
@@ -78,6 +79,7 @@ class Watch:
         self._start: int | InitialEvents = start  # a version; or None, to send all existing objects first
         self._ends_at = ends_at
         self._early = b""
+        self._failure: VersionTooLarge | None = None
         self._group: Group | None = None  # set once it has joined the sweep
         self._series: Durations | None = None
         self._limit: int | None = None
@@ -135,6 +137,8 @@ class Watch:
             self._follower.started()
         self._hub.enter(member, self._interest)
         try:
+            if self._failure is not None:
+                raise self._failure
             await self._hub.wait_to_start()
             await self._begin(member, framing)
             if self._limit is not None:
@@ -142,11 +146,15 @@ class Watch:
             self._group = self._hub.join(self._interest, framing, member)
             self._hub.started()
             return None
-        except (WatchEnded, Expired, TooOld, ConversionFailed) as ending:
+        except (WatchEnded, Expired, TooOld, ConversionFailed, VersionTooLarge) as ending:
             return await self._conclude(ending)
         finally:
             if self._group is None:
                 self.leave()
+
+    def fail(self, error: VersionTooLarge) -> None:
+        """Send only the ERROR event for this error. Call it before `start`."""
+        self._failure = error
 
     def begin_at(self, version: int) -> None:
         """Start with the existing objects of an older version, and the events since. Call it before `start`."""
@@ -196,7 +204,7 @@ class Watch:
         member, framing = self._member, self._framing
         if isinstance(ending, WatchEnded) and member.end_reason is not EndReason.TOO_OLD:
             return self._finished(None)
-        if isinstance(ending, GroupFailed | ConversionFailed):
+        if isinstance(ending, GroupFailed | ConversionFailed | VersionTooLarge):
             failure = failure_of(ending) or plain_failure(500, GROUP_FAILED)
             await send_all(member, framing(self._error(failure)))
             return self._finished(EndReason.FAILED)

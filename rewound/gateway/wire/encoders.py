@@ -245,8 +245,12 @@ class TableEncoder:
         self._include = include
         self._now = now
 
-    def item(self, body: bytes, *, columns: bool = True) -> bytes:
-        return dumps(self._one_row(body, columns))
+    def item(self, body: bytes, *, columns: bool = True, metadata: bool = False) -> bytes:
+        """`metadata`: with the metadata of the object, also if the client asked for no objects."""
+        table = self._one_row(body, columns)
+        if metadata and self._include == "None":
+            table["rows"][0]["object"] = self._metadata.of(self._read(body))
+        return dumps(table)
 
     def document(self, body: bytes) -> bytes:
         return dump_line(self._one_row(body, True))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
+import orjson
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import KUBERNETES
+from rewound.actors.versions.features import choose_release
+from rewound.gateway.handlers.watches import empty_stored
+from rewound.gateway.wire.encoders import TableEncoder
 from tests.actors.object_store import Document
 from tests.cases import checking
 from tests.gateway.api import Api, config_map, labelled, served
@@ -104,9 +112,9 @@ async def test_future_version_is_too_large(mock_clock: MockClock) -> None:
     async with served(**GATE) as api:
 
         async def ask() -> None:
-            refused = await api.ask("GET", PATH, watch=1, resourceVersion=10**9, **ASKED)
-            assert refused.status == 504
-            assert "Too large resource version" in refused.document["message"]
+            event = (await api.ask("GET", PATH, watch=1, resourceVersion=10**9, **ASKED)).expect(200)
+            assert (event["type"], event["object"]["code"]) == ("ERROR", 504)
+            assert "Too large resource version" in event["object"]["message"]
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
@@ -264,3 +272,45 @@ async def test_nodes_of_a_cluster() -> None:
                 *objects, end = await watch.take(number + 2)
                 assert [type_and_name(one)[1] for one in objects] == [f"n{one}" for one in range(number + 1)]
                 assert is_end(end)
+
+
+KUBERNETES_END = {"k8s.io/initial-events-end": "true"}
+TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+
+async def test_end_in_a_table_is_the_annotation_of_a_row() -> None:
+    """As kube-apiserver 1.36 sends it, also to clients that want no objects."""
+    async with served(dialect="kubernetes", kubernetes_version="1.36") as api:
+        await made(api, "a")
+        query = {"fieldSelector": "metadata.name=a", "includeObject": "None", **ASKED}
+        async with watching(api, PATH, headers=TABLE, **query) as watch:
+            _, end = await watch.take(2)
+            (row,) = end["object"]["rows"]
+            assert row["cells"] == ["", 0, "<unknown>"]
+            assert row["object"]["metadata"].pop("resourceVersion") == await api.head()
+            assert row["object"]["metadata"] == {"annotations": KUBERNETES_END}
+
+
+async def test_blueprint_of_the_list_in_1_33() -> None:
+    async with served(dialect="kubernetes", kubernetes_version="1.33", **GATE) as api:
+        async with watching(api, PATH, fieldSelector="metadata.name=none", **ASKED) as watch:
+            (end,) = await watch.take(1)
+            annotations = end["object"]["metadata"]["annotations"]
+            blueprint = annotations.pop("kubernetes.io/initial-events-list-blueprint")
+            assert annotations == KUBERNETES_END
+            assert b64decode(blueprint) == (
+                b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":null}\n'
+            )
+        refused = (await api.ask("GET", PATH, headers=TABLE, watch=1, **ASKED)).expect(406)
+        assert refused["message"].startswith("only the following media types are accepted: application/json,")
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.36"])
+def test_every_kind_has_a_row_for_bookmarks(version: str) -> None:
+    for definition in built_in(KUBERNETES, choose_release(version, "")).definitions:
+        if "watch" not in definition.verbs:
+            continue
+        stored = empty_stored(definition)
+        stored["metadata"] = {"resourceVersion": "1"}
+        table = TableEncoder(definition, KUBERNETES, "v1", "", lambda: 0).item(unescaped(stored))
+        assert len(orjson.loads(table)["rows"]) == 1, definition
