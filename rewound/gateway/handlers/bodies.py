@@ -379,7 +379,7 @@ def _unreadable(why: str) -> str:
     """Return why an applied value cannot be read, as Kubernetes says it."""
     if why.startswith("illegal base64"):
         return f"error decoding from json: {why}"
-    return re.sub(r"Go struct field \S+ of type v1\.(Micro)?Time$", "Go value of type string", why)
+    return re.sub(r"Go struct field \S+ of type string$", "Go value of type string", why)
 
 
 def _refuse_ill_typed(definition: Definition, value: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ async def test_malformed_yaml_is_refused(body: bytes, expected: str) -> None:
 @cases("body", [b"", b"null\n", b"# nothing\n", b"- a\n", b"text", b"12"])
 async def test_yaml_that_is_no_object_is_refused(body: bytes) -> None:
     async with shared() as api:
-        assert "into a ConfigMap" in await api.refuse("POST", PATH, body, 400, headers=YAML)
+        assert "into Go value of type struct" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
 
 @cases(

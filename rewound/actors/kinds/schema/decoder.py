@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
@@ -18,6 +18,12 @@ from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, pa
 from rewound.actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
 from rewound.actors.kinds.schema.scalars import WrongType, json_type_of
 from rewound.actors.messages import Object
+
+# What Kubernetes reads the type of a document into, as it names it in an error.
+_TYPED: Final = (
+    r'Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; '
+    r'Kind string "json:\"kind,omitempty\"" }'
+)
 
 
 class NotDecodable(Exception):
@@ -163,7 +169,7 @@ class Schema:
         if not isinstance(document, (Members, dict)):
             found = "null" if document is None else json_type_of(document)
             raise Unrecognized(
-                f"couldn't get version/kind; json parse error: cannot unmarshal {found} into a {self._kind}"
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into {_TYPED}"
             )
         members = dict(document)
         kind, api_version = members.get("kind") or self._kind, members.get("apiVersion") or self._api_version

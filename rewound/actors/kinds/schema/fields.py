@@ -34,8 +34,8 @@ BOOL: Final = Scalar("bool", "bool")
 INT32: Final = Scalar("int32", "int32")
 INT64: Final = Scalar("int64", "int64")
 BYTES: Final = Scalar("bytes", "[]uint8")
-TIME: Final = Scalar("time", "v1.Time")
-MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime")
+TIME: Final = Scalar("time", "string")
+MICRO_TIME: Final = Scalar("microTime", "string")
 QUANTITY: Final = Scalar("quantity", "resource.Quantity")
 DURATION: Final = Scalar("duration", "v1.Duration")  # in Go's syntax: 1m30s
 INT_OR_STRING: Final = Scalar(
@@ -230,7 +230,7 @@ _SCALAR_ZEROS: Final = {
 STRINGS: Final = ListOf(STRING)
 STRING_MAP: Final = MapOf(STRING)
 BYTES_MAP: Final = MapOf(BYTES)
-QUANTITIES: Final = MapOf(QUANTITY)
+QUANTITIES: Final = MapOf(QUANTITY, go_name="v1.ResourceList")
 
 NOTHING: Final = object()  # no value, where None would mean null
 

@@ -27,7 +27,7 @@ class NotJson(ValueError):
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
         self.reason = reason
-        super().__init__(reason if offset is None else f"{reason} at offset {offset}")
+        super().__init__(reason if offset is None or reason == _END else f"{reason} at offset {offset}")
 
 
 class Members(list[tuple[str, Any]]):
