@@ -24,6 +24,7 @@ STATUS_CODES = frozenset(
     (*range(201, 207), *range(301, 309), *range(401, 420), 422, 423, 426, 428, 429, 431, *range(501, 506))
 )
 KEPT = {
+    ("actors/access/impersonation.py", "impersonate-on"): "is a verb of RBAC",
     (
         "actors/access/authentication/authenticate.py",
         "bearer",
