@@ -85,7 +85,7 @@ from rewound.actors.versions.features import (
 )
 
 if TYPE_CHECKING:
-    from rewound.actors.kinds.structural.schema_node import Node
+    from rewound.actors.kinds.structural.schema_node import Node, Rule
 
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"
@@ -649,7 +649,7 @@ def _spec_rules(
     if spec.get("preserveUnknownFields") and any(_has_defaults(_schema(one)) for one in versions):
         text = "must be false in order to use defaults in the schema"
         errors.add(invalid("spec.preserveUnknownFields", True, text))
-    stored = [one for version in before.get("versions") or [] if (one := _schema(version)) is not None]
+    stored = cache(partial(_rules_of, before.get("versions") or [], names))
     check = partial(_schema_rules, errors, names, stored)
     _versions(errors, check, versions, common)
     _selectable_fields(errors, names, versions, before.get("versions") or [], common)
@@ -776,15 +776,22 @@ def _versions(
         errors.add(invalid("spec.version", versions[0]["name"], ",".join(wrong)))
 
 
+def _rules_of(versions: list[Object], names: Names) -> Sequence[Rule]:
+    from rewound.actors.kinds.structural.schema_node import parse_schema, rules_in
+
+    schemas = [schema for version in versions if (schema := _schema(version)) is not None]
+    return rules_in([parse_schema(schema, names) for schema in schemas])
+
+
 def _schema_rules(
     errors: FieldErrors,
     names: Names,
-    stored: list[Object],
+    stored: Callable[[], Sequence[Rule]],
     schema: Object | None,
     field: str,
     has_status: bool,
 ) -> None:
-    """Check a schema. `stored` are those of the definition before, whose rules may use what new ones may not."""
+    """Check a schema. `stored` returns the rules of the stored definition, which may use what new ones may not."""
     if schema is not None:
         # Imported when the first definition is written, together with CEL: it takes some tenths of a second.
         if not is_imported("rewound.actors.kinds.structural.definition_checks", "check_schema"):

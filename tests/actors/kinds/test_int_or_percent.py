@@ -61,7 +61,8 @@ def test_valid_values_are_accepted(share: IntOrPercent) -> None:
         (-1, "Invalid value: -1: must be greater than or equal to 0"),
         (
             "x",
-            "Invalid value: \"x\": a valid percent string must be a numeric string followed by an ending '%' "
+            'Invalid value: intstr.IntOrString{Type:1, IntVal:0, StrVal:"x"}: '
+            "a valid percent string must be a numeric string followed by an ending '%' "
             "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
         ),
     ],
@@ -78,5 +79,5 @@ def test_percentages_above_100_are_refused() -> None:
         == []
     )
     assert [error.message for error in collect(at_most_100_percent, "101%", "f")] == [
-        'Invalid value: "101%": must not be greater than 100%'
+        'Invalid value: intstr.IntOrString{Type:1, IntVal:0, StrVal:"101%"}: must not be greater than 100%'
     ]

@@ -157,7 +157,8 @@ async def test_review_cannot_be_a_table(path: str, spec: dict[str, Any], form: s
 async def test_older_version_of_token_reviews_is_served_on_request(dialect: str) -> None:
     group = {"cluster": "authentication.cluster.io", "kubernetes": "authentication.k8s.io"}[dialect]
     path = f"/apis/{group}/v1beta1/tokenreviews"
-    async with served(dialect=dialect, runtime_config=f"{group}/v1beta1=true") as api:
+    settings = {"runtime_config": f"{group}/v1beta1=true", "kubernetes_version": "1.25"}
+    async with served(dialect=dialect, **settings) as api:
         made = (await api.ask("POST", path, {"spec": {"token": ALICE}})).expect(201)
         assert (made["apiVersion"], made["kind"]) == (f"{group}/v1beta1", "TokenReview")
         assert made["status"]["user"]["username"] == "alice"

@@ -14,7 +14,7 @@ node.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -81,17 +81,17 @@ def check_schema(
     schema: Object,
     *,
     names: Names,
-    stored: Sequence[Object] = (),
+    stored: Callable[[], Sequence[Rule]] = tuple,
     has_status: bool = False,
 ) -> None:
     """Check a schema. `path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource.
 
-    `stored` are the schemas of the definition as it is stored.
+    `stored` returns the rules of the definition as it is stored.
     """
     root = parse_schema(schema, names)
     if has_rules(root):
         need_thread()  # each takes a millisecond to check, and a long one a second
-    languages = Languages(names, errors.features, [parse_schema(one, names) for one in stored])
+    languages = Languages(names, errors.features, stored() if has_rules(root) else ())
     found = collect_with(errors.features, _check, path, root, names, languages, has_status)
     errors.add_all(found)
 

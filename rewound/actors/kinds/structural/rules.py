@@ -16,7 +16,7 @@ together; then `need_thread` requests a worker thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -66,7 +66,7 @@ from rewound.actors.cel.values import (
     Optional,
 )
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules
+from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules, rules_in
 from rewound.actors.kinds.structural.validation import NO_PATH, is_unchanged, key_of
 from rewound.actors.kinds.validation import OMITTED, FieldErrors, duplicate, forbidden, invalid, required
 from rewound.actors.names import Names
@@ -284,28 +284,18 @@ class CompiledRule:
 class Languages:
     """The languages of the rules of a definition: those that are in a stored schema may use more than new ones."""
 
-    def __init__(self, names: Names, features: frozenset[str], schemas: Sequence[Node]) -> None:
+    def __init__(self, names: Names, features: frozenset[str], stored: Sequence[Rule]) -> None:
         self.features = features
         self._new = language_of(names, features)
         self._stored = language_of(names, features, stored=True)
-        rules = [rule for schema in schemas for rule in _all_rules(schema)]
-        self._rules = {rule.rule for rule in rules}
-        self._messages = {rule.message_expression for rule in rules}
+        self._rules = {rule.rule for rule in stored}
+        self._messages = {rule.message_expression for rule in stored}
 
     def of_rule(self, text: str) -> Language:
         return self._stored if text in self._rules else self._new
 
     def of_message(self, text: str) -> Language:
         return self._stored if text in self._messages else self._new
-
-
-def _all_rules(schema: Node) -> Iterator[Rule]:
-    remaining = [schema]
-    while remaining:
-        node = remaining.pop()
-        yield from node.rules
-        inner = (*node.properties.values(), node.items, node.values)
-        remaining += [one for one in inner if one is not None and has_rules(one)]
 
 
 def compile_rules(
@@ -646,7 +636,7 @@ def compile_tree(
     if not has_rules(node):
         return None
     style = RuleStyle(RATCHETING in features, RULE_VALUES in features, TRIMMED_MESSAGES in features)
-    maker = _TreeMaker(names.extension_prefix, Languages(names, features, [node]), style)
+    maker = _TreeMaker(names.extension_prefix, Languages(names, features, rules_in([node])), style)
     return maker.tree(node, declare(node, is_object=is_object), is_object)
 
 

@@ -11,7 +11,7 @@ A default of null counts as no default, as in v1.25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -161,6 +161,19 @@ def has_rules(node: Node | None) -> bool:
     if node is None or not may_have(node, "validations"):
         return False
     return bool(node.rules) or any(map(has_rules, (node.items, node.values, *node.properties.values())))
+
+
+def rules_in(schemas: Iterable[Node]) -> list[Rule]:
+    """Return all rules of schemas."""
+    found: list[Rule] = []
+    remaining: list[Node | None] = list(schemas)
+    while remaining:
+        node = remaining.pop()
+        if node is not None and may_have(node, "validations"):
+            check_time()
+            found += node.rules
+            remaining += (node.items, node.values, *node.properties.values())
+    return found
 
 
 class _Parser:

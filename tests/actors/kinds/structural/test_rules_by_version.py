@@ -8,7 +8,7 @@ from typing import Any
 from rewound.actors.kinds.structural.compile import Compiled, compile_schema
 from rewound.actors.kinds.structural.definition_checks import check_schema
 from rewound.actors.kinds.structural.rules import field_path
-from rewound.actors.kinds.structural.schema_node import parse_schema
+from rewound.actors.kinds.structural.schema_node import parse_schema, rules_in
 from rewound.actors.kinds.validation import collect_with
 from rewound.actors.names import CLUSTER, NAMES
 from rewound.actors.runtime.time_limit import run_limited
@@ -191,7 +191,10 @@ def test_a_rule_may_take_old_self_as_an_optional_value() -> None:
 
 def refused(version: str, schema: dict[str, Any], *stored: dict[str, Any]) -> list[str]:
     features = choose_release(version).features
-    work = partial(collect_with, features, check_schema, "schema", schema, names=CLUSTER, stored=stored)
+    rules = rules_in([parse_schema(one, CLUSTER) for one in stored])
+    work = partial(
+        collect_with, features, check_schema, "schema", schema, names=CLUSTER, stored=lambda: rules
+    )
     found = run_limited(work, seconds=60)
     return [f"{error.field}: {error.message}" for error in found]
 
