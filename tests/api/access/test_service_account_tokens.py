@@ -37,7 +37,7 @@ def pod(name: str = "p", **metadata: object) -> Document:
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
 async def test_token_authenticates_as_the_account(dialect: str) -> None:
     names = NAMES[dialect]
-    async with served(dialect=dialect) as api:
+    async with served(dialect=dialect, kubernetes_version="1.25") as api:
         account = await make_account(api)
         token = await issued(api)
         assert await status_with(api, token) == 403
@@ -166,7 +166,7 @@ async def test_account_that_waits_for_its_finalizers_is_accepted_for_a_minute() 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
 async def test_token_bound_to_a_pod_names_it_and_ends_with_it(dialect: str) -> None:
     names = NAMES[dialect]
-    async with served(dialect=dialect) as api:
+    async with served(dialect=dialect, kubernetes_version="1.25") as api:
         await make_account(api)
         made = await api.create("pods", pod())
         reference = {"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]}

@@ -69,7 +69,7 @@ async def test_all_but_the_core_group_can_be_disabled() -> None:
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
 async def test_beta_versions_can_be_disabled(dialect: str) -> None:
-    async with served(runtime_config="api/beta=false", dialect=dialect) as api:
+    async with served(runtime_config="api/beta=false", dialect=dialect, kubernetes_version="1.25") as api:
         found = await groups(api)
         assert not [version for versions in found.values() for version in versions if "beta" in version]
         assert not any(group.startswith("flowcontrol") for group in found)
@@ -97,7 +97,7 @@ async def test_pod_security_policies_are_off_in_the_kubernetes_dialect() -> None
 
 @pytest.mark.parametrize("key", ["policy/v1beta1", "policy/v1beta1/podsecuritypolicies=true"])
 async def test_runtime_config_turns_pod_security_policies_on(key: str) -> None:
-    async with served(dialect="kubernetes", runtime_config=key) as api:
+    async with served(dialect="kubernetes", runtime_config=key, kubernetes_version="1.25") as api:
         assert (await groups(api))["policy"] == ["v1", "v1beta1"]
         (await api.ask("GET", POLICIES)).expect(200)
 

@@ -44,7 +44,7 @@ def dangling(schema: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("dialect", sorted(NAMES))
 async def test_fresh_server_has_the_mandatory_and_suggested_objects(dialect: str) -> None:
-    async with served(dialect=dialect) as api:
+    async with served(dialect=dialect, kubernetes_version="1.25") as api:
         system = NAMES[dialect].system_namespace
         levels, schemas = await api.list(LEVELS, None), await api.list(SCHEMAS, None)
         assert names(levels) == sorted((*MANDATORY, *SUGGESTED_LEVELS))

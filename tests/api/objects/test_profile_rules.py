@@ -545,9 +545,9 @@ async def test_one_rule_set_by_name_leaves_the_others() -> None:
 
 
 async def test_dialect_chooses_the_profile() -> None:
-    async with served(dialect="kubernetes") as api:
+    async with served(dialect="kubernetes", kubernetes_version="1.25") as api:
         assert await service_name(api) == "optional"
         assert await pod_security_policy(api) == "removed"
-    async with served(dialect="kubernetes", profile=DOCUMENTS) as api:
+    async with served(dialect="kubernetes", kubernetes_version="1.25", profile=DOCUMENTS) as api:
         assert await service_name(api) == "required"
         assert await pod_security_policy(api) == "served"

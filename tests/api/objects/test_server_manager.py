@@ -32,7 +32,8 @@ async def test_initial_objects_are_of_the_server(dialect: str, manager: str) -> 
             f"/apis/{apis}/v1/apiservices/v1.",
         ):
             assert await managers(api, path) == [(manager, "")], path
-        schema = f"/apis/{names.group('flowcontrol.apiserver')}/v1beta2/flowschemas/catch-all"
+        version = "v1beta2" if dialect == "cluster" else "v1"
+        schema = f"/apis/{names.group('flowcontrol.apiserver')}/{version}/flowschemas/catch-all"
         assert await managers(api, schema) == [(STATUS_MANAGER, "status"), (SPEC_MANAGER, "")]
 
 

@@ -90,7 +90,7 @@ def flow_headers(response: ApiResponse, dialect: str) -> tuple[str | None, str |
 
 @pytest.mark.parametrize("dialect", sorted(NAMES))
 async def test_responses_name_flow_schema_and_priority_level(dialect: str) -> None:
-    async with served(dialect=dialect) as api:
+    async with served(dialect=dialect, kubernetes_version="1.25") as api:
         for token, name in ((ADMIN, "exempt"), (ALICE, "global-default"), (None, "global-default")):
             expected = [(await api.get(plural, name))["metadata"]["uid"] for plural in (SCHEMAS, LEVELS)]
             for path in ("/api/v1/namespaces", "/version", "/apis", "/api/v1/namespaces/default/pods/x"):

@@ -49,7 +49,7 @@ def install(api: Api, app: Any) -> None:
         "url": f"http://{spec['clusterIP']}:{spec['ports'][0]['nodePort']}/",
         "version": web["metadata"]["resourceVersion"],
         "since": web["metadata"]["creationTimestamp"],
-        "selector": job["spec"]["selector"]["matchLabels"]["controller-uid"],
+        "selector": job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"],
         "claim": f"pvc-{claim['metadata']['uid']}",
         "pod": pod,
         job["metadata"]["uid"]: "job",

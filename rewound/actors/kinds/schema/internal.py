@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from difflib import unified_diff
 from itertools import islice
 from json import dumps
 from typing import Any, Final
@@ -278,6 +277,8 @@ def internal_difference(struct: Struct, old: Any, new: Any) -> str:
     before, after = (_lines(internal_form(struct, one)) for one in (old, new))
     if len(before) + len(after) > MOST_LINES:
         return ""
+    from difflib import unified_diff  # only refused updates need it
+
     return "".join(islice(unified_diff(before, after, n=3), 2, None))
 
 
