@@ -102,7 +102,8 @@ async def test_responses_name_flow_schema_and_priority_level(dialect: str) -> No
 
 @pytest.mark.parametrize("dialect", sorted(NAMES))
 async def test_level_that_rejects_responds_with_429(dialect: str, slow_disk: type[SlowDisk]) -> None:
-    async with limited(dialect=dialect) as api, trio.open_nursery() as nursery:
+    settings = {"dialect": dialect, "kubernetes_version": "1.25"}
+    async with limited(**settings) as api, trio.open_nursery() as nursery:
         uids = await add_level(api, "mine", {"type": "Reject"}, "alice")
         slow_disk.gate = trio.Event()
         nursery.start_soon(lambda: api.ask("POST", MAPS, config_map("a"), token=ALICE))

@@ -190,6 +190,7 @@ async def test_objects_may_lack_what_this_release_selects_by(tmp_path: Path, aut
     assert fields == [
         *("spec.nodeName", -2, "n1"),
         *("spec.schedulerName", -2, "5"),
+        *("spec.hostNetwork", -2, "false"),
         *("metadata.name", -2, "a"),
         *("metadata.namespace", -2, "default"),
     ]

@@ -62,7 +62,7 @@ def who(event: Event) -> tuple[Any, ...]:
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
 async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: str) -> None:
     policy = rules("level: RequestResponse").replace("audit.cluster.io", NAMES[dialect].group("audit"))
-    async with audited(policy, dialect=dialect) as server:
+    async with audited(policy, dialect=dialect, kubernetes_version="1.25") as server:
         assert server.api.store is not None
         writes = RandomWrites(server.api, Random(11))
         await writes.run(120)

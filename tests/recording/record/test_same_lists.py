@@ -66,7 +66,7 @@ async def write(api: Api, count: int, chance: random.Random) -> None:
 
 async def test_same_lists_at_every_hundredth_version(folder: Path, autojump_clock: MockClock) -> None:
     chance = random.Random(14)
-    async with served(dialect="kubernetes") as api:
+    async with served(dialect="kubernetes", kubernetes_version="1.25") as api:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write, api, 40, chance)  # while the kinds are listed
             async with recording(api, folder / "data", with_secrets=True) as (recorder, session):

@@ -30,4 +30,6 @@ def test_example_prints_these_steps(tmp_path: Path) -> None:
             keep=tmp_path,
         )
     assert failed.value.steps == re.findall(r"step \d+: (.*)", printed)
-    assert all(line in printed for line in failed.value.reason.splitlines())
+    # The version depends on how many objects a new server has.
+    reason = re.sub(r"version \d+", "version 211", failed.value.reason)
+    assert all(line in printed for line in reason.splitlines())
