@@ -42,6 +42,9 @@ class WholeFile(pytest.Item):
 
     def run(self, following: pytest.Item | None) -> None:
         tests = self._collect()
+        if not tests:
+            # The last test before has left what this file would share with it, such as fixtures of the folder.
+            self.session._setupstate.teardown_exact(following)
         for test, after in zip_longest(tests, tests[1:], fillvalue=following):
             self.running = test
             test.ihook.pytest_runtest_protocol(item=test, nextitem=after)
