@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis, shared kinds, reports, time limits, folders, and garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, and garbage.
 
 The collected tests and the modules live as long as the process; every full garbage collection would visit their half
 a million objects and free none.
@@ -19,7 +19,6 @@ from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
 from tests.no_progress import show_no_progress
 from tests.shared_kinds import share_kinds
-from tests.temporary_files import keep_temporary_files_in_memory
 from tests.time_limit import TimeLimit
 from tests.virtual_time import stopped_by_threads
 
@@ -36,7 +35,6 @@ class OneName:
 
 
 sys.meta_path.insert(0, OneName())  # type: ignore[arg-type]
-keep_temporary_files_in_memory()
 register_profiles()
 share_kinds()
 # Commits run in the event loop, however slow this machine's disk is: virtual time and `wait_all_tasks_blocked` do not
