@@ -121,6 +121,7 @@ async def test_scale_down_goes_from_the_top_and_waits_while_a_lower_pod_is_not_r
         await bench.create("statefulsets.apps", stateful_set(4))
         await bench.rest()
         await mark(bench, "db-0", phase="NeverReady")
+        await bench.rest(600)
         await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
         await bench.rest(600)
         assert len(bench.names("pods")) == 4 and status(bench, "observedGeneration") == (2,)
