@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from rewound.actors.versions.version import FIRST, PATCH_RELEASES, check_version
+from rewound.actors.versions.version import PATCH_RELEASES, check_version
 from rewound.cli.command import run_command
 from rewound.client.errors import Failure, UsageError
 from rewound.release import RELEASE, served_version
@@ -87,7 +87,7 @@ def default_folder(version: str) -> Path:
     return cache / "rewound" / f"envtest-{RELEASE}-{installation}-{version}"
 
 
-def make_assets(folder: Path, version: str = FIRST) -> Path:
+def make_assets(folder: Path, version: str) -> Path:
     """Make the folder for a version unless it is current; returns its absolute path. Raises Failure if it cannot."""
     folder = folder.absolute()
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from rewound.actors.versions.version import FIRST
 from rewound.cli.envtest import envtest, make_assets
 from rewound.testing.envtest import programs
 from tests.testing.envtest.environment import SECONDS, Environment, hanging, started, with_etcd
@@ -23,7 +24,7 @@ MASTERS = ("ann", "system:masters")
 @pytest.fixture(scope="module")
 def assets() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rewound-assets-") as folder:
-        yield make_assets(Path(folder))
+        yield make_assets(Path(folder), FIRST)
 
 
 async def create(environment: Environment, name: str) -> None:
@@ -233,7 +234,7 @@ def test_command_prints_the_folder(
     assets: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = (assets / "template").stat().st_mtime
-    assert envtest(["--folder", str(assets)]) == 0
+    assert envtest(["--folder", str(assets), "--kubernetes-version", FIRST]) == 0
     assert capsys.readouterr().out == f"{assets}\n"
     assert (assets / "template").stat().st_mtime == before, "it was made again"
     assert {"etcd", "kube-apiserver"} <= {path.name for path in assets.iterdir()}
@@ -247,10 +248,10 @@ def test_command_links_the_kubectl_that_is_installed(
     kubectl.write_text("#!/bin/sh\n")
     kubectl.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))
-    make_assets(assets)
+    make_assets(assets, FIRST)
     assert (assets / "kubectl").readlink() == kubectl
     monkeypatch.setenv("PATH", "/nowhere")
-    make_assets(assets)
+    make_assets(assets, FIRST)
     assert not (assets / "kubectl").is_symlink()
 
 
