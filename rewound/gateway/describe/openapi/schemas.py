@@ -89,6 +89,8 @@ _SCALAR_ZEROS: Final[Mapping[Type, Any]] = {STRING: "", BOOL: False, INT32: 0, I
 _DECLARED_DEFAULTS: Final[Mapping[str, Mapping[tuple[str, str], Any]]] = {
     "1.25": {
         ("apps.v1.ControllerRevision", "data"): {},
+        ("certificates.v1alpha1.PodCertificateRequestSpec", "maxExpirationSeconds"): 86400,
+        ("certificates.v1beta1.PodCertificateRequestSpec", "maxExpirationSeconds"): 86400,
         ("core.v1.ContainerPort", "protocol"): "TCP",
         ("core.v1.GRPCAction", "service"): "",
         ("core.v1.ServicePort", "protocol"): "TCP",
