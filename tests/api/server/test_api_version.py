@@ -70,8 +70,8 @@ async def test_newer_version_migrates_the_folder_and_says_so(tmp_path: Path) -> 
         version = before["metadata"]["resourceVersion"]
         old = await api.ask("GET", api.path("statefulsets", name="db"), at=version)
         assert old.expect(200)["spec"] == before["spec"]
-        told = (await api.ask("GET", "/version")).expect(200)
-        assert (told["minor"], told["emulationMinor"], told["minCompatibilityMinor"]) == (
+        found = (await api.ask("GET", "/version")).expect(200)
+        assert (found["minor"], found["emulationMinor"], found["minCompatibilityMinor"]) == (
             "36",
             "36",
             "35",
