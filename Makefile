@@ -11,12 +11,13 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test coverage hooks test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
+.PHONY: help setup installed run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
+	@echo "make failed-again run the tests that failed in the last run, one after the other"
 	@echo "make coverage     fail if the tests of actors and the journal run too little of them, or of what the last commits changed"
 	@echo "make test-programs run the tests of packages, benchmarks, the page, clients (make clients installs them), many processes and faults"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
@@ -79,13 +80,17 @@ test: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -p tests.whole_files -o console_output_style=classic \
 		-m "not slow" tests $(PROGRAMS:%=--ignore=%)
 
-# The tests of actors and the journal, and their code: .ci/covered.py says why. Tests that count calls would count those
+# The tests that failed in the last run, one after the other. One that passes here needs an idle machine: mend it.
+failed-again: installed
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" tests
+
+# The tests of actors and the journal, and their code: .ci/covered.py says why. `make test` decides about their failures. Tests that count calls would count those
 # of slipcover. BASE is the commit that changes are compared with.
 COUNTING := tests/actors/admission/webhooks/test_webhook_matching.py tests/actors/kinds/structural/test_hostile_schemas.py \
 	tests/actors/kinds/test_all_rules_are_linear.py tests/actors/kinds/test_rules_are_linear.py
 BASE ?=
 coverage: setup
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m slipcover --source rewound --json --out $(VENV)/coverage.json -m pytest \
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m slipcover --source rewound --json --out $(VENV)/coverage.json -m pytest \
 		-p slipcover.pytest_plugin -n $(WORKERS) -m "not slow" tests/actors tests/journal $(COUNTING:%=--ignore=%)
 	$(BIN)/python .ci/covered.py $(VENV)/coverage.json $(BASE:%=--base %)
 

@@ -136,6 +136,7 @@ class Cluster:
 
     async def anywhere(self, attempt: Attempt[_T], deadline: float, *, repeatable: bool = True) -> _T:
         """The reply of the first member that has one. Raises EtcdUnavailable, OutcomeUnknown, or etcd's own error."""
+        again = False
         while True:
             first, members = self._first, self.members
             for member in members[first:] + members[:first]:
@@ -143,11 +144,11 @@ class Cluster:
                 limit = min(deadline, now + self.seconds / TRIES) if repeatable else deadline
                 try:
                     return await attempt(member, limit)
-                except NotDone as error:
-                    member.problem = str(error)
-                except Lost as error:
-                    member.problem = str(error)
-                    if not repeatable:
+                except (NotDone, Lost) as error:
+                    # A try that the end of the call cuts short says less than the one before it.
+                    if not again or limit < deadline:
+                        member.problem = str(error)
+                    if isinstance(error, Lost) and not repeatable:
                         self.avoid(member)
                         raise OutcomeUnknown(
                             f"etcd may have applied the transaction, or may still do so: {member.url}: {error}"
@@ -158,6 +159,7 @@ class Cluster:
             if trio.current_time() + PAUSE >= deadline:
                 raise self._unavailable()
             await trio.sleep(PAUSE)
+            again = True
 
     async def _ask(
         self, member: MemberClient, deadline: float, path: str, body: bytes, *, leader: bool
