@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from rewound.actors.cel.checker import check
+from rewound.actors.cel.checker import Checked, check
 from rewound.actors.cel.declarations import functions
 from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
@@ -58,9 +58,17 @@ class Compiler:
     """Compiles the expressions of one object. With `variables`, they may use those declared before."""
 
     def __init__(
-        self, names: Names, features: frozenset[str], *, has_params: bool, variables: bool = False
+        self,
+        names: Names,
+        features: frozenset[str],
+        *,
+        has_params: bool,
+        variables: bool = False,
+        stored: bool = False,
     ) -> None:
-        self._language = language_of(names, features)
+        """`stored`: the expressions are those of a stored object, which may use more than new ones."""
+        self._is_stored = stored
+        self._language = language_of(names, features, stored=stored)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
         self._messages = dict(messages_of_requests())
@@ -77,31 +85,38 @@ class Compiler:
 
     def problem(self, text: str, results: tuple[str, ...]) -> str:
         """Return what is wrong with an expression that must have one of these types; empty if nothing is."""
-        return self._compile(text, results)[0]
+        checked = self.check(text, results)
+        return checked if isinstance(checked, str) else ""
 
     def declare(self, name: str, text: str) -> str:
         """Compile the expression of a variable, which later ones may use. Returns what is wrong with it."""
-        problem, self._composed[name] = self._compile(text, ANYTHING)
-        return problem
+        checked = self.check(text, ANYTHING)
+        self.add_variable(name, checked)
+        return checked if isinstance(checked, str) else ""
 
-    def _compile(self, text: str, results: tuple[str, ...]) -> tuple[str, Type]:
+    def add_variable(self, name: str, checked: Checked | str | None) -> None:
+        """Let later expressions use a variable, of a checked expression."""
+        self._composed[name] = _type_of_variable(checked.result) if isinstance(checked, Checked) else DYN
+
+    def check(self, text: str, results: tuple[str, ...]) -> Checked | str | None:
+        """Return a checked expression, or what is wrong with it; None if it uses what this server does not have."""
         if len(text) > LARGE:
             need_thread()
         parsed = parse(text, self._language)
         if isinstance(parsed, Problems):
-            newer = _NEWER_SYNTAX.search(text) is not None
-            return "" if newer else f"compilation failed: {parsed}", DYN
-        if self._needs_later_library(parsed):
-            return "", DYN
+            newer = _NEWER_SYNTAX.search(text) is not None and not self._is_stored
+            return None if newer else f"compilation failed: {parsed}"
+        if not self._is_stored and self._needs_later_library(parsed):
+            return None
         checked = check(parsed, Environment(self._variables, self._messages, self._language))
         if isinstance(checked, Problems):
-            return f"compilation failed: {checked}", DYN
+            return f"compilation failed: {checked}"
         found = "null_type" if checked.result == NULL else str(checked.result)
         if not results or found in results:
-            return "", checked.result
+            return checked
         wanted = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
         got = f" but got {found}" if self._names_result else ""
-        return f"must evaluate to {wanted}{got}", checked.result
+        return f"must evaluate to {wanted}{got}"
 
     def _needs_later_library(self, expression: Expression) -> bool:
         known = functions(self._language)
@@ -111,6 +126,20 @@ class Compiler:
             if isinstance(node, MessageLiteral) or (isinstance(node, Identifier) and node.name in _LATER):
                 return True
         return False
+
+
+_SIMPLE: Final = frozenset(
+    ("any", "bool", "bytes", "double", "duration", "int", "null", "string", "timestamp", "uint")
+)
+
+
+def _type_of_variable(found: Type) -> Type:
+    """Return the type that a variable has for expressions that use it: objects and optional values become dyn."""
+    if found.name in _SIMPLE:
+        return found
+    if found.name in ("list", "map"):
+        return Type(found.name, tuple(_type_of_variable(one) for one in found.parameters))
+    return DYN
 
 
 def _nodes(node: Node) -> Iterator[Node]:

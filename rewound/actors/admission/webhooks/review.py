@@ -71,11 +71,26 @@ class Reviews:
         old: Object | None,
     ) -> bytes:
         """The encoded review; `definition` is the version in which the objects are. Any thread may call it."""
+        review = self._variable_part(request, new, old)
+        start, middle = self._common_parts(hook, definition, request)
+        return b"".join((start, uid.encode(), middle, memoryview(dumps(review))[1:], b"}"))
+
+    def fields(self, definition: Definition, resource: Definition, request: AdmissionRequest) -> Object:
+        """The fields of an AdmissionRequest as expressions see them: without its objects, and with an empty uid.
+
+        `definition` is the version in which the objects are, `resource` that which `request.resource` names.
+        """
+        new = None if request.operation == CONNECT else request.object
+        types, rest = _types(definition, resource, request), self._variable_part(request, new)
+        return {"uid": "", **types, **rest, "object": None}
+
+    def _variable_part(
+        self, request: AdmissionRequest, new: Object | None, old: Object | None = None
+    ) -> Object:
         review: Object = {}
-        name = request.name or ((new or {}).get("metadata") or {}).get("name", "")
-        if name and not request.in_collection:
+        if name := reviewed_name(request, new):
             review["name"] = name
-        if namespace := _namespace(request):
+        if namespace := reviewed_namespace(request):
             review["namespace"] = namespace
         review["operation"] = request.operation
         review["userInfo"] = _user_info(request)
@@ -83,8 +98,7 @@ class Reviews:
         review["oldObject"] = old
         review["dryRun"] = request.dry_run
         review["options"] = self._options(request)
-        start, middle = self._common_parts(hook, definition, request)
-        return b"".join((start, uid.encode(), middle, memoryview(dumps(review))[1:], b"}"))
+        return review
 
     def _common_parts(
         self, hook: Hook, definition: Definition, request: AdmissionRequest
@@ -162,16 +176,21 @@ class Reviews:
 
 
 def _encode_common(version: str, definition: Definition, request: AdmissionRequest) -> tuple[bytes, bytes]:
+    types = _types(definition, definition, request)
+    review = dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
+    return review.removesuffix(b'"}}'), b'",' + dumps(types)[1:-1] + b","
+
+
+def _types(definition: Definition, resource: Definition, request: AdmissionRequest) -> Object:
     original, subresource = request.definition, request.subresource
-    types: Object = {"kind": _kind(request.viewed_in(definition)), "resource": _resource(definition)}
+    types: Object = {"kind": _kind(request.viewed_in(definition)), "resource": _resource(resource)}
     if subresource:
         types["subResource"] = subresource
     types["requestKind"] = _kind(request.viewed_in(original))
     types["requestResource"] = _resource(original)
     if subresource:
         types["requestSubResource"] = subresource
-    review = dumps({"kind": "AdmissionReview", "apiVersion": version, "request": {"uid": ""}})
-    return review.removesuffix(b'"}}'), b'",' + dumps(types)[1:-1] + b","
+    return types
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:
@@ -237,7 +256,14 @@ def _resource(definition: Definition) -> Object:
     return {"group": definition.group, "version": definition.version, "resource": definition.plural}
 
 
-def _namespace(request: AdmissionRequest) -> str:
+def reviewed_name(request: AdmissionRequest, new: Object | None) -> str:
+    """The name of the object, which may be generated; none for a delete of a whole collection."""
+    if request.in_collection:
+        return ""
+    return request.name or ((new or {}).get("metadata") or {}).get("name", "")
+
+
+def reviewed_namespace(request: AdmissionRequest) -> str:
     """A Namespace object is in its own namespace, unless its name is to be generated."""
     if request.definition.resource == NAMESPACES:
         return request.name
