@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rewound.actors.cel.go_regexp import may_take_long
+from rewound.actors.cel.language import Language
 from rewound.actors.cel.values import (
     CostExceeded,
     EvaluationError,
@@ -39,6 +40,7 @@ STRIDE: Final = 2_000  # cost between two calls of the caller's function: some t
 LIST_COST: Final = 10
 MAP_COST: Final = 30
 MESSAGE_COST: Final = 40
+CHECK_COST: Final = 350_000  # of asking an authorizer: two in an expression
 TENTHS: Final = tuple(math.ceil(size * 0.1) for size in range(1024))
 
 Charge = Callable[[Cells, Any, Any], None]  # cells, first and second argument
@@ -166,14 +168,24 @@ def _nothing(cells: Cells, first: Any, second: Any) -> None:
     """The function itself charges, by its result."""
 
 
+def _check(cells: Cells, _: Any, __: Any) -> None:
+    charge(cells, CHECK_COST)
+
+
+def _selector(cells: Cells, _: Any, second: Any) -> None:
+    size = size_of(second)
+    charge(cells, LIST_COST + tenth(size) + (LIST_COST + MESSAGE_COST) * ((size + 1) // 2))
+
+
+# The functions that Kubernetes charges for, unless a server of an earlier version evaluates a policy.
 _BY_FUNCTION: Final[dict[str, Charge]] = {
+    "check": _check,
+    **dict.fromkeys(("fieldSelector", "labelSelector"), _selector),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal_of_first),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _tenth_of_first),
     **dict.fromkeys(("replace", "split"), _fifth_of_first),
     **dict.fromkeys(("find", "findAll"), _expression),
     "join": _nothing,
-    "_==_": _tenth_of_smaller,
-    "_!=_": _tenth_of_smaller,
 }
 _ORDERS: Final = ("less", "greater", "less_equals", "greater_equals")
 _BY_OVERLOAD: Final[dict[str, Charge]] = {
@@ -189,9 +201,9 @@ _BY_OVERLOAD: Final[dict[str, Charge]] = {
 }
 
 
-def charge_of(function: str, overload: str) -> Charge | None:
+def charge_of(function: str, overload: str, language: Language) -> Charge | None:
     """Return how a call is charged, or None if it costs 1. `overload` is empty if only the evaluation knows it."""
-    return _BY_FUNCTION.get(function) or _BY_OVERLOAD.get(overload)
+    return (_BY_FUNCTION.get(function) if language.library_costs else None) or _BY_OVERLOAD.get(overload)
 
 
 def charge_result(cells: Cells, result: Any) -> None:

@@ -7,7 +7,8 @@ declared one overload per line, in the order in which the checker tries them:
     <function> <overload id> (<parameters>) <result>
     <function> <overload id> <receiver>.(<parameters>) <result>
 
-A, B are type parameters; `url` is the type of URLs, whose name depends on the dialect.
+A, B are type parameters; `url` is the type of URLs, whose name depends on the dialect; `kubernetes` has the types that
+Kubernetes adds after v1.25.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from rewound.actors.cel import kubernetes
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.types import (
     ANY,
@@ -43,7 +45,9 @@ from rewound.actors.versions.features import CEL_OPTIONALS
 
 _LINE: Final = re.compile(r"(\S+) (\S+) (?:(\S.*)\.)?\((.*)\) (\S.*)")
 _TOKEN: Final = re.compile(r"[A-Za-z_]+|[(),]")
-_NAMED: Final = {type_.name: type_ for type_ in (BYTES, DURATION, TIMESTAMP)}
+_NAMED: Final = {type_.name: type_ for type_ in (BYTES, DURATION, TIMESTAMP)} | {
+    name: Type(full) for name, full in kubernetes.TYPES.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +339,7 @@ _[?_] optional_map_optindex_optional_value (optional_type(map(A, B)), A) optiona
 _[_] optional_list_index_int (optional_type(list(A)), int) optional_type(A)
 _[_] optional_map_index_value (optional_type(map(A, B)), A) optional_type(B)
 """,
-}
+} | kubernetes.DECLARATIONS
 
 
 @cache

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.cel import times, urls
+from rewound.actors.cel import kubernetes, times, urls
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
 from rewound.actors.cel.operations import COMPARABLE, add, compare, same
 from rewound.actors.cel.values import (
     NONE,
+    SPACE,
     ConcatList,
     Duration,
     EvaluationError,
@@ -38,11 +39,6 @@ from rewound.actors.cel.values import (
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-# The characters of Go's unicode.IsSpace.
-_SPACE: Final = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
 
 
 def _out_of_range(index: int) -> EvaluationError:
@@ -84,7 +80,7 @@ def upper_ascii(text: str) -> str:
 
 
 def trim(text: str) -> str:
-    return text.strip(_SPACE)
+    return text.strip(SPACE)
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
@@ -526,6 +522,8 @@ def _all() -> dict[str, list[Overload]]:
     found = _time_overloads() | _list_overloads() | _url_overloads() | _optional_overloads()
     _duration_overloads(found)
     _string_overloads(found)
+    for function, overload, parameters, run in kubernetes.FUNCTIONS:
+        found.setdefault(function, []).append(Overload(overload, parameters, run))
     return found
 
 

@@ -350,14 +350,16 @@ def plan_call(name: str, overload: str, steps: list[Step], language: Language) -
     if name in ("or", "orValue"):
         return Operation(_alternative(steps[0].run, steps[1].run, unwraps=name == "orValue"))
     if name in _BINARY:
-        return _binary(name, overload, steps)
+        return _binary(name, overload, steps, language)
     if name in CONVERSIONS:
-        return _conversion(name, overload, steps[0])
+        return _conversion(name, overload, steps[0], language)
     if name == "url":
-        return Operation(unary(steps[0].run, bind_url(language.url_type), charge_of(name, overload)))
+        return Operation(
+            unary(steps[0].run, bind_url(language.url_type), charge_of(name, overload, language))
+        )
     if name in FUNCTIONS:
-        return _library(name, overload, steps)
-    return _standard(name, overload, steps)
+        return _library(name, overload, steps, language)
+    return _standard(name, overload, steps, language)
 
 
 def _index(operand: Step, key: Step, *, is_optional: bool) -> Step:
@@ -389,7 +391,7 @@ def _alternative(first: Run, second: Run, *, unwraps: bool) -> Run:
     return run
 
 
-def _binary(name: str, overload: str, steps: list[Step]) -> Step:
+def _binary(name: str, overload: str, steps: list[Step], language: Language) -> Step:
     values = steps[1]
     if name == "@in" and overload == "in_list" and isinstance(values, Fixed):
         constants = list(list_items(values.value))
@@ -397,23 +399,23 @@ def _binary(name: str, overload: str, steps: list[Step]) -> Step:
             return Fixed(False)
         if is_primitive(constants):
             return Operation(in_constants(steps[0].run, constants))
-    return Operation(binary(steps[0], values, _BINARY[name], charge_of(name, overload)))
+    return Operation(binary(steps[0], values, _BINARY[name], charge_of(name, overload, language)))
 
 
-def _conversion(name: str, overload: str, argument: Step) -> Step:
+def _conversion(name: str, overload: str, argument: Step, language: Language) -> Step:
     convert = CONVERSIONS[name]
     if not isinstance(argument, Fixed):
-        return Operation(unary(argument.run, convert, charge_of(name, overload)))
+        return Operation(unary(argument.run, convert, charge_of(name, overload, language)))
     try:
         return Fixed(convert(argument.value))
     except EvaluationError as error:
         raise CannotCompile(error.message) from None
 
 
-def _library(name: str, overload: str, steps: list[Step]) -> Step:
+def _library(name: str, overload: str, steps: list[Step], language: Language) -> Step:
     operation, dynamic = bind(name, overload)
     sequential = dynamic or len(steps) > 2
-    price = charge_of(name, overload)
+    price = charge_of(name, overload, language)
     if name in ("find", "findAll"):
         source = steps[1]
         if isinstance(source, Fixed) and source.value.__class__ is str:
@@ -443,23 +445,23 @@ def _constant_search(name: str, expression: Expression) -> Callable[..., Any]:
     return find
 
 
-def _standard(name: str, overload: str, steps: list[Step]) -> Step:
+def _standard(name: str, overload: str, steps: list[Step], language: Language) -> Step:
     """Plan the functions of the language itself that are neither operators nor conversions."""
-    price = charge_of(name, overload)
+    price = charge_of(name, overload, language)
     if name == "matches":
-        return _matches(overload, steps)
+        return _matches(overload, steps, language)
     if len(steps) == 2 and name in _TEXT:
         return Operation(binary(steps[0], steps[1], _TEXT[name], price))
     return Operation(unary(steps[0].run, _UNARY[name], price))
 
 
-def _matches(overload: str, steps: list[Step]) -> Step:
+def _matches(overload: str, steps: list[Step], language: Language) -> Step:
     source = steps[1]
     if not isinstance(source, Fixed) or source.value.__class__ is not str:
         compiled = charge_compiled if overload == "matches_string" else None
         return Operation(binary(steps[0], source, _match, compiled))
     expression = _compiled(source.value)
-    price = charge_large if expression.is_large else charge_of("matches", overload)
+    price = charge_large if expression.is_large else charge_of("matches", overload, language)
 
     def match(text: Any, _: str) -> bool:
         if text.__class__ is not str:

@@ -62,9 +62,9 @@ def _change(name: str, does: str, *, since: str = "", until: str = "") -> str:
 _libraries: list[str] = []
 
 
-def _library(name: str, holds: str, *, since: str) -> str:
-    """A part of CEL. Stored expressions may use it since a version, and new expressions since the version after it."""
-    _libraries.append(_change(name, f"new CEL expressions may use {holds}", since=later(since, 1)))
+def _library(name: str, holds: str, *, since: str, new: str = "") -> str:
+    """A part of CEL. Stored expressions may use it since a version, and new ones since `new`, or the version after."""
+    _libraries.append(_change(name, f"new CEL expressions may use {holds}", since=new or later(since, 1)))
     _change(in_stored_expressions(name), f"stored CEL expressions may use {holds}", since=since)
     return name
 
@@ -397,6 +397,15 @@ RULE_OLD_SELF: Final = _change(
 CEL_OPTIONALS: Final = _library("cel-optionals", "optional values: `a.?b`, `optional.of(1)`", since="1.28")
 CEL_MIXED_NUMBERS: Final = _library(
     "cel-mixed-numbers", "comparisons of numbers of different types: `1 < 1.5`", since="1.28"
+)
+CEL_AUTHORIZER: Final = _library(
+    "cel-authorizer", "the functions of `authorizer` where it is declared", since="1.27", new="1.27"
+)
+CEL_AUTHORIZER_ERRORS: Final = _library(
+    "cel-authorizer-errors", "errors of decisions: `errored()`, `error()`", since="1.28", new="1.28"
+)
+CEL_SELECTORS: Final = _library(
+    "cel-selectors", "selectors in checks of `authorizer`: `fieldSelector()`, `labelSelector()`", since="1.31"
 )
 CEL_LIBRARIES: Final = frozenset(_libraries)
 TYPES_IN_WORDS: Final = _change(
