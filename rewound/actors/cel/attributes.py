@@ -11,6 +11,7 @@ from typing import Any
 
 from rewound.actors.cel.costs import COST, Cells
 from rewound.actors.cel.data import DataObject
+from rewound.actors.cel.mutations import Constructed
 from rewound.actors.cel.values import (
     NONE,
     BadData,
@@ -131,6 +132,8 @@ def select(value: Any, key: Any) -> Any:
         return list_get(value, key)
     if isinstance(value, EvaluationError):
         raise value
+    if isinstance(value, Constructed):
+        return value.get(key)
     raise EvaluationError(f"no such key: {printed(key)}")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rewound.actors.cel import mutations
 from rewound.actors.cel.declarations import (
     MESSAGE_FIELDS,
     MIXED_COMPARISONS,
@@ -60,6 +61,7 @@ from rewound.actors.cel.types import (
     kind_of,
     optional_of,
     signature,
+    type_of,
 )
 from rewound.actors.cel.values import Uint
 from rewound.actors.versions.features import CEL_MIXED_NUMBERS, TYPES_IN_WORDS
@@ -143,7 +145,10 @@ class _Checker:
         for variable, of in reversed(self._scopes):
             if variable == name:
                 return of
-        return self._environment.variables.get(name) or self._identifiers.get(name)
+        found = self._environment.variables.get(name) or self._identifiers.get(name)
+        if found is None and self._environment.mutates and mutations.is_type(name):
+            return type_of(Type(name))
+        return found
 
     def _select(self, node: Select) -> Type:
         name = qualified_name(node)
@@ -185,6 +190,8 @@ class _Checker:
         return DYN if self._types_in_words else ERROR
 
     def _field_type(self, place: int, message: str, name: str) -> Type | None:
+        if self._environment.mutates and mutations.is_type(message):
+            return mutations.field_type(message, name)
         declared = self._environment.messages.get(message)
         fields = declared.fields if declared is not None else MESSAGE_FIELDS.get(message)
         if fields is None:

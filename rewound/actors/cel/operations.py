@@ -7,6 +7,7 @@ and dyn().
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -635,3 +636,30 @@ CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "type": to_type,
     "dyn": to_dyn,
 }
+
+
+_SAFE_INTEGER: Final = 2**53 - 1  # larger ones are texts in JSON
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as google.protobuf.Value has it: every number is a double. Raises EvaluationError."""
+    if value.__class__ in (int, Uint):
+        return float(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
+    if value.__class__ is bytes:
+        return base64.b64encode(value).decode()
+    if value.__class__ in (Duration, Timestamp):
+        return to_string(value)
+    if isinstance(value, list | ListValue):
+        return [as_json(item) for item in list_items(value)]
+    if isinstance(value, MapLike):
+        keys = list(value.keys())
+        return MapValue([(_json_key(key), as_json(value.get(key))) for key in keys])
+    if value is None or value.__class__ in (bool, float, str):
+        return value
+    raise EvaluationError(f"type conversion error from '{type_name(value)}' to '*structpb.Value'")
+
+
+def _json_key(key: Any) -> str:
+    if key.__class__ is not str:
+        raise EvaluationError(f"unsupported type conversion from '{type_name(key)}' to string")
+    return str(key)

@@ -12,13 +12,12 @@ number in them is a double.
 
 from __future__ import annotations
 
-import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
-from rewound.actors.cel import operations, operators, times
+from rewound.actors.cel import mutations, operations, operators, times
 from rewound.actors.cel.attributes import Attribute, Fixed, Operation, Qualifier, Run, Step, branch
 from rewound.actors.cel.costs import (
     COST,
@@ -32,7 +31,7 @@ from rewound.actors.cel.costs import (
 )
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.macros import UNUSED
-from rewound.actors.cel.operations import to_string
+from rewound.actors.cel.operations import as_json
 from rewound.actors.cel.operators import plan_call
 from rewound.actors.cel.syntax import (
     Call,
@@ -48,7 +47,6 @@ from rewound.actors.cel.syntax import (
 from rewound.actors.cel.types import BOOL, Type
 from rewound.actors.cel.values import (
     CannotCompile,
-    Duration,
     EvaluationError,
     ListBuilder,
     ListValue,
@@ -63,7 +61,6 @@ from rewound.actors.cel.values import (
     no_such_overload,
     optional_value,
     printed,
-    type_name,
 )
 
 
@@ -149,7 +146,6 @@ _WRAPPED: Final[dict[str, Any]] = {
     "UInt32Value": Uint(0),
     "UInt64Value": Uint(0),
 }
-_SAFE: Final = 2**53 - 1  # larger integers are texts in JSON
 _BOUNDS: Final = {
     "Int32Value": (-(2**31), 2**31 - 1, "integer overflow"),
     "UInt32Value": (0, 2**32 - 1, "unsigned integer overflow"),
@@ -172,6 +168,8 @@ def make_message(name: str, fields: list[str]) -> Callable[[list[Any]], Any]:
     make = _MAKERS.get(short)
     if short in _WRAPPED:
         return lambda values: _wrapped(short, values)
+    if mutations.is_type(name):
+        return mutations.maker(name, fields)
     if make is None:
         raise CannotCompile(f"unknown type: {name}")
     return lambda values: make(dict(zip(fields, values, strict=True)))
@@ -205,7 +203,7 @@ def _timestamp(fields: dict[str, int]) -> Any:
 
 def _value(fields: dict[str, Any]) -> Any:
     for name, value in fields.items():
-        return None if name == "null_value" else _json(value)
+        return None if name == "null_value" else as_json(value)
     return None
 
 
@@ -213,34 +211,11 @@ def _any(_: dict[str, Any]) -> Any:
     raise EvaluationError("unsupported conversion to ref.Val: (*anypb.Any)")
 
 
-def _json(value: Any) -> Any:
-    if value.__class__ in (int, Uint):
-        return float(value) if abs(value) <= _SAFE else str(int(value))
-    if value.__class__ is bytes:
-        return base64.b64encode(value).decode()
-    if value.__class__ in (Duration, Timestamp):
-        return to_string(value)
-    if isinstance(value, list | ListValue):
-        return [_json(item) for item in list_items(value)]
-    if isinstance(value, MapLike):
-        keys = list(value.keys())
-        return MapValue([(_json_key(key), _json(value.get(key))) for key in keys])
-    if value is None or value.__class__ in (bool, float, str):
-        return value
-    raise EvaluationError(f"type conversion error from '{type_name(value)}' to '*structpb.Value'")
-
-
-def _json_key(key: Any) -> str:
-    if key.__class__ is not str:
-        raise EvaluationError(f"unsupported type conversion from '{type_name(key)}' to string")
-    return str(key)
-
-
 _MAKERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "Duration": _duration,
     "Timestamp": _timestamp,
-    "Struct": lambda fields: _json(fields.get("fields", MapValue([]))),
-    "ListValue": lambda fields: _json(fields.get("values", [])),
+    "Struct": lambda fields: as_json(fields.get("fields", MapValue([]))),
+    "ListValue": lambda fields: as_json(fields.get("values", [])),
     "Value": _value,
     "Any": _any,
     "Empty": lambda _: Empty(),
@@ -289,6 +264,8 @@ class Planner:
         name = (reference.name if reference is not None else "") or written.lstrip(".")
         kind = self._types.get(node.id)
         if kind is not None and kind.name == "type" and name not in self._slots:
+            if mutations.is_type(name):
+                raise CannotCompile(f"reference to undefined type: {name}")
             return Fixed(TypeValue(name))
         if name not in self._slots:
             return Attribute(None, _unknown(f"no such attribute: id: {node.id}, names: [{name}]"))
@@ -513,6 +490,8 @@ def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
             return value.contains(field)
         if isinstance(value, list | ListValue):
             return operations.list_contains(value, field)
+        if isinstance(value, mutations.Constructed):
+            return value.contains(field)
         raise EvaluationError("invalid type for field selection.")
 
     return run

@@ -96,6 +96,7 @@ class Environment:
     variables: dict[str, Type]
     messages: dict[str, MessageType]
     language: Language
+    mutates: bool = False  # it may construct objects and JSON patches: `mutations`
 
 
 _PRINTED_PRIMITIVES: Final = {

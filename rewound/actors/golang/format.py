@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -239,3 +239,11 @@ def _parts(value: Any, depth: int) -> Iterator[str]:
             yield (", " if index else "") + f"{quoted_start(name)}:"
             yield from _parts(value[name], depth - 1)
         yield "}"
+
+
+class GoValue(NamedTuple):
+    """A value of a Go type that JSON does not have, as messages show it."""
+
+    printed: str
+    source: str  # as Go writes it in source code
+    type: str
