@@ -64,9 +64,9 @@ from rewound.actors.kinds.validation import (
     not_supported,
     required,
 )
-from rewound.actors.kinds.values.quantity import nanos_of, parse_quantity
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import nanos_of, parse_quantity
 from rewound.actors.versions.features import AUTOSCALER_TEXTS, CONTAINER_METRICS, SCALE_TO_ZERO, TARGET_GROUPS
 
 MAX_PERIOD_SECONDS: Final = 1800

@@ -17,8 +17,8 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.scale import selector_text
-from rewound.actors.kinds.values.quantity import quantity_text
 from rewound.actors.messages import Object
+from rewound.actors.quantity import quantity_text
 from rewound.actors.runtime.steps import chosen
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.labels import LabelSelector

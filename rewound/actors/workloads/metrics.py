@@ -22,9 +22,9 @@ from rewound.actors.errors import NoSuchResource
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.values.quantity import NotAQuantity
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, micros_of
 from rewound.actors.messages import Object
+from rewound.actors.quantity import NotAQuantity
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.workloads.cache import CachedType

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, NamedTuple
 
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
+from rewound.actors.quantity import nanos_of
 from rewound.actors.runtime.steps import Steps, chosen
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 

@@ -21,10 +21,10 @@ from rewound.actors.controllers.stored_objects import Position, each_stored
 from rewound.actors.kinds import metrics
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.registry import Registry
-from rewound.actors.kinds.values.quantity import NotAQuantity, nanos_of, quantity_text
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import NotAQuantity, nanos_of, quantity_text
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from rewound.actors.kinds.values.quantity import LARGEST_BINARY, NANOS, nanos_of, parts_of
+from rewound.actors.quantity import LARGEST_BINARY, NANOS, nanos_of, parts_of
 from rewound.actors.runtime.write_context import LETTERS
 
 # Writes a value of JSON, None if it is not set, as the text of its Go value without its type.

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import nanos_of
 
 OVERLOAD: Final = 0.2  # how much more than its share an endpoint may have to serve
 

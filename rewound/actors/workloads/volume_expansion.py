@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
+from rewound.actors.quantity import nanos_of
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.volume_matching import capacity, is_reserved_for, requested

@@ -12,9 +12,9 @@ from heapq import heapify
 from typing import Final
 
 from rewound.actors.kinds.declaration.meta import label_selector_matches
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import nanos_of
 from rewound.actors.runtime.steps import Steps, parts_of
 
 WAITS: Final = "WaitForFirstConsumer"

@@ -13,9 +13,9 @@ from rewound.actors.kinds.core.containers import is_latest
 from rewound.actors.kinds.schema.fields import BYTES
 from rewound.actors.kinds.schema.scalars import read_scalar
 from rewound.actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
-from rewound.actors.kinds.values.quantity import NotAQuantity, canonical_quantity
 from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
 from rewound.actors.kinds.values.times import NotATime, canonical_seconds, duration_error
+from rewound.actors.quantity import NotAQuantity, canonical_quantity
 from tests.cases import cases
 
 MEGABYTE = 1_000_000

@@ -8,8 +8,8 @@ import pytest
 
 from rewound.actors.errors import Conflict
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.values.quantity import NotAQuantity
 from rewound.actors.messages import Command, Object, Submit
+from rewound.actors.quantity import NotAQuantity
 from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import NodePorts, Prepared, SchedulingContext
 from rewound.actors.scheduler.pods import PodFacts, Shapes

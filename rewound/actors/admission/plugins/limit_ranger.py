@@ -20,10 +20,10 @@ from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.kinds.core.resources import nanos
-from rewound.actors.kinds.values.quantity import NANOS, canonical_quantity
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules
+from rewound.actors.quantity import NANOS, canonical_quantity
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rewound.actors.admission.plugin import Plugin, rule
 from rewound.actors.admission.request import UPDATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import nanos_of
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 

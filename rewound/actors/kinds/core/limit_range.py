@@ -25,9 +25,9 @@ from rewound.actors.kinds.validation import (
     qualified_name,
     required,
 )
-from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import NANOS, nanos_of
 
 TYPES: Final = ("Container", "PersistentVolumeClaim", "Pod")
 AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")

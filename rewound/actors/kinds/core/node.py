@@ -62,9 +62,9 @@ from rewound.actors.kinds.validation import (
     required,
     undecided,
 )
-from rewound.actors.kinds.values.quantity import is_count, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import is_count, nanos_of
 from rewound.actors.versions.features import (
     ADDRESSES_AND_NETWORKS,
     ADDRESSES_CHECKED_ALIKE,

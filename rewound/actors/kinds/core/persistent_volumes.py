@@ -97,9 +97,9 @@ from rewound.actors.kinds.validation import (
     unchanged,
     without_backsteps,
 )
-from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import NANOS, nanos_of
 from rewound.actors.versions.features import (
     AFFINITY_VALUES,
     ATTRIBUTES_CLASSES,

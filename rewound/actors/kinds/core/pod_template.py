@@ -63,9 +63,9 @@ from rewound.actors.kinds.validation import (
     ip_warnings,
     name_is_subdomain,
 )
-from rewound.actors.kinds.values.quantity import NANOS, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import NANOS, nanos_of
 from rewound.actors.versions.features import (
     APP_ARMOR_FIELDS,
     EXPANDED_DNS,

@@ -28,7 +28,8 @@ from rewound.actors.kinds.validation import (
     required,
     reworded,
 )
-from rewound.actors.kinds.values.quantity import (
+from rewound.actors.messages import Object
+from rewound.actors.quantity import (
     NANOS,
     NotAQuantity,
     is_count,
@@ -37,7 +38,6 @@ from rewound.actors.kinds.values.quantity import (
     quantity_text,
     rounded_to,
 )
-from rewound.actors.messages import Object
 from rewound.actors.versions.features import BARE_RESOURCE_NAMES, LIMIT_IN_TEXTS, POD_LEVEL_HUGE_PAGES
 
 RESOURCE_CLAIM = Struct(

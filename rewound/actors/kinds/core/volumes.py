@@ -79,8 +79,8 @@ from rewound.actors.kinds.validation import (
     required,
     size,
 )
-from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
+from rewound.actors.quantity import nanos_of
 from rewound.actors.versions.features import (
     ATTRIBUTES_CLASSES,
     GROUPS_OF_SOURCES,

@@ -51,9 +51,9 @@ from rewound.actors.kinds.validation import (
     too_many,
     unchanged,
 )
-from rewound.actors.kinds.values.quantity import nanos_of, parse_quantity, quantity_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import nanos_of, parse_quantity, quantity_text
 from rewound.actors.versions.features import CONSUMABLE_CAPACITY, DEVICE_KEYS, DEVICE_RULES, DEVICE_SHARES
 
 # Validation.

@@ -33,8 +33,8 @@ from rewound.actors.kinds.schema.fields import (
     Type,
 )
 from rewound.actors.kinds.schema.json_tree import Number, as_go_reads, plain
-from rewound.actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
 from rewound.actors.kinds.values.times import canonical_micros, canonical_seconds, duration_error
+from rewound.actors.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
 
 _LONGEST_NUMBER: Final = 40
 LONGEST_DOUBLE: Final = 1000  # characters

@@ -20,10 +20,10 @@ from rewound.actors.kinds.core.resources import (
     is_extended,
     is_native,
 )
-from rewound.actors.kinds.values.quantity import NANOS, parse_quantity, quantity_text
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.quantity import NANOS, parse_quantity, quantity_text
 
 
 @dataclass(frozen=True, slots=True)

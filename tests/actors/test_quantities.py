@@ -6,7 +6,7 @@ import pytest
 
 from rewound.actors.kinds.core.resources import round_up
 from rewound.actors.kinds.schema.decoder import NotDecodable
-from rewound.actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
+from rewound.actors.quantity import NotAQuantity, canonical_quantity, nanos_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

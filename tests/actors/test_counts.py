@@ -5,7 +5,7 @@ v1.25.16 accepts and refuses the same amounts.
 
 from __future__ import annotations
 
-from rewound.actors.kinds.values.quantity import is_count
+from rewound.actors.quantity import is_count
 from tests.cases import checking
 from tests.gateway.shared_server import shared
 
