@@ -1,11 +1,13 @@
-"""The estimated cost of an expression, before it sees any object: cel-go's estimate with the library costs of v1.25.
+"""The estimated cost of an expression, before it sees any object: cel-go's estimate with Kubernetes' library costs.
 
 Estimates are a minimum and a maximum, in unsigned 64-bit integers that saturate. `Sizes`, which the schema provides,
-has the sizes of values that the expression does not make itself. v1.25 drops the sizes of what its library functions
-return; iterating over such a result counts as iterating over 2**64 items.
+has the sizes of values that the expression does not make itself. What else is known differs between versions: v1.25
+drops the sizes of what its library functions return, and iterating over such a result counts as iterating over 2**64
+items; later versions know those sizes, then also those of the lists that macros return, and since v1.33 those of
+macros' variables and of what list and map literals hold.
 
 A rule below a list or map runs once for each item. If maxItems and maxProperties bound all lists and maps above it,
-their product is how often; if not, as often as the smallest value of the schema fits into a request. `SizePath` says
+their product is how often; if not, as often as the smallest value of the schema fits into a request. `Path` says
 where a value comes from: a variable, then field names, @items, @keys and @values.
 
 cel-go keeps these paths in Go slices that share their memory: appending to one path can overwrite the last part of
@@ -35,7 +37,16 @@ from rewound.actors.cel.syntax import (
     Node,
     Select,
 )
-from rewound.actors.cel.types import DYN, Type, kind_of
+from rewound.actors.cel.types import DYN, Type, is_optional, kind_of
+from rewound.actors.versions.features import (
+    CEL_COST_OF_HAS,
+    CEL_ENTRY_SIZES,
+    CEL_HAS_COSTS,
+    CEL_LOOP_SIZES,
+    CEL_RESULT_SIZES,
+    CEL_URL_SIZES,
+    TYPES_IN_WORDS,
+)
 
 MOST: Final = 2**64 - 1
 
@@ -111,16 +122,20 @@ class Sized:
     node: Node | None
     type: Type
     path: Path | None
-    derived: Range | None = None  # the estimated cost of the argument itself
+    derived: Range | None = None  # the size, if the expression determines it
 
 
 class Sizing(Protocol):
+    features: frozenset[str]
+    url_type: str
+
     def size(self, of: Sized) -> Range: ...
 
     def known_size(self, of: Sized) -> Range | None: ...
 
 
 Price = tuple[Range, Range | None]  # the cost, and the size of the result if it is known
+_OfLibrary = Callable[[Sizing, Sized | None, Sequence[Sized]], Price | None]
 
 
 def price(
@@ -132,10 +147,10 @@ def price(
     costs: list[Range],
 ) -> Price:
     library = _LIBRARY.get(function)
-    if library is not None:
-        cost = library(sizing, target, arguments)
-        if cost is not None:
-            return cost.plus(_sum(costs)), None
+    found = library(sizing, target, arguments) if library is not None else None
+    if found is not None:
+        cost, size = found
+        return cost.plus(_sum(costs)), size if CEL_RESULT_SIZES in sizing.features else None
     standard = _STANDARD.get(overload)
     if standard is not None:
         return standard(sizing, overload, target, arguments, costs)
@@ -164,34 +179,78 @@ def _items(target: Sized) -> Sized | None:
     return Sized(None, target.type.parameters[0], path)
 
 
-def _traversal(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
+def _traversal(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
     """One comparison per item, and for strings and bytes the cost of reading all of them."""
     assert target is not None
     items = _items(target)
     if items is None:
-        return _size(sizing, target).scaled(STRING_TRAVERSAL)
+        return _size(sizing, target).scaled(STRING_TRAVERSAL), None
     each = ONE
     if items.type.name in ("string", "bytes"):
         each = each.plus(_size(sizing, items).scaled(STRING_TRAVERSAL))
-    return _size(sizing, target).times(each)
+    return _size(sizing, target).times(each), None
 
 
-def _url(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
-    return _size(sizing, arguments[0]).scaled(STRING_TRAVERSAL) if len(arguments) == 1 else None
+def _url(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    if len(arguments) != 1:
+        return None
+    size = _size(sizing, arguments[0])
+    return size.scaled(STRING_TRAVERSAL), size if CEL_URL_SIZES in sizing.features else None
 
 
-def _once(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
+def _same_url(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    """Compare URLs by the size of the second one."""
+    first, second = arguments
+    if (
+        CEL_URL_SIZES not in sizing.features
+        or first.type != second.type
+        or first.type.name != sizing.url_type
+    ):
+        return None
+    return Range(1, (second.derived or ONE).most).scaled(STRING_TRAVERSAL), None
+
+
+def _once(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
     assert target is not None
-    return _size(sizing, target).scaled(STRING_TRAVERSAL)
+    size = _size(sizing, target)
+    return size.scaled(STRING_TRAVERSAL), size
 
 
-def _twice(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
-    """Reading the string and making the result."""
+def _replace(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    """Reading the text and making the result, which is longest if the shortest texts are replaced by the longest."""
     assert target is not None
-    return _size(sizing, target).scaled(2 * STRING_TRAVERSAL)
+    text, old, new = (_size(sizing, of) for of in (target, arguments[0], arguments[1]))
+    if old.least == 0:  # before every character, and at the end
+        most = _times(min(text.most + 1, MOST), new.most) + text.most
+    elif new.most <= old.least:
+        most = text.most
+    else:
+        most = _times(math.ceil(float(text.most) / float(old.least)), new.most)
+    if old.most == 0:
+        least = _times(min(text.least + 1, MOST), new.least) + text.least
+    elif old.most <= new.least:
+        least = text.least
+    else:
+        least = _times(math.ceil(float(text.least) / float(old.most)), new.least)
+    return text.scaled(2 * STRING_TRAVERSAL), Range(min(least, MOST), min(most, MOST))
 
 
-def _join(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
+def _times(count: int, size: int) -> int:
+    return min(min(count, MOST) * size, MOST)
+
+
+def _split(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    """Reading the text and making the result, which has at most one item for each character, or a constant limit."""
+    assert target is not None
+    text = _size(sizing, target)
+    most = text.most
+    limit = arguments[1].node if len(arguments) > 1 else None
+    if isinstance(limit, Constant) and limit.value.__class__ is int:
+        most = limit.value % (MOST + 1)
+    return text.scaled(2 * STRING_TRAVERSAL), Range(0, most)
+
+
+def _join(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
     assert target is not None
     count, size = _size(sizing, target), NOTHING
     items = _items(target)
@@ -200,19 +259,31 @@ def _join(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> R
     if arguments:
         separators = Range(max(count.least - 1, 0), max(count.most - 1, 0))
         size = size.plus(_size(sizing, arguments[0]).times(separators))
-    return size.scaled(STRING_TRAVERSAL)
+    return size.scaled(STRING_TRAVERSAL), size
 
 
-def _find(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
+def _find(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
     assert target is not None
-    text = _size(sizing, target).plus(ONE).scaled(STRING_TRAVERSAL)
-    return text.times(_size(sizing, arguments[0]).scaled(REGEX_LENGTH))
+    size = _size(sizing, target)
+    text = size.plus(ONE).scaled(STRING_TRAVERSAL)
+    return text.times(_size(sizing, arguments[0]).scaled(REGEX_LENGTH)), Range(0, size.most)
 
 
 def _read_argument(
     sizing: Sizing, overload: str, target: Sized | None, arguments: Sequence[Sized], costs: list[Range]
 ) -> Price:
-    return sizing.size(arguments[0]).scaled(STRING_TRAVERSAL).plus(_sum(costs)), None
+    size = sizing.size(arguments[0])
+    result: Range | None = None
+    if CEL_RESULT_SIZES in sizing.features and overload in _CONVERTED:
+        result = _CONVERTED[overload](size)
+    return size.scaled(STRING_TRAVERSAL).plus(_sum(costs)), result
+
+
+def _read_target(
+    sizing: Sizing, overload: str, target: Sized | None, arguments: Sequence[Sized], costs: list[Range]
+) -> Price:
+    assert target is not None
+    return sizing.size(target).scaled(STRING_TRAVERSAL).plus(_sum(costs)), None
 
 
 def _in_list(
@@ -266,13 +337,15 @@ def _compare(
     return Range(1 if most else 0, most).scaled(STRING_TRAVERSAL).plus(_sum(costs)), None
 
 
-_LIBRARY: Final[dict[str, Callable[[Sizing, Sized | None, Sequence[Sized]], Range | None]]] = {
+_LIBRARY: Final[dict[str, _OfLibrary]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal),
     "url": _url,
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _once),
-    **dict.fromkeys(("replace", "split"), _twice),
+    "replace": _replace,
+    "split": _split,
     "join": _join,
     **dict.fromkeys(("find", "findAll"), _find),
+    "_==_": _same_url,
 }
 
 _COMPARED: Final = tuple(
@@ -281,10 +354,16 @@ _COMPARED: Final = tuple(
     for kind in ("string", "bytes")
 )
 
+# The sizes of results, which cel-go lets overflow: a text of any size has a quoted form of at most 0 characters.
+_CONVERTED: Final[dict[str, Callable[[Range], Range]]] = {
+    "string_to_bytes": lambda size: Range(size.least, size.most * 4 % (MOST + 1)),
+    "bytes_to_string": lambda size: Range(size.least // 4, size.most),
+    "strings_quote": lambda size: Range((size.least + 2) % (MOST + 1), (size.most * 2 + 2) % (MOST + 1)),
+}
+
 _STANDARD: Final[dict[str, Callable[[Sizing, str, Sized | None, Sequence[Sized], list[Range]], Price]]] = {
-    **dict.fromkeys(
-        ("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _read_argument
-    ),
+    **dict.fromkeys(("starts_with_string", "ends_with_string", *_CONVERTED), _read_argument),
+    "string_format": _read_target,
     "in_list": _in_list,
     "matches_string": _matches,
     "contains_string": _contains,
@@ -372,14 +451,38 @@ def estimate(checked: Checked, sizes: Sizes) -> Range:
     return _Estimate(checked, sizes).cost(checked.expression.root)
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The sizes of the keys and of the values of a list or map."""
+
+    is_list: bool
+    key: Range
+    value: Range
+
+    def union(self, other: Entries) -> Entries:
+        return Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    path: Path | None
+    size: Range | None = None
+    entries: Entries | None = None
+
+
 class _Estimate:
     def __init__(self, checked: Checked, sizes: Sizes) -> None:
+        self.features = checked.language.features
+        self.url_type = checked.language.url_type
         self._types = checked.types
         self._references = checked.references
         self._sizes = sizes
         self._paths: dict[int, Path] = {}
         self._derived: dict[int, Range] = {}
+        self._entries: dict[int, Entries] = {}
+        self._variables: dict[str, list[_Variable]] = {}  # of macros, the innermost last
         self._ranges: dict[str, list[int]] = {}  # macro variable -> ids of the ranges that it iterates over
+        self._knows_entries = CEL_ENTRY_SIZES in self.features
 
     def cost(self, node: Node) -> Range:
         return _COSTS[node.__class__](self, node)
@@ -393,6 +496,11 @@ class _Estimate:
     def _name(self, node: Node, written: str) -> Range:
         reference = self._references.get(node.id)
         name = reference.name if reference is not None else written
+        variable = self._variable(name)
+        if variable is not None:
+            if variable.path is not None:
+                self._paths[node.id] = variable.path
+            return ONE
         ranges = self._ranges.get(name)
         if not ranges:
             self._paths[node.id] = Path.of(name)
@@ -402,51 +510,92 @@ class _Estimate:
             self._paths[node.id] = self._paths.get(ranges[-1], no_path()).plus(part)
         return ONE
 
+    def _variable(self, name: str) -> _Variable | None:
+        found = self._variables.get(name)
+        return found[-1] if found else None
+
     def _select(self, node: Select) -> Range:
         if node.id in self._references:
             return self._name(node, node.field)
         if node.test_only:
-            return NOTHING
+            if CEL_COST_OF_HAS not in self.features:
+                return NOTHING
+            return self.cost(node.operand).plus(ONE if CEL_HAS_COSTS in self.features else NOTHING)
         cost = self.cost(node.operand)
         if kind_of(self._types[node.operand.id]) in ("map", "object", "parameter"):
             cost = cost.plus(ONE)
-        self._paths[node.id] = self._paths.get(node.operand.id, no_path()).plus(node.field)
+        self._paths[node.id] = (self._path(node.operand) or no_path()).plus(node.field)
         return cost
 
     def _call(self, node: Call) -> Range:
-        costs = [self.cost(argument) for argument in node.arguments]
-        arguments = [self._sized(argument) for argument in node.arguments]
+        if node.function == "dyn" and self._knows_entries:
+            cost = self.cost(node.arguments[0]).plus(ONE)
+            self._copy_sizes(node, node.arguments[0])
+            return cost
+        costs, arguments = [], []
+        for argument in node.arguments:
+            costs.append(self.cost(argument))
+            arguments.append(self._sized(argument))
         target, of_target = None, NOTHING
-        if node.target is not None:
+        if node.target is not None and not self._references[node.id].name:
             of_target = self.cost(node.target)
             target = self._sized(node.target)
         total = Range(MOST, 0)
+        result: Range | None = None
         for overload in self._references[node.id].overloads:
             cost, size = price(self, node.function, overload, target, arguments, costs)
             total = total.union(cost)
             if size is not None:
-                self._derived[node.id] = size.union(self._derived.get(node.id, size))
+                result = size if result is None else result.union(size)
+            self._pass_entries(node, overload)
             if overload in _INDEXES:
-                path = self._paths.get(node.arguments[0].id, no_path())
+                if self._knows_entries:
+                    entries = self._entries_of(node.arguments[0])
+                    result = None if entries is None else entries.value
+                path = self._path(node.arguments[0]) or no_path()
                 self._paths[node.id] = path.plus(_INDEXES[overload])
+            if result is None and self._knows_entries:
+                result = self._known(node)
+        if result is not None:
+            self._derived[node.id] = result
         return of_target.plus(total)
 
+    def _pass_entries(self, node: Call, overload: str) -> None:
+        """The result of a condition or a sum holds what both operands hold."""
+        if not self._knows_entries or overload not in _OPERANDS:
+            return
+        first, second = (self._entries_of(node.arguments[index]) for index in _OPERANDS[overload])
+        if first is not None and second is not None:
+            self._entries[node.id] = first.union(second)
+
     def _list(self, node: ListLiteral) -> Range:
-        return self._sum(node.items).plus(_LIST)
+        cost, sizes = NOTHING, []
+        for item in node.items:
+            cost = cost.plus(self.cost(item))
+            sizes.append(self._size_or_anything(item))
+        if self._knows_entries:
+            self._entries[node.id] = Entries(True, ONE, _span(sizes))
+        return cost.plus(_LIST)
 
     def _map(self, node: MapLiteral) -> Range:
-        return self._sum([part for entry in node.entries for part in entry]).plus(_MAP)
+        cost, keys, values = NOTHING, [], []
+        for key, value in node.entries:
+            cost = cost.plus(self.cost(key)).plus(self.cost(value))
+            keys.append(self._size_or_anything(key))
+            values.append(self._size_or_anything(value))
+        if self._knows_entries:
+            self._entries[node.id] = Entries(False, _span(keys), _span(values))
+        return cost.plus(_MAP)
 
     def _message(self, node: MessageLiteral) -> Range:
-        return self._sum([value for _, value in node.fields]).plus(_MESSAGE)
-
-    def _sum(self, nodes: list[Node] | tuple[Node, ...]) -> Range:
-        total = NOTHING
-        for node in nodes:
-            total = total.plus(self.cost(node))
-        return total
+        cost = NOTHING
+        for _, value in node.fields:
+            cost = cost.plus(self.cost(value))
+        return cost.plus(_MESSAGE)
 
     def _comprehension(self, node: Comprehension) -> Range:
+        if self._knows_entries:
+            return self._bound(node) if _is_bound(node) else self._loop(node)
         cost = self.cost(node.range).plus(self.cost(node.initial))
         ranges = self._ranges.setdefault(node.variable, [])
         ranges.append(node.range.id)
@@ -455,16 +604,109 @@ class _Estimate:
         ranges.pop()
         cost = cost.plus(self.cost(node.result))
         rounds = self.size(self._sized(node.range))
+        if CEL_LOOP_SIZES in self.features:
+            self._derived[node.id] = rounds
         return cost.plus(rounds.times(step.plus(condition)))
 
+    def _bound(self, node: Comprehension) -> Range:
+        """A variable with a value, and no loop."""
+        cost = self.cost(node.range).plus(self.cost(node.initial))
+        self._push(node.accumulator, self._local(node.initial))
+        cost = cost.plus(self.cost(node.result))
+        self._variables[node.accumulator].pop()
+        self._copy_sizes(node, node.result)
+        return cost
+
+    def _loop(self, node: Comprehension) -> Range:
+        cost = self.cost(node.range).plus(self.cost(node.initial))
+        self._push(node.accumulator, self._local(node.initial))
+        entries = self._entries_of(node.range)
+        is_list = entries.is_list if entries is not None else self._types[node.range.id].name == "list"
+        key, value = (None, None) if entries is None else (entries.key, entries.value)
+        path = self._path(node.range) or no_path()
+        if not node.second:
+            size, part = (value, "@items") if is_list else (key, "@keys")
+            self._push(node.variable, _Variable(path.plus(part), size))
+        else:
+            self._push(node.variable, _Variable(path.plus("@indices" if is_list else "@keys"), key))
+            self._push(node.second, _Variable(path.plus("@items" if is_list else "@values"), value))
+        condition = self.cost(node.condition)
+        step = self.cost(node.step)
+        self._variables[node.variable].pop()
+        if node.second:
+            self._variables[node.second].pop()
+        cost = cost.plus(self.cost(node.result))
+        self._variables[node.accumulator].pop()
+        rounds = self._size_or_anything(node.range)
+        match node.initial:
+            case Constant():
+                self._set_size(node, self._known(node.initial))
+            case ListLiteral() | MapLiteral():
+                self._derived[node.id] = rounds
+                made = self._entries_of(node.step)
+                if made is not None:
+                    self._entries[node.id] = made
+        return cost.plus(rounds.times(step.plus(condition)))
+
+    def _push(self, name: str, variable: _Variable) -> None:
+        self._variables.setdefault(name, []).append(variable)
+
+    def _local(self, node: Node) -> _Variable:
+        return _Variable(self._path(node), self._known(node), self._entries_of(node))
+
+    def _path(self, node: Node) -> Path | None:
+        if isinstance(node, Identifier):
+            variable = self._variable(node.name)
+            if variable is not None:
+                return variable.path
+        return self._paths.get(node.id)
+
+    def _entries_of(self, node: Node) -> Entries | None:
+        found = self._entries.get(node.id)
+        if found is None and isinstance(node, Identifier):
+            variable = self._variable(node.name)
+            return variable.entries if variable is not None else None
+        return found
+
+    def _copy_sizes(self, to: Node, of: Node) -> None:
+        self._set_size(to, self._known(of))
+        entries = self._entries_of(of)
+        if entries is not None:
+            self._entries[to.id] = entries
+
+    def _set_size(self, node: Node, size: Range | None) -> None:
+        if size is not None:
+            self._derived[node.id] = size
+
+    def _size_or_anything(self, node: Node) -> Range:
+        return (self._known(node) if self._knows_entries else None) or ANYTHING
+
+    def _known(self, node: Node) -> Range | None:
+        """Return the size of a node as versions since 1.33 know it."""
+        size = self._derived.get(node.id) or self._written(node)
+        if size is not None:
+            return size
+        type_ = self._types.get(node.id, DYN)
+        size = self._declared(self._path(node))
+        if size is not None:
+            self._derived[node.id] = size
+            return size
+        if _is_scalar(type_.parameters[0] if is_optional(type_) else type_):
+            return ONE
+        variable = self._variable(node.name) if isinstance(node, Identifier) else None
+        return variable.size if variable is not None else None
+
     def _sized(self, node: Node) -> Sized:
-        path = self._paths.get(node.id)
+        path = self._path(node)
         if path is not None and path.parts()[:1] == [ACCUMULATOR]:
             path = None
-        return Sized(node, self._types.get(node.id, DYN), path, self._derived.get(node.id))
+        derived = self._known(node) if self._knows_entries else self._derived.get(node.id)
+        return Sized(node, self._types.get(node.id, DYN), path, derived)
 
     def size(self, of: Sized) -> Range:
         """Return the size of an argument of the language's own functions."""
+        if self._knows_entries:
+            return of.derived or ANYTHING
         known = self.known_size(of)
         if known is not None:
             return known
@@ -472,27 +714,47 @@ class _Estimate:
 
     def known_size(self, of: Sized) -> Range | None:
         """Return the size of an argument if the expression itself or the schema determines it."""
-        if of.derived is not None:
-            return of.derived
-        written = _written_size(of.node)
-        if written is not None:
-            return Range(written, written)
-        parts = of.path.parts() if of.path is not None else []
+        return of.derived or self._written(of.node) or self._declared(of.path)
+
+    def _written(self, node: Node | None) -> Range | None:
+        if isinstance(node, MessageLiteral) and not self._knows_entries:
+            return NOTHING
+        written = _written_size(node, TYPES_IN_WORDS in self.features)
+        return None if written is None else Range(written, written)
+
+    def _declared(self, path: Path | None) -> Range | None:
+        parts = path.parts() if path is not None else []
         most = self._sizes.most(parts) if parts else None
         return None if most is None else Range(0, most)
 
 
-def _written_size(node: Node | None) -> int | None:
+def _span(sizes: list[Range]) -> Range:
+    if not sizes:
+        return NOTHING
+    return Range(min(size.least for size in sizes), max(size.most for size in sizes))
+
+
+def _is_bound(node: Comprehension) -> bool:
+    return (
+        isinstance(node.range, ListLiteral)
+        and not node.range.items
+        and isinstance(node.condition, Constant)
+        and node.condition.value is False
+        and node.accumulator != ACCUMULATOR
+    )
+
+
+def _written_size(node: Node | None, in_characters: bool) -> int | None:
     if isinstance(node, Constant):
         value = node.value
         if isinstance(value, str):
-            return len(value.encode("utf-8", "surrogatepass"))
+            return len(value) if in_characters else len(value.encode("utf-8", "surrogatepass"))
         return len(value) if isinstance(value, bytes) else 1
     if isinstance(node, ListLiteral):
         return len(node.items)
     if isinstance(node, MapLiteral):
         return len(node.entries)
-    return 0 if isinstance(node, MessageLiteral) else None
+    return None
 
 
 def _is_scalar(of: Type) -> bool:
@@ -500,6 +762,7 @@ def _is_scalar(of: Type) -> bool:
 
 
 _INDEXES: Final = {"index_list": "@items", "index_map": "@values"}
+_OPERANDS: Final = {"conditional": (1, 2), **dict.fromkeys(("add_string", "add_bytes", "add_list"), (0, 1))}
 
 _COSTS: Final[dict[type[Node], Callable[[_Estimate, Any], Range]]] = {
     Constant: _Estimate._constant,

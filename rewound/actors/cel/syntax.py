@@ -160,7 +160,10 @@ class MessageLiteral(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comprehension(Node):
-    """For each `variable` of `range`: while `condition` holds, `accumulator` becomes `step`; then `result`."""
+    """For each `variable` of `range`: while `condition` holds, `accumulator` becomes `step`; then `result`.
+
+    With a `second` variable, the first one is the index or key, and the second one the item or value.
+    """
 
     variable: str
     range: Node
@@ -169,6 +172,7 @@ class Comprehension(Node):
     condition: Node
     step: Node
     result: Node
+    second: str = ""
 
 
 @dataclass(frozen=True, slots=True)

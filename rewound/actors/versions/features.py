@@ -411,7 +411,43 @@ CEL_LIBRARIES: Final = frozenset(_libraries)
 TYPES_IN_WORDS: Final = _change(
     "types-in-words", "error messages of CEL expressions name types by their names", since="1.28"
 )
-CEL_BEHAVIOUR: Final = frozenset((TYPES_IN_WORDS,))
+CEL_RESULT_SIZES: Final = _change(
+    "cel-result-sizes",
+    "estimates the cost of CEL expressions with the sizes of what library functions return",
+    since="1.26",
+)
+CEL_COST_OF_HAS: Final = _change(
+    "cel-cost-of-has",
+    "the estimated cost of `has(a.b)` in CEL expressions includes that of `a`",
+    since="1.28",
+)
+CEL_HAS_COSTS: Final = _change(
+    "cel-has-costs", "estimates that `has` in CEL expressions costs 1", since="1.28", until="1.28"
+)
+CEL_LOOP_SIZES: Final = _change(
+    "cel-loop-sizes",
+    "estimates the cost of CEL expressions with the sizes of lists that macros return",
+    since="1.30",
+)
+CEL_URL_SIZES: Final = _change(
+    "cel-url-sizes", "estimates the cost of CEL expressions with the sizes of URLs", since="1.32"
+)
+CEL_ENTRY_SIZES: Final = _change(
+    "cel-entry-sizes",
+    "estimates the cost of CEL expressions with the sizes of variables and of what lists and maps hold",
+    since="1.33",
+)
+CEL_BEHAVIOUR: Final = frozenset(
+    (
+        TYPES_IN_WORDS,
+        CEL_RESULT_SIZES,
+        CEL_COST_OF_HAS,
+        CEL_HAS_COSTS,
+        CEL_LOOP_SIZES,
+        CEL_URL_SIZES,
+        CEL_ENTRY_SIZES,
+    )
+)
 
 PER_INDEX_LIMITS: Final = _gate("JobBackoffLimitPerIndex")
 POD_REPLACEMENT: Final = _gate("JobPodReplacementPolicy")
