@@ -90,11 +90,12 @@ class TooManyErrors(Exception):
 class FieldErrors:
     """The errors of one validation, in the order in which the rules add them."""
 
-    __slots__ = ("features", "found", "valid_metadata")
+    __slots__ = ("features", "found", "valid_metadata", "warnings")
 
     def __init__(self, features: frozenset[str] = frozenset()) -> None:
         self.features = features
         self.found: list[FieldError] = []
+        self.warnings: tuple[str, ...] = ()
         # Metadata whose labels, annotations and owners were found valid: an update validates it up to four times.
         self.valid_metadata: Object | None = None
 
@@ -108,6 +109,10 @@ class FieldErrors:
         self.found.append(error)
         if len(self.found) > MOST:
             raise TooManyErrors
+
+    def warn(self, error: FieldError) -> None:
+        """Only warn of an error, because the value was stored before and has not changed."""
+        self.warnings += (f"{error.field}: {error.message}",)
 
     def add_each(self, field: str, value: Any, texts: Iterable[str]) -> None:
         """Add one error for each text about the same value."""

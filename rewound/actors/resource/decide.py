@@ -24,6 +24,7 @@ custom kinds are in the version of the command, except for deletes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -381,12 +382,16 @@ class Attempt:
         sent_warnings = self._warnings
 
         def prepare(admitted: Object) -> Object:
+            self._warnings = sent_warnings
             if "ownerReferences" in admitted["metadata"]:
-                more = drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
-                self._warnings = sent_warnings + more
+                self._warnings += drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and current.proposal is not None
-            prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
+            prepared, warnings = prepare_replace(
+                definition, current, command, admitted, unversioned=unversioned
+            )
+            if warnings:
+                self._warnings += warnings
             of_scale = scale_owners(definition, command.subresource)
             if of_scale is not None:
                 manager = command.context.manager
@@ -758,8 +763,8 @@ def drop_duplicate_owner_references(metadata: Object, warning: str) -> tuple[str
 
 def prepare_replace(
     definition: Definition, current: Current, command: Replace, new: Object, *, unversioned: bool = False
-) -> Object:
-    """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
+) -> tuple[Object, tuple[str, ...]]:
+    """The object to store, and warnings: `new`, a working copy, or the current object changed by a subresource.
 
     `unversioned`: it may lack a version, because that of the current object was unknown when it was patched.
     Other forms of the object, such as its scale, may lack one too: they change the current object.
@@ -778,10 +783,14 @@ def prepare_replace(
     stamp = definition.strategy.stamp if subresource is None else subresource.stamp
     if stamp is not None:
         stamp(new, old, seconds_text(command.context.time))
-    features = definition.features
-    if errors := collect_with(features, _prepare_and_validate_update, definition, new, old, subresource):
-        raise _invalid(definition, new["metadata"].get("name", command.name), errors)
-    return new
+    errors = FieldErrors(definition.features)
+    with suppress(TooManyErrors):
+        _prepare_and_validate_update(errors, definition, new, old, subresource)
+    if errors.found:
+        error = _invalid(definition, new["metadata"].get("name", command.name), errors.found)
+        error.warnings = errors.warnings
+        raise error
+    return new, errors.warnings
 
 
 def _validate_sent(subresource: Subresource, sent: Object) -> None:

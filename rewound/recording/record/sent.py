@@ -219,7 +219,7 @@ def _by_strategy(
             _context(request),
             request.subresource,
         )
-        prepared = prepare_replace(definition, _current(before), command, prepared, unversioned=True)
+        prepared, _ = prepare_replace(definition, _current(before), command, prepared, unversioned=True)
     if definition.strategy.canonicalize is not None:
         definition.strategy.canonicalize(prepared)
     return prepared

@@ -157,7 +157,7 @@ class _Server:
             definition,
             new,
             old,
-            lambda: prepare_replace(definition, Current(0, old), command, new, unversioned=True),
+            lambda: prepare_replace(definition, Current(0, old), command, new, unversioned=True)[0],
         )
         return outcome
 

@@ -16,6 +16,7 @@ from tests.api.custom.kinds import (
     change_schema,
     define,
     definition,
+    until,
     version,
     widget,
 )
@@ -134,3 +135,26 @@ async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
                     else:
                         message = response.expect(422)["message"]
                         assert message.endswith('"number":  in body must be of type integer: "number"')
+
+
+async def test_unchanged_value_that_a_later_rule_refuses_is_stored_with_a_warning() -> None:
+    async with served(dialect="kubernetes", kubernetes_version="1.36") as api:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
+        made = {**definition(), "apiVersion": "apiextensions.k8s.io/v1"}
+        (await api.ask("POST", path.rpartition("/")[0], made)).expect(201)
+
+        async def is_created() -> bool:
+            return (await api.ask("POST", WIDGETS, widget("a"))).status == 201
+
+        await until(api, is_created)
+        rule = {"rule": "self > 5", "message": "too small"}
+        size = {"type": "integer", "x-kubernetes-validations": [rule]}
+        spec = {"type": "object", "properties": {"size": size, "text": {"type": "string"}}}
+        patch = {"spec": definition(version(spec=spec))["spec"]}
+        (await api.ask("PATCH", path, patch, headers=MERGE)).expect(200)
+        kept = await api.ask("PATCH", f"{WIDGETS}/a", {"spec": {"text": "x"}}, headers=MERGE)
+        kept.expect(200)
+        assert kept.warnings == ['299 - "spec.size: Invalid value: 1: too small"']
+        refused = await api.ask("PATCH", f"{WIDGETS}/a", {"spec": {"size": 2}}, headers=MERGE)
+        assert refused.expect(422)["details"]["causes"][0]["message"] == "Invalid value: 2: too small"
+        assert not refused.warnings

@@ -456,6 +456,10 @@ class _Stopped(Exception):
     """The evaluation has ended."""
 
 
+class _MessageStopped(Exception):
+    """The message of a rule ended the evaluation, with this text."""
+
+
 class _Run:
     """One evaluation of all rules of an object."""
 
@@ -565,37 +569,41 @@ class RuleTree:
         variables: tuple[Any, Any],
         around: Unchanged | None,
     ) -> None:
-        """Report a rule that is not true, unless the value was stored before the rule and has not changed."""
-        text = self._message(run, path, one, variables)
-        if around is not None and not one.is_transition and around:
-            return
+        """Report a rule that is not true; only warn if the value was stored before the rule and has not changed."""
+        ratcheted = around is not None and not one.is_transition and bool(around)
+        add = run.errors.warn if ratcheted else run.errors.add
         field = (
             path if not one.field_path else f"{path}.{one.field_path}" if path != NO_PATH else one.field_path
         )
+        try:
+            text = self._message(run, one, variables)
+        except _MessageStopped as error:
+            add(invalid(field, self._type, str(error)))
+            raise _Stopped from None
         value = self._style.shown(self._type, new)
         match one.rule.reason:
             case "FieldValueForbidden":
-                run.errors.add(forbidden(field, text))
+                add(forbidden(field, text))
             case "FieldValueRequired":
-                run.errors.add(required(field, text))
+                add(required(field, text))
             case "FieldValueDuplicate":
-                run.errors.add(duplicate(field, value))
+                add(duplicate(field, value))
             case _:
-                run.errors.add(invalid(field, value, text))
+                add(invalid(field, value, text))
 
-    def _message(self, run: _Run, path: str, one: CompiledRule, variables: tuple[Any, Any]) -> str:
+    def _message(self, run: _Run, one: CompiledRule, variables: tuple[Any, Any]) -> str:
         written = one.rule.message.strip() if self._style.trims else one.rule.message
         plain = written or f"failed rule: {one.rule.rule.strip()}"
         if one.message is None:
             return plain
         result, cost = one.message.evaluate(variables, need_thread)
         if not run.spend(cost):
-            self._stop(run, path, _MESSAGE_OUT_OF_BUDGET)
+            raise _MessageStopped(_MESSAGE_OUT_OF_BUDGET)
         if isinstance(result, EvaluationStopped):
             why = (
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression"
             )
-            self._stop(run, path, f"{why}: {quoted_start(one.rule.message_expression)}")
+            raise _MessageStopped(f"{why}: {quoted_start(one.rule.message_expression)}")
         text = result.strip() if isinstance(result, str) else ""
         usable = text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text
         return text if usable else plain
