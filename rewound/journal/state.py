@@ -36,7 +36,7 @@ from rewound.journal.records import (
     row_offset,
 )
 
-Match = Callable[[bytes], bool]
+Match = Callable[[bytes, bytes], bool]  # of facts and body
 Find = Callable[[bytes], Any]  # looks up the row of a key from the root of its tree
 Stop = Callable[[], bool]  # returns whether a scan has used its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
@@ -327,7 +327,7 @@ def page(
     stop: Stop | None = None,
     size: int | None = None,
 ) -> Page:
-    """Collect up to `limit` bodies (None: all) of about `size` bytes whose facts match, and whether one more matches.
+    """Collect up to `limit` bodies (None: all) of about `size` bytes that match, and whether one more matches.
 
     Calls `stop` after each chunk and, with a selector, after 1, 2, 4, ... rows: the next step takes about as long as
     all before it, so the scan overruns its share of time at most once. At least one row is always read.
@@ -340,7 +340,7 @@ def page(
         scanned, size_of_run = entries[-1][0], len(entries)
         if match is not None:
             if stop is None:
-                entries = [entry for entry in entries if match(entry[2])]
+                entries = [entry for entry in entries if match(entry[2], entry[3])]
             else:
                 entries, scanned, stopped = _matching(entries, match, stop, compared)
         if limit is not None and len(bodies) + len(entries) > limit:
@@ -378,7 +378,7 @@ def _matching(
     position = 0
     while True:
         step = position + compared + 1
-        found += [entry for entry in entries[position : position + step] if match(entry[2])]
+        found += [entry for entry in entries[position : position + step] if match(entry[2], entry[3])]
         position += step
         if position >= len(entries):
             return found, entries[-1][0], False

@@ -96,7 +96,7 @@ def compare(view: View, model: Model, offset: int) -> None:
 def compare_pages(past: View | PastView, type_id: int, namespace: str | None, expected: list) -> None:  # type: ignore[type-arg]
     for wanted in (None, b"even"):
         matching = [(space, name, row) for space, name, row in expected if wanted in (None, row.facts)]
-        match = None if wanted is None else wanted.__eq__
+        match = None if wanted is None else lambda facts, _: facts == b"even"
         for limit in (1, 2, None):
             left, after = matching, None
             while True:

@@ -53,7 +53,7 @@ def test_more_is_set_when_another_object_matches(journal: Journal, model: Model,
     fill(journal, model)
     matching = [row.body for _, _, row in model.rows(1) if row.facts == b"even"]
     with journal.read() as view:
-        page = view.page(1, None, after=None, limit=limit, match=lambda facts: facts == b"even")
+        page = view.page(1, None, after=None, limit=limit, match=lambda facts, _: facts == b"even")
     assert page.bodies == matching[:limit]
     assert page.more == (limit is not None and limit < len(matching))
 
@@ -80,10 +80,10 @@ def test_scan_longer_than_the_cache(journal: Journal, model: Model) -> None:
         assert view.page(1, "b").bodies == [event.body for event in many]
         assert len(view.page(1, None).bodies) == total + 3
         last = view.page(
-            1, None, limit=1, match=lambda facts: facts == b"f", after=("b", f"n{total - 1:05d}")
+            1, None, limit=1, match=lambda facts, _: facts == b"f", after=("b", f"n{total - 1:05d}")
         )
         assert (last.bodies, last.more) == ([b"%d" % total], False)
-        assert view.page(1, None, limit=5, match=lambda facts: False).bodies == []
+        assert view.page(1, None, limit=5, match=lambda facts, _: False).bodies == []
 
 
 def test_pages_show_changes(journal: Journal, model: Model) -> None:

@@ -23,13 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from rewound.actors.errors import BadRequest, NoReplicas
 from rewound.actors.golang.format import float_text
-from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.json import dumps, unescaped
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from rewound.actors.kinds.catalog import preference
@@ -670,11 +670,12 @@ class _Maker:
         if FIELD_SELECTORS not in self._features:
             return Selection(own_label_conversion=True)
         own, others = _selectable(version), self._spec["versions"] if is_storage else ()
-        packed = {*own, *(label for one in others for label in _selectable(one))}
+        paths = {label: _path(one, label) for one in (*others, version) for label in _selectable(one)}
         return Selection(
-            fields={label: partial(_selected_text, label.split(".")) for label in sorted(packed)},
+            fields={label: partial(_selected_text, paths[label]) for label in sorted(paths)},
             stored_labels={label: label for label in ("metadata.name", *own)},
             own_label_conversion=True,
+            late={label: _key_of(paths[label]) for label in own},
         )
 
     def _subresources(
@@ -723,11 +724,37 @@ def _selectable(version: Object) -> list[str]:
     return [one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()]
 
 
-def _selected_text(path: Sequence[str], stored: Object) -> str:
-    """Return the value of a selectable field as Go prints it; empty if there is none."""
+class _Step(NamedTuple):
+    """A name in the path of a selectable field."""
+
+    name: str
+    default: Any
+    nullable: bool
+
+
+def _path(version: Object, label: str) -> list[_Step]:
+    node, steps = version.get("schema", {}).get("openAPIV3Schema", {}), []
+    for name in label.split("."):
+        node = node.get("properties", {}).get(name, {})
+        steps.append(_Step(name, node.get("default"), node.get("nullable", False)))
+    return steps
+
+
+def _key_of(path: Sequence[_Step]) -> bytes:
+    """Return bytes that the JSON of every object with this field contains; none if the schema may default it."""
+    return b"" if any(step.default is not None for step in path) else dumps(path[-1].name) + b":"
+
+
+def _selected_text(path: Sequence[_Step], stored: Object) -> str:
+    """Return the value of a selectable field as Go prints it, by default that of the schema; empty if there is none."""
     value: Any = stored
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
+    for name, default, nullable in path:
+        if not isinstance(value, dict):
+            return ""
+        present = nullable and name in value
+        value = value.get(name)
+        if value is None and not present:
+            value = default
     if value is None or isinstance(value, (dict, list)):
         return ""
     return _cell_text(value, 0)

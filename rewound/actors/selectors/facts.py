@@ -2,7 +2,8 @@
 
 The resource actor packs them when it writes, the journal stores the bytes, and selectors and the garbage collector read
 them instead of parsing the object. `fields` has every selectable field of the kind, including metadata.name and
-metadata.namespace; an empty field is left out, and a missing field counts as empty.
+metadata.namespace; an empty field is left out, and a missing field counts as empty. Fields of custom kinds may become
+selectable after an object was written: `completed` adds them (`LateField`).
 
 Layout, one msgpack array; a later release may only add to it, between the uid and the owners:
 
@@ -16,10 +17,11 @@ key can look like a label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgpack
+import orjson
 
 LABEL, FIELD = -1, -2  # the separators
 _EMPTY_LIST = 0x90
@@ -58,6 +60,28 @@ def has_owners(packed: bytes) -> bool:
     return packed[-1] != _EMPTY_LIST
 
 
+class LateField(NamedTuple):
+    """A field that the facts of an object may lack although the object has it."""
+
+    name: str
+    packed: bytes  # its `field_bytes`
+    key: bytes  # only objects whose JSON contains this can have the field; empty: any, because it has a default
+    read: Callable[[dict[str, Any]], str]
+
+
+def completed(facts: bytes, body: bytes, late: Sequence[LateField]) -> bytes:
+    """Return the facts with the late fields that they lack, read from the object; an empty body has none."""
+    lacks = [one for one in late if facts.find(one.packed) < 0 <= body.find(one.key)]
+    if not (lacks and body):
+        return facts
+    labels, fields, *rest = msgpack.unpackb(facts)
+    stored = orjson.loads(body)
+    for one in lacks:
+        if value := one.read(stored):
+            fields += (one.name, FIELD, value)
+    return pack((labels, fields, *rest))
+
+
 def label_bytes(key: str, value: str | None = None) -> bytes:
     """Return bytes that the facts contain exactly if the object has this label. `value` None: with any value."""
     return _packed(key) + _packed(LABEL) + (b"" if value is None else _packed(value))
@@ -73,7 +97,7 @@ def stored_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def pack(facts: tuple[Flat, Flat, str, Sequence[str]]) -> bytes:
+def pack(facts: tuple[Any, ...]) -> bytes:
     """Pack labels and non-empty fields, the uid and the uids of owners."""
     try:
         packed: bytes = _pack(facts)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 from rewound.actors.errors import BadRequest
+from rewound.actors.selectors.facts import LateField, field_bytes
 
 # Kubernetes limits only the size of the request's headers.
 MAX_TERMS = 3000
@@ -40,6 +41,7 @@ class FieldSelector:
     """All requirements must hold; a selector without requirements selects everything."""
 
     requirements: tuple[FieldRequirement, ...]  # sorted, each once
+    late: tuple[LateField, ...] = field(default=(), compare=False)  # those that facts may lack
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
@@ -60,6 +62,12 @@ class FieldSelector:
         """Return the same selector with other field names."""
         renamed = (one._replace(field=name_of(one.field)) for one in self.requirements)
         return FieldSelector(tuple(sorted(renamed)))
+
+    def reading(self, late: Mapping[str, bytes], read: Mapping[str, Callable[[Any], str]]) -> FieldSelector:
+        """Return the same selector, which reads fields that facts lack; `late` has the key in JSON of each."""
+        named = {one.field for one in self.requirements} & late.keys()
+        fields = (LateField(name, field_bytes(name), late[name], read[name]) for name in sorted(named))
+        return replace(self, late=tuple(fields)) if named else self
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         return all(requirement.matches(fields) for requirement in self.requirements)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from rewound.actors.selectors.facts import stored_text, unpack_selectable
+from rewound.actors.selectors.facts import LateField, stored_text, unpack_selectable
 from rewound.actors.selectors.fields import FieldSelector
 from rewound.actors.selectors.labels import ABSENT, IN, NOT_IN, LabelSelector
 
 T = TypeVar("T")
-Match = Callable[[bytes], bool]
+Match = Callable[[bytes, bytes], bool]
 
 # A term with more values is stored under its key alone, so that a long list does not fill the index.
 MAX_VALUES = 64
@@ -48,6 +48,7 @@ class Criteria(NamedTuple):
 
     terms: tuple[Term, ...] = ()
     implied: bool = False
+    late: tuple[LateField, ...] = ()  # the caller of `find` completes facts by these
 
 
 NO_CRITERIA = Criteria()
@@ -71,7 +72,8 @@ def criteria(labels: LabelSelector | None, fields: FieldSelector | None) -> Crit
             terms.append(Term(True, field.field, (stored_text(field.value),)))
     names = {one.value for one in fields.requirements if one.field == _NAME} if fields is not None else ()
     implied = not others and len(terms) <= 1 and len(names) <= 1
-    return Criteria(tuple(sorted(terms, key=lambda term: term.cost)[:MAX_TERMS]), implied)
+    late = fields.late if fields is not None else ()
+    return Criteria(tuple(sorted(terms, key=lambda term: term.cost)[:MAX_TERMS]), implied, late)
 
 
 Found = dict[T, Match | None]  # with its matcher; None: every object matches

@@ -3,7 +3,7 @@
 The facts contain the bytes of a label or field exactly if the object has it (see `actors/selectors/facts.py`), so
 every requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Comparisons of numbers
 unpack the labels, but only if the searches did not decide. Rejected: an index database per label, which would slow
-every write.
+every write. Only fields that became selectable after an object was written are read from its JSON.
 
 A selector with many requirements or values is compiled to sets: the cost depends on the labels of the object, however
 long the selector is. Compiling merges the requirements by key. An object must have every required key, so it can only
@@ -13,11 +13,13 @@ it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rewound.actors.selectors.facts import (
+    LateField,
+    completed,
     field_bytes,
     label_bytes,
     stored_text,
@@ -35,7 +37,7 @@ from rewound.actors.selectors.labels import (
     LabelSelector,
 )
 
-Match = Callable[[bytes], bool]
+Match = Callable[[bytes, bytes], bool]  # of the facts and the JSON of an object
 Values = dict[str, set[str] | None]  # by key; None: any value
 
 
@@ -147,12 +149,12 @@ def _rarest(wanted: Values, packed: Callable[[str, str | None], bytes]) -> bytes
     return packed(next(iter(wanted)), None) if wanted else b""
 
 
-def _matches_nothing(_: bytes) -> bool:
+def _matches_nothing(facts: bytes, body: bytes = b"") -> bool:
     return False
 
 
 def _meets_both(needle: bytes, labels: _Merged, fields: _Merged) -> Match:
-    def match(facts: bytes) -> bool:
+    def match(facts: bytes, _: bytes = b"") -> bool:
         if needle and facts.find(needle) < 0:
             return False
         flat_labels, flat_fields = unpack_selectable(facts)
@@ -173,6 +175,18 @@ def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match
     of_fields = fields.requirements if fields is not None else ()
     if not (of_labels or of_fields):
         return None
+    match = _matcher(of_labels, of_fields)
+    return _completing(match, fields.late) if fields is not None and fields.late else match
+
+
+def _completing(match: Match, late: Sequence[LateField]) -> Match:
+    def complete(facts: bytes, body: bytes = b"") -> bool:
+        return match(completed(facts, body, late), b"")
+
+    return complete
+
+
+def _matcher(of_labels: Sequence[LabelRequirement], of_fields: Sequence[FieldRequirement]) -> Match:
     if len(of_fields) + sum(len(one.values) or 1 for one in of_labels) > MAX_SEARCHES:
         return large_matcher(of_labels, of_fields)
     wanted: list[Needles] = []  # the facts must contain one needle of each list
@@ -218,14 +232,14 @@ def _add_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: N
 
 def _contains(needle: bytes) -> Match:
     # Not `needle in facts`: that first tries to convert the needle to an integer and raises an exception.
-    def match(facts: bytes) -> bool:
+    def match(facts: bytes, _: bytes = b"") -> bool:
         return facts.find(needle) >= 0
 
     return match
 
 
 def _meets_all(wanted: list[Needles], unwanted: Needles, compared: list[LabelRequirement]) -> Match:
-    def match(facts: bytes) -> bool:
+    def match(facts: bytes, _: bytes = b"") -> bool:
         for needles in wanted:
             for needle in needles:
                 if facts.find(needle) >= 0:

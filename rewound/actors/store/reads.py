@@ -160,7 +160,7 @@ class Reads:
             state: VersionedState = view if version is None else state_at(view, version)
             row = state.get(self._journal.type_id(definition.type_name), namespace, name)
             version = view.head if version is None else version
-        found = row is not None and (match is None or match(row.facts))
+        found = row is not None and (match is None or match(row.facts, row.body))
         return Listing([row.body] if row is not None and found else [], version)
 
     async def _starting_version(self, options: ListOptions) -> int | None:
@@ -397,7 +397,7 @@ class ListReader:
         self.total = self._counted
         return True
 
-    def _count_one(self, _: bytes) -> bool:
+    def _count_one(self, facts: bytes, body: bytes) -> bool:
         self._counted += 1
         return False
 

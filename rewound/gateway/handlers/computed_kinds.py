@@ -65,7 +65,7 @@ class ComputedObjects:
         uncounted = 0
         async with aclosing(self._sources[definition.type_name].each(namespace)) as objects:
             async for one in objects:
-                if match is not None and not match(_facts(definition, one)):
+                if match is not None and not match(_facts(definition, one), b""):
                     continue
                 bodies.append(dumps(one))
                 uncounted += len(bodies[-1])

@@ -458,4 +458,5 @@ def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelecto
     for label, _, _ in fields.requirements:
         if not definition.selects(label):
             raise BadRequest(definition.unsupported_field_text(label))
-    return fields.renamed(definition.stored_field)
+    selection = definition.selection
+    return fields.renamed(definition.stored_field).reading(selection.late, selection.fields)

@@ -14,6 +14,7 @@ import orjson
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.facts import LateField, completed
 from rewound.journal.errors import Compacted
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -112,12 +113,12 @@ class Changes:
                 self._before[event.offset] = found
         return found
 
-    def facts_before(self, event: Event) -> bytes | None:
+    def facts_before(self, event: Event, late: Sequence[LateField] = ()) -> bytes | None:
         """The facts by which an object may have been selected before an event; a removal has them itself."""
         if event.removed:
             return None
         before = self.before(event)
-        return None if before is None else before.facts
+        return None if before is None else completed(before.facts, before.body, late)
 
     def deselected_body(self, event: Event) -> bytes:
         """The previous object with the version of an event: the object of DELETED if an object stops matching."""

@@ -19,7 +19,7 @@ from rewound.journal.records import Event
 # Encoded between two reads of the clock: bytes of objects, and the extra cost of each event in bytes.
 CLOCK_BYTES, EVENT_BYTES = 8 << 10, 1 << 10
 
-Match = Callable[[bytes], bool]
+Match = Callable[[bytes, bytes], bool]
 Selected = tuple[str, bytes]  # event type, stored object
 
 
@@ -27,7 +27,7 @@ Selected = tuple[str, bytes]  # event type, stored object
 class Selection:
     namespace: str | None = None  # None: any
     name: str | None = None
-    match: Match | None = None  # matches an event's packed labels and fields; None: all
+    match: Match | None = None  # matches the facts and the body of an event; None: all
     criteria: Criteria = NO_CRITERIA  # keys under which an index finds `match`; if empty, it is always tried
 
     def select(self, event: Event, changes: Changes) -> Selected | None:
@@ -75,10 +75,10 @@ class Selection:
     @staticmethod
     def _select_matching(event: Event, changes: Changes, match: Match) -> Selected | None:
         if event.removed:
-            return ("DELETED", event.body) if match(event.facts) else None
+            return ("DELETED", event.body) if match(event.facts, event.body) else None
         before = changes.before(event)
-        matched = before is not None and match(before.facts)
-        if match(event.facts):
+        matched = before is not None and match(before.facts, before.body)
+        if match(event.facts, event.body):
             return ("MODIFIED" if matched else "ADDED"), event.body
         return ("DELETED", changes.deselected_body(event)) if matched else None
 

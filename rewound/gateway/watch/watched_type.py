@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.facts import LateField, completed
 from rewound.actors.selectors.index import Found, SelectorIndex
 from rewound.gateway.watch.changes import Changes
 from rewound.gateway.watch.selection import Selection
@@ -101,6 +102,7 @@ class WatchedType(Generic[T]):
         self.changes = changes
         self.counters = counters
         self._followers: dict[Scope, _Followers[T]] = {}
+        self._late: dict[str, LateField] = {}  # of all selectors so far
         self.followers = 0
 
     def __iter__(self) -> Iterator[T]:
@@ -120,6 +122,7 @@ class WatchedType(Generic[T]):
             followers.unconditional[follower] = None
         else:
             followers.selecting.add(follower, selection.criteria, selection.match)
+            self._late.update((late.name, late) for late in selection.criteria.late)
 
     def unfollow(self, selection: Selection, follower: T) -> None:
         scope = selection.namespace, selection.name
@@ -146,14 +149,16 @@ class WatchedType(Generic[T]):
     def _collect_selecting(
         self, event: Event, selecting: SelectorIndex[T], affected: dict[T, None], turn: Turn
     ) -> None:
-        facts = event.facts
+        facts, late = event.facts, tuple(self._late.values())
         try:
-            before = self.changes.facts_before(event)
+            before = self.changes.facts_before(event, late)
         except Exception:
             logger.exception("the event before %d could not be read", event.offset)
             # Each sweep fails in the same way, and ends its own watches.
             affected.update(dict.fromkeys(selecting))
             return
+        if late:
+            facts = completed(facts, event.body, late)
         for found in selecting.find(facts, before):
             self.counters.tried += len(found)
             _try(found, facts, before, affected, turn)
@@ -162,7 +167,8 @@ class WatchedType(Generic[T]):
 def _try(found: Found[T], facts: bytes, before: bytes | None, affected: dict[T, None], turn: Turn) -> None:
     left = TRIES
     for follower, match in found.items():
-        if match is None or match(facts) or (before is not None and match(before)):
+        # The facts are complete: nothing is left to read from the object.
+        if match is None or match(facts, b"") or (before is not None and match(before, b"")):
             affected[follower] = None
         left -= 1
         if not left:

@@ -1,11 +1,12 @@
-"""Field selectors of custom kinds: the fields that a definition declares, in lists, since 1.30."""
+"""Field selectors of custom kinds: the fields that a definition declares, in lists and watches, since 1.30."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.api.custom.kinds import WIDGETS, definition, until, version, widget
+from tests.api.custom.kinds import MERGE, NAME, SPEC, WIDGETS, definition, until, version, widget
 from tests.gateway.api import Api, served
+from tests.gateway.watch.watching import watching
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -71,3 +72,42 @@ async def test_finalizer_without_a_domain_is_stored_with_a_warning() -> None:
         response.expect(201)
         (warning,) = response.warnings
         assert "prefer a domain-qualified finalizer name to avoid accidental conflicts" in warning
+
+
+async def test_objects_match_by_fields_that_became_selectable_after_they_were_written() -> None:
+    async with served(dialect="kubernetes", kubernetes_version="1.36") as api:
+        await define(api)
+        for name, spec in (("a", {"text": "red"}), ("b", {"text": "blue"}), ("c", {"size": 3})):
+            (await api.ask("POST", WIDGETS, widget(name, spec=spec))).expect(201)
+        before = await api.head()
+        fields = [{"jsonPath": ".spec.text"}, {"jsonPath": ".spec.size"}]
+        text = {"type": "string", "default": "green"}
+        changed = definition(
+            version(
+                spec={"type": "object", "properties": {**SPEC["properties"], "text": text}},
+                selectableFields=fields,
+            )
+        )
+        path = f"{DEFINITIONS}/{NAME}"
+        (await api.ask("PATCH", path, {"spec": changed["spec"]}, headers=MERGE)).expect(200)
+
+        async def is_selectable() -> bool:
+            return (await api.ask("GET", WIDGETS, fieldSelector="spec.text=red")).status == 200
+
+        await until(api, is_selectable)
+        assert await names(api, "spec.text=red") == ["a"]
+        assert await names(api, "spec.text!=red") == ["b", "c"]
+        assert await names(api, "spec.text=green") == ["c"]
+        assert await names(api, "spec.size=") == ["a", "b"]
+        async with watching(api, WIDGETS, fieldSelector="spec.text=red", resourceVersion=before) as watch:
+            patch = {"spec": {"text": "blue"}}
+            (await api.ask("PATCH", f"{WIDGETS}/a", patch, headers=MERGE)).expect(200)
+            patch = {"spec": {"text": "red"}}
+            (await api.ask("PATCH", f"{WIDGETS}/b", patch, headers=MERGE)).expect(200)
+            seen = [(one["type"], one["object"]["metadata"]["name"]) for one in await watch.take(2)]
+            assert seen == [("DELETED", "a"), ("ADDED", "b")]
+        await api.restart()
+        assert await names(api, "spec.text=green") == ["c"]
+        exact = {"resourceVersion": before, "resourceVersionMatch": "Exact"}
+        found = (await api.ask("GET", WIDGETS, fieldSelector="spec.text=red", **exact)).expect(200)
+        assert [one["metadata"]["name"] for one in found["items"]] == ["a"]

@@ -261,6 +261,8 @@ class Selection:
     stored_labels: Mapping[str, str] = field(default_factory=dict)  # this version's label -> the stored one
     own_label_conversion: bool = False  # unknown fields are unsupported labels, not unknown field selectors
     unsupported_message: str = "field label not supported: {label}"
+    # Fields that objects may have had before they became selectable, with bytes that JSON with the field contains.
+    late: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
