@@ -33,6 +33,8 @@ from rewound.actors.controllers.garbage_collector import GarbageCollector
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.controllers.namespaces import NamespaceController
 from rewound.actors.controllers.orphaned_pods import PodGarbageCollector
+from rewound.actors.controllers.policy_status import NAME as POLICY_STATUS
+from rewound.actors.controllers.policy_status import PolicyStatusController, have_status
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import ResourceQuotaController
 from rewound.actors.controllers.service_accounts import (
@@ -91,6 +93,8 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         by_name["service-cidr-controller"] = lambda: ServiceCidrController(context)
     if POD_CERTIFICATES in context.features:
         by_name["podcertificaterequest-cleaner-controller"] = lambda: PodRequestCleaning(context)
+    if have_status(context):
+        by_name[POLICY_STATUS] = lambda: PolicyStatusController(context)
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled

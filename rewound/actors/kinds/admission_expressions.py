@@ -43,6 +43,7 @@ from rewound.actors.cel.types import (
     list_of,
     map_of,
 )
+from rewound.actors.kinds.structural.rules import Declared, named
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
 from rewound.actors.versions.features import RESULT_TYPE_IN_TEXTS
@@ -52,6 +53,7 @@ _NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elem
 _LATER: Final = frozenset({"authorizer"})  # variables whose functions only a later CEL has
 
 ANYTHING: Final = ()
+COMPILATION_FAILED: Final = "compilation failed: "
 
 
 class Compiler:
@@ -65,8 +67,12 @@ class Compiler:
         has_params: bool,
         variables: bool = False,
         stored: bool = False,
+        request_resource: bool = True,
     ) -> None:
-        """`stored`: the expressions are those of a stored object, which may use more than new ones."""
+        """`stored`: the expressions are those of a stored object, which may use more than new ones.
+
+        `request_resource`: they may use `authorizer.requestResource`.
+        """
         self._is_stored = stored
         self._language = language_of(names, features, stored=stored)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
@@ -82,6 +88,10 @@ class Compiler:
         if variables:
             self._messages[_VARIABLES] = MessageType(_VARIABLES, self._composed)
             self._variables["variables"] = Type(_VARIABLES)
+
+    def set_type(self, declared: Declared, name: str, *variables: str) -> None:
+        """Let variables have a type instead of any. `name` is that of the type."""
+        self._variables |= dict.fromkeys(variables, named(declared, name, self._messages).type)
 
     def problem(self, text: str, results: tuple[str, ...]) -> str:
         """Return what is wrong with an expression that must have one of these types; empty if nothing is."""
@@ -105,12 +115,12 @@ class Compiler:
         parsed = parse(text, self._language)
         if isinstance(parsed, Problems):
             newer = _NEWER_SYNTAX.search(text) is not None and not self._is_stored
-            return None if newer else f"compilation failed: {parsed}"
+            return None if newer else f"{COMPILATION_FAILED}{parsed}"
         if not self._is_stored and self._needs_later_library(parsed):
             return None
         checked = check(parsed, Environment(self._variables, self._messages, self._language))
         if isinstance(checked, Problems):
-            return f"compilation failed: {checked}"
+            return f"{COMPILATION_FAILED}{checked}"
         found = "null_type" if checked.result == NULL else str(checked.result)
         if not results or found in results:
             return checked

@@ -323,6 +323,9 @@ FLOW_CONTROL_TEXTS: Final = _change(
 RESULT_TYPE_IN_TEXTS: Final = _change(
     "result-type-in-texts", "errors of expressions with a wrong result name its type", since="1.32"
 )
+UNTYPED_PARAMS: Final = _change(
+    "untyped-params", "type checks of policies accept parameters of an unknown kind", since="1.36"
+)
 IDENTIFIER_TEXT: Final = _change(
     "identifier-text", "errors of names of variables say what they must be", since="1.34"
 )

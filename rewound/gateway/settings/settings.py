@@ -101,6 +101,7 @@ CONTROLLERS: Final = (
     "serviceaccount",
     "serviceaccount-token",
     "tokencleaner",
+    "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
 )
 # Controllers that turn stored objects into a running cluster. They run only if chosen: an API server alone has none
