@@ -114,7 +114,7 @@ class Chain:
         self._skipped_checks.count += 1
 
     async def admit(self, request: AdmissionRequest, asking: Asking) -> None:
-        """Change the object. If a webhook changed it, the mutating plugins run once more before the completions."""
+        """Change the object. If a policy or webhook changed it, mutating plugins run once more before completions."""
         request.phase_began = perf_counter()
         await _run(self._mutating, request, self.admit_timing, asking)
         reinvocation = request.reinvocation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from rewound.actors.kinds.declaration.definition import Definition
@@ -18,14 +18,30 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
 @dataclass(frozen=True, slots=True)
+class Invoked:
+    """Which webhooks or policies of one plugin ran, and which of them run again in the second round."""
+
+    called: frozenset[Hashable] = frozenset()  # those with IfNeeded, called since the last change
+    again: frozenset[Hashable] = frozenset()  # those with IfNeeded, to call in the second round
+    output: Object | None = None  # the object after the last one
+
+    def changed(self) -> Invoked:
+        """After a change of the object, everything that was called before it is called again."""
+        return replace(self, called=frozenset(), again=self.again | self.called) if self.called else self
+
+    def since(self, now: Object | None) -> Invoked:
+        """In the second round: whether other plugins have changed the object since this one ran."""
+        return self.changed() if self.called and now != self.output else self
+
+
+@dataclass(frozen=True, slots=True)
 class Reinvocation:
-    """The state of mutating webhooks after the first round, for the second."""
+    """The state of mutating policies and webhooks after the first round, for the second."""
 
     due: bool = False  # one of them changed the object: all mutating plugins run once more
     round: int = 0
-    called: frozenset[tuple[str, int]] = frozenset()  # IfNeeded webhooks, called since the last change
-    again: frozenset[tuple[str, int]] = frozenset()  # IfNeeded webhooks to call in the second round
-    output: Object | None = None  # the object after the last webhook
+    policies: Invoked = Invoked()
+    webhooks: Invoked = Invoked()
 
 
 class AdmissionRequest:
@@ -66,7 +82,7 @@ class AdmissionRequest:
         self.evicts = False  # a delete that is part of an eviction: webhooks have reviewed the Eviction
         self.in_thread = False  # a worker thread of trio runs the steps of plugins that are safe there
         self.warnings: tuple[str, ...] = ()  # for the client
-        self.reinvocation: Reinvocation | None = None  # None: no webhook was called
+        self.reinvocation: Reinvocation | None = None  # None: no policy and no webhook ran
         # Called once with whether the write became durable; plugins release reservations there.
         self.callbacks: tuple[Callable[[bool], None], ...] = ()
         # Submits further writes that belong to the commit of this one; only for requests with callbacks. The actor

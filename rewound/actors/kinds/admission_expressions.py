@@ -54,6 +54,7 @@ _LATER: Final = frozenset({"authorizer"})  # variables whose functions only a la
 
 ANYTHING: Final = ()
 COMPILATION_FAILED: Final = "compilation failed: "
+MUTATIONS: Final = frozenset(("Object", "list(JSONPatch)"))  # types of mutations, which construct such values
 
 
 class Compiler:
@@ -116,9 +117,11 @@ class Compiler:
         if isinstance(parsed, Problems):
             newer = _NEWER_SYNTAX.search(text) is not None and not self._is_stored
             return None if newer else f"{COMPILATION_FAILED}{parsed}"
-        if not self._is_stored and self._needs_later_library(parsed):
+        mutates = not MUTATIONS.isdisjoint(results)
+        if not self._is_stored and self._needs_later_library(parsed, mutates):
             return None
-        checked = check(parsed, Environment(self._variables, self._messages, self._language))
+        environment = Environment(self._variables, self._messages, self._language, mutates)
+        checked = check(parsed, environment)
         if isinstance(checked, Problems):
             return f"{COMPILATION_FAILED}{checked}"
         found = "null_type" if checked.result == NULL else str(checked.result)
@@ -128,12 +131,14 @@ class Compiler:
         got = f" but got {found}" if self._names_result else ""
         return f"must evaluate to {wanted}{got}"
 
-    def _needs_later_library(self, expression: Expression) -> bool:
+    def _needs_later_library(self, expression: Expression, mutates: bool) -> bool:
         known = functions(self._language)
         for node in _nodes(expression.root):
             if isinstance(node, Call) and node.function not in known:
                 return True
-            if isinstance(node, MessageLiteral) or (isinstance(node, Identifier) and node.name in _LATER):
+            if isinstance(node, MessageLiteral) and not mutates:
+                return True
+            if isinstance(node, Identifier) and node.name in _LATER:
                 return True
         return False
 
@@ -163,6 +168,8 @@ def _nodes(node: Node) -> Iterator[Node]:
             remaining += [*one.arguments, *((one.target,) if one.target is not None else ())]
         elif isinstance(one, ListLiteral):
             remaining += one.items
+        elif isinstance(one, MessageLiteral):
+            remaining += [part for _, part in one.fields]
         elif isinstance(one, MapLiteral):
             remaining += [part for entry in one.entries for part in entry]
         elif isinstance(one, Comprehension):

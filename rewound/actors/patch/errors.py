@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 LONGEST_TEXT: Final = 1000  # a patch may be megabytes long, an error message may not
 
@@ -20,6 +21,9 @@ class MalformedPatch(PatchError):
 
 class PatchDoesNotFit(PatchError):
     """A well-formed patch that cannot be applied to this document: a missing path, a failed test."""
+
+    operation: Mapping[str, Any] = {}  # of a JSON patch: the one that failed, and the document before it
+    document: Any = None
 
 
 class PatchTooLarge(PatchError):

@@ -56,7 +56,9 @@ def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any
         try:
             run.perform(operation)
         except PatchDoesNotFit as error:
-            raise PatchDoesNotFit(f"operation {index}: {error}") from None
+            failed = PatchDoesNotFit(f"operation {index}: {error}")
+            failed.operation, failed.document = operation, run.document
+            raise failed from None
     return run.document
 
 

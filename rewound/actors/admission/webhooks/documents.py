@@ -125,7 +125,11 @@ def apply_patch(
         check_bounds(patched)
     except (MalformedPatch, PatchDoesNotFit, PatchTooLarge) as error:
         raise WebhookFailed(str(error)) from None
-    after = _decoded(viewed, patched)
+    return stored_form(request, viewed, before, _decoded(viewed, patched))
+
+
+def stored_form(request: AdmissionRequest, viewed: Definition, before: Object, after: Object) -> Patched:
+    """What a change makes of the object of a request; both are decoded in the version of `viewed`."""
     warnings = _keep_valid_managers(before["metadata"], after["metadata"])
     changed = after != before
     if changed:

@@ -76,34 +76,38 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         before = request.reinvocation
         if not found or before is None or not before.round:
             return found
-        again = _since_last(before, request.object).again
+        again = before.webhooks.since(request.object).again
         return [one for one in found if one.hook.identity in again]
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        state = first = _since_last(request.reinvocation or Reinvocation(), request.object)
-        current = request
+        before = request.reinvocation or Reinvocation()
+        due, round_, state = before.due, before.round, before.webhooks
+        if round_:
+            state = state.since(request.object)
+        first, current = state, request
         warnings: list[str] = []
         for match in self._configurations.candidates(request).matches:
-            if state.round and match.hook.identity not in state.again:
+            if round_ and match.hook.identity not in state.again:
                 continue
             if not selects_object(match.hook, current):
                 continue
             try:
-                changed = await self._ask(match, current, state.round, warnings)
+                changed = await self._ask(match, current, round_, warnings)
             except RequestError as error:
                 error.warnings = (*warnings, *error.warnings)
                 raise
             if changed is not None:
                 # A copy, because no step changes the request: each webhook gets what the one before it has left.
                 current = current.with_object(changed)
-                state = replace(
-                    state, due=not state.round, again=state.again | state.called, called=frozenset()
-                )
+                due, state = not round_, state.changed()
             if match.hook.reinvoked:
                 state = replace(state, called=state.called | {match.hook.identity})
         if state is first and current is request:
             return Admitted(None, tuple(warnings))
-        return Admitted(current.object, tuple(warnings), reinvocation=replace(state, output=current.object))
+        state = replace(state, output=current.object)
+        return Admitted(
+            current.object, tuple(warnings), reinvocation=replace(before, due=due, webhooks=state)
+        )
 
     async def _ask(
         self, match: Match, request: AdmissionRequest, round_: int, warnings: list[str]
@@ -197,10 +201,3 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         )
         if len(patch) <= LONGEST_ANNOTATION:
             annotations.setdefault(self._patch_key % (round_, match.position), patch.decode())
-
-
-def _since_last(state: Reinvocation, now: Object | None) -> Reinvocation:
-    """In the second round, a plugin that changed the object makes all webhooks due that may be asked again."""
-    if state.round and state.called and now != state.output:
-        return replace(state, again=state.again | state.called, called=frozenset())
-    return state

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rewound.actors.golang.format import GoValue
 from rewound.actors.golang.quoting import cut, quoted_start
 from rewound.actors.kinds.declaration.definition import CustomKind
 from rewound.actors.kinds.schema.fields import (
@@ -167,6 +168,30 @@ def _errors_of_items(type_: ListOf, field: Field | None, items: list[Any], path:
     return found
 
 
+def find_atomics(type_: Type, field: Field | None, value: Any, path: Path = ()) -> list[str]:
+    """Return the paths of atomic lists, maps and structs in a configuration, as messages show them."""
+    check_time()
+    found: list[str] = []
+    if isinstance(type_, Struct | MapOf) and isinstance(value, dict):
+        if (field is not None and field.map_type == "atomic") or _is_atomic(type_, field):
+            found.append(path_text(path))
+        if isinstance(type_, Struct):
+            for name, member in value.items():
+                if name in type_.by_name:
+                    inner = type_.by_name[name]
+                    found += find_atomics(inner.type, inner, member, (*path, FIELD + name))
+    elif isinstance(type_, ListOf) and isinstance(value, list):
+        if field is None or not (list_keys(field) or is_set_of_scalars(field)):
+            found.append(path_text(path))
+        for index, item in enumerate(value):
+            found += find_atomics(type_.item, None, item, (*path, f"{INDEX}{index}"))
+    return found
+
+
+def _is_atomic(type_: Type, field: Field | None) -> bool:
+    return isinstance(type_, Struct) and type_.atomic and not (field is not None and field.map_type)
+
+
 def _unkeyed(item: Any) -> str:
     if item is None:
         return "associative list with keys may not have a null element"
@@ -193,7 +218,7 @@ def _errors_of_scalar(type_: Scalar, value: Any, path: Path) -> list[str]:
     elif type_ in (INT32, INT64, DOUBLE):
         if isinstance(value, bool) or not isinstance(value, int | float):
             return [f"{path_text(path)}: expected numeric (int or float), got {_go_type(value)}"]
-    elif isinstance(value, dict | list):
+    elif isinstance(value, dict | list | GoValue):
         return [_unexpected(path, "any scalar", value)]
     return []
 
@@ -203,6 +228,8 @@ def _unexpected(path: Path, expected: str, value: Any) -> str:
 
 
 def _go_type(value: Any) -> str:
+    if isinstance(value, GoValue):
+        return value.type
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, dict):
@@ -212,6 +239,8 @@ def _go_type(value: Any) -> str:
 
 def _in_go(value: Any) -> str:
     """Return a value as Go writes it in source code."""
+    if isinstance(value, GoValue):
+        return value.source
     if isinstance(value, dict):
         members = ", ".join(f"{quoted_start(name)}:{_in_go(value[name])}" for name in sorted(value))
         return cut(f"map[string]interface {{}}{{{members}}}", _LONGEST_IN_GO)
@@ -228,6 +257,8 @@ def _in_go(value: Any) -> str:
 
 def _printed(value: Any) -> str:
     """Return a value as Go prints it."""
+    if isinstance(value, GoValue):
+        return value.printed
     if isinstance(value, dict):
         return cut(
             f"map[{' '.join(f'{name}:{_printed(value[name])}' for name in sorted(value))}]", _LONGEST_IN_GO
