@@ -24,7 +24,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from rewound.actors.cel import kubernetes
 from rewound.actors.cel.checker import Checked
+from rewound.actors.cel.costs import CHECK_COST, LIST_COST, MESSAGE_COST
 from rewound.actors.cel.macros import ACCUMULATOR
 from rewound.actors.cel.syntax import (
     Call,
@@ -41,6 +43,7 @@ from rewound.actors.cel.types import DYN, Type, is_optional, kind_of
 from rewound.actors.versions.features import (
     CEL_COST_OF_HAS,
     CEL_ENTRY_SIZES,
+    CEL_FUNCTION_ESTIMATES,
     CEL_HAS_COSTS,
     CEL_LOOP_SIZES,
     CEL_RESULT_SIZES,
@@ -146,7 +149,7 @@ def price(
     arguments: Sequence[Sized],
     costs: list[Range],
 ) -> Price:
-    library = _LIBRARY.get(function)
+    library = _LIBRARY_OVERLOADS.get(overload) or _LIBRARY.get(function)
     found = library(sizing, target, arguments) if library is not None else None
     if found is not None:
         cost, size = found
@@ -198,16 +201,70 @@ def _url(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Pr
     return size.scaled(STRING_TRAVERSAL), size if CEL_URL_SIZES in sizing.features else None
 
 
-def _same_url(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
-    """Compare URLs by the size of the second one."""
+def _same(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    """Compare URLs by the size of the second one, formats by the length of names, and other values at once."""
     first, second = arguments
-    if (
-        CEL_URL_SIZES not in sizing.features
-        or first.type != second.type
-        or first.type.name != sizing.url_type
-    ):
+    if CEL_URL_SIZES not in sizing.features or first.type != second.type:
         return None
-    return Range(1, (second.derived or ONE).most).scaled(STRING_TRAVERSAL), None
+    if first.type.name == sizing.url_type:
+        return Range(1, (second.derived or ONE).most).scaled(STRING_TRAVERSAL), None
+    if first.type.name == kubernetes.TYPES["format"]:
+        return Range(1, _LONGEST_FORMAT).scaled(STRING_TRAVERSAL), None
+    return (ONE, None) if first.type.name in _KUBERNETES_TYPES else None
+
+
+def _check(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    return Range(CHECK_COST, CHECK_COST), None
+
+
+def _selector(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    """Reading the text, and making a list and a value for every second character."""
+    text = _size(sizing, arguments[0])
+    made = text.scaled(0.5).scaled(LIST_COST + MESSAGE_COST)
+    return _LIST.plus(text.scaled(STRING_TRAVERSAL)).plus(made), None
+
+
+def _parsed(factor: float) -> _OfLibrary:
+    """Reading a text that becomes a quantity, an address or a version."""
+
+    def read(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+        if CEL_FUNCTION_ESTIMATES not in sizing.features:
+            return None
+        return _size(sizing, arguments[0]).scaled(factor), None
+
+    return read
+
+
+def _contained(network: bool, text: bool) -> _OfLibrary:
+    """Comparing the bytes of two addresses, those of networks once more, after reading a text."""
+
+    def compare(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+        cost = _ADDRESS.plus(_ADDRESS).scaled(STRING_TRAVERSAL)
+        if network:
+            cost = cost.plus(_ADDRESS.scaled(STRING_TRAVERSAL)).plus(ONE)
+        if text:
+            cost = cost.plus(_size(sizing, arguments[0]).scaled(STRING_TRAVERSAL))
+        return cost, None
+
+    return compare
+
+
+def _validated(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    return _size(sizing, arguments[0]).scaled(STRING_TRAVERSAL).scaled(_LONGEST_PATTERN * REGEX_LENGTH), None
+
+
+def _sets(factor: int) -> _OfLibrary:
+    def compare(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+        first, second = (_size(sizing, argument) for argument in arguments)
+        return first.times(second).scaled(factor).plus(ONE), None
+
+    return compare
+
+
+_LONGEST_FORMAT: Final = 64
+_LONGEST_PATTERN: Final = 128
+_ADDRESS: Final = Range(4, 16)
+_KUBERNETES_TYPES: Final = frozenset(kubernetes.TYPES.values())
 
 
 def _once(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
@@ -345,7 +402,34 @@ _LIBRARY: Final[dict[str, _OfLibrary]] = {
     "split": _split,
     "join": _join,
     **dict.fromkeys(("find", "findAll"), _find),
-    "_==_": _same_url,
+    "jsonpatch.escapeKey": _url,
+    "_==_": _same,
+}
+_LIBRARY_OVERLOADS: Final[dict[str, _OfLibrary]] = {
+    **dict.fromkeys(("pathcheck_check", "resourcecheck_check"), _check),
+    **dict.fromkeys(("authorizer_fieldselector", "authorizer_labelselector"), _selector),
+    **dict.fromkeys(
+        (
+            *(
+                "string_to_quantity",
+                "is_quantity_string",
+                "string_to_ip",
+                "is_ip",
+                "string_to_cidr",
+                "is_cidr",
+            ),
+            *("string_to_semver", "string_bool_to_semver", "is_semver_string", "is_semver_string_bool"),
+        ),
+        _parsed(STRING_TRAVERSAL),
+    ),
+    "ip_is_canonical": _parsed(2 * STRING_TRAVERSAL),
+    "cidr_contains_ip_ip": _contained(network=False, text=False),
+    "cidr_contains_ip_string": _contained(network=False, text=True),
+    "cidr_contains_cidr": _contained(network=True, text=False),
+    "cidr_contains_cidr_string": _contained(network=True, text=True),
+    "format-validate": _validated,
+    **dict.fromkeys(("list_sets_contains_list", "list_sets_intersects_list"), _sets(1)),
+    "list_sets_equivalent_list": _sets(2),
 }
 
 _COMPARED: Final = tuple(
@@ -540,10 +624,11 @@ class _Estimate:
         if node.target is not None and not self._references[node.id].name:
             of_target = self.cost(node.target)
             target = self._sized(node.target)
+        function = self._references[node.id].name or node.function
         total = Range(MOST, 0)
         result: Range | None = None
         for overload in self._references[node.id].overloads:
-            cost, size = price(self, node.function, overload, target, arguments, costs)
+            cost, size = price(self, function, overload, target, arguments, costs)
             total = total.union(cost)
             if size is not None:
                 result = size if result is None else result.union(size)

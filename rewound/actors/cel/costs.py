@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from rewound.actors.cel.addresses import CIDR, IP
+from rewound.actors.cel.formats import Format
 from rewound.actors.cel.go_regexp import may_take_long
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.values import (
@@ -23,6 +25,7 @@ from rewound.actors.cel.values import (
     MapLike,
     list_items,
 )
+from rewound.actors.versions.features import CEL_QUANTITY_COSTS
 
 Cells = list[Any]
 
@@ -84,7 +87,7 @@ def size_of(value: Any) -> int:
     """Return the length of a text, list or map; 1 for everything else."""
     if isinstance(value, str | bytes | list):
         return len(value)
-    return int(value.size()) if isinstance(value, ListValue | MapLike) else 1
+    return int(value.size()) if isinstance(value, ListValue | MapLike | IP | CIDR) else 1
 
 
 def traversal(value: Any) -> int:
@@ -177,6 +180,37 @@ def _selector(cells: Cells, _: Any, second: Any) -> None:
     charge(cells, LIST_COST + tenth(size) + (LIST_COST + MESSAGE_COST) * ((size + 1) // 2))
 
 
+def _contains_address(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(2 * size_of(first)))
+
+
+def _contains_address_text(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(2 * size_of(first)) + tenth(size_of(second)))
+
+
+def _contains_network(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(2 * size_of(first)) + tenth(size_of(first)) + 1)
+
+
+def _contains_network_text(cells: Cells, first: Any, second: Any) -> None:
+    charge(cells, tenth(2 * size_of(first)) + tenth(size_of(first)) + 1 + tenth(size_of(second)))
+
+
+def _validate(cells: Cells, first: Any, second: Any) -> None:
+    pattern = first.pattern_size if first.__class__ is Format else 0
+    charge(cells, tenth(1 + size_of(second)) * math.ceil(pattern * 0.25) if pattern else 1)
+
+
+def _sets(factor: int) -> Charge:
+    def price(cells: Cells, first: Any, second: Any) -> None:
+        amount = 1 + factor * size_of(first) * size_of(second)
+        charge(cells, amount)
+        if amount > STRIDE:
+            pause(cells)
+
+    return price
+
+
 # The functions that Kubernetes charges for, unless a server of an earlier version evaluates a policy.
 _BY_FUNCTION: Final[dict[str, Charge]] = {
     "check": _check,
@@ -186,6 +220,18 @@ _BY_FUNCTION: Final[dict[str, Charge]] = {
     **dict.fromkeys(("replace", "split"), _fifth_of_first),
     **dict.fromkeys(("find", "findAll"), _expression),
     "join": _nothing,
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "semver", "isSemver", "jsonpatch.escapeKey"), _tenth_of_first),
+    "ip.isCanonical": _fifth_of_first,
+    "containsIP": _contains_address,
+    "containsCIDR": _contains_network,
+    "validate": _validate,
+}
+_QUANTITIES: Final = frozenset(("quantity", "isQuantity"))
+# As `_BY_FUNCTION`, where the overload matters.
+_BY_LIBRARY_OVERLOAD: Final[dict[str, Charge]] = {
+    "string_to_ip": _tenth_of_first,
+    "cidr_contains_ip_string": _contains_address_text,
+    "cidr_contains_cidr_string": _contains_network_text,
 }
 _ORDERS: Final = ("less", "greater", "less_equals", "greater_equals")
 _BY_OVERLOAD: Final[dict[str, Charge]] = {
@@ -198,12 +244,21 @@ _BY_OVERLOAD: Final[dict[str, Charge]] = {
     "add_bytes": _tenth_of_sum,
     "matches_string": _expression,
     "contains_string": _contains,
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
 }
 
 
 def charge_of(function: str, overload: str, language: Language) -> Charge | None:
     """Return how a call is charged, or None if it costs 1. `overload` is empty if only the evaluation knows it."""
-    return (_BY_FUNCTION.get(function) if language.library_costs else None) or _BY_OVERLOAD.get(overload)
+    if language.library_costs:
+        if function in _QUANTITIES and CEL_QUANTITY_COSTS in language.features:
+            return _tenth_of_first
+        found = _BY_LIBRARY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)
+        if found is not None:
+            return found
+    return _BY_OVERLOAD.get(overload)
 
 
 def charge_result(cells: Cells, result: Any) -> None:

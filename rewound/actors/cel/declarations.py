@@ -41,7 +41,7 @@ from rewound.actors.cel.types import (
     type_of,
     wrapper_of,
 )
-from rewound.actors.versions.features import CEL_OPTIONALS
+from rewound.actors.versions.features import CEL_ADDRESSES, CEL_OPTIONALS
 
 _LINE: Final = re.compile(r"(\S+) (\S+) (?:(\S.*)\.)?\((.*)\) (\S.*)")
 _TOKEN: Final = re.compile(r"[A-Za-z_]+|[(),]")
@@ -419,9 +419,13 @@ _IDENTIFIERS: Final[dict[str, Type]] = (
     | {name: type_of(Type(name)) for name in MESSAGE_FIELDS}
 )
 _OPTIONAL_TYPE: Final = {OPTIONAL: type_of(optional_of(_A))}
+_ADDRESS_TYPES: Final = {
+    kubernetes.TYPES[name]: type_of(Type(kubernetes.TYPES[name])) for name in ("ip", "cidr")
+}
 
 
 @cache
 def identifiers(language: Language) -> dict[str, Type]:
     """Return the names of types. Callers must not change the result."""
-    return _IDENTIFIERS | (_OPTIONAL_TYPE if CEL_OPTIONALS in language.features else {})
+    optional = _OPTIONAL_TYPE if CEL_OPTIONALS in language.features else {}
+    return _IDENTIFIERS | optional | (_ADDRESS_TYPES if CEL_ADDRESSES in language.features else {})

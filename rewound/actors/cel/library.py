@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from rewound.actors.cel import kubernetes, times, urls
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
-from rewound.actors.cel.operations import COMPARABLE, add, compare, same
+from rewound.actors.cel.operations import COMPARABLE, add, compare, list_contains, same
 from rewound.actors.cel.values import (
     NONE,
     SPACE,
@@ -206,6 +206,39 @@ def _first(values: Any, searched: Any, indexes: range) -> int:
     return -1
 
 
+def _has_all(values: Any, searched: Any) -> bool:
+    return all(_is_member(item, values) for item in list_items(searched))
+
+
+def _has_any(values: Any, searched: Any) -> bool:
+    for item in list_items(values):
+        try:
+            if _is_member(item, searched):
+                return True
+        except EvaluationError:
+            continue
+    return False
+
+
+def _is_member(item: Any, values: Any) -> bool:
+    if isinstance(item, EvaluationError):
+        raise item
+    return list_contains(values, item)
+
+
+def _are_equivalent(left: Any, right: Any) -> bool:
+    return _has_all(left, right) and _has_all(right, left)
+
+
+def _set_overloads() -> dict[str, list[Overload]]:
+    lists = (ListOf(None), ListOf(None))
+    return {
+        "sets.contains": [Overload("list_sets_contains_list", lists, _has_all)],
+        "sets.equivalent": [Overload("list_sets_equivalent_list", lists, _are_equivalent)],
+        "sets.intersects": [Overload("list_sets_intersects_list", lists, _has_any)],
+    }
+
+
 _LONGEST_REMEMBERED: Final = 256  # characters
 _MOST_REMEMBERED: Final = 64
 
@@ -346,6 +379,13 @@ class Overload:
 
     def __init__(self, id: str, parameters: tuple[Parameter, ...], run: Callable[..., Any]) -> None:
         self.id, self._parameters, self.run = id, parameters, run
+
+    def in_language(self, features: frozenset[str]) -> Overload:
+        """Return the overload as a language with these features has it."""
+        feature, earlier = kubernetes.EARLIER.get(self.id, ("", None))
+        if earlier is None or feature in features:
+            return self
+        return Overload(self.id, self._parameters, earlier)
 
     def only_class(self) -> type | None:
         """The class of the argument, if there is one argument that is no list."""
@@ -519,7 +559,9 @@ def _optional_overloads() -> dict[str, list[Overload]]:
 
 
 def _all() -> dict[str, list[Overload]]:
-    found = _time_overloads() | _list_overloads() | _url_overloads() | _optional_overloads()
+    found = (
+        _time_overloads() | _list_overloads() | _set_overloads() | _url_overloads() | _optional_overloads()
+    )
     _duration_overloads(found)
     _string_overloads(found)
     for function, overload, parameters, run in kubernetes.FUNCTIONS:
@@ -535,9 +577,9 @@ def bind_url(type_name: str) -> Callable[[Any], Any]:
     return _guarded("url", str, partial(urls.to_url, type_name))
 
 
-def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:
+def bind(function: str, overload: str, features: frozenset[str]) -> tuple[Callable[..., Any], bool]:
     """Return a function that checks its arguments, and whether an evaluation chooses among several overloads."""
-    declared = FUNCTIONS[function]
+    declared = [found.in_language(features) for found in FUNCTIONS[function]]
     candidates = [found for found in declared if found.id == overload] or declared
     kind = candidates[0].only_class()
     if len(candidates) == 1 and kind is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rewound.actors.cel import times
+from rewound.actors.cel.addresses import CIDR, IP
 from rewound.actors.cel.values import (
     MAX_INT,
     MAX_UINT,
@@ -579,6 +580,8 @@ _PRINTED: Final[dict[type, Callable[[Any], str]]] = {
     Duration: times.print_duration,
     Timestamp: times.print_timestamp,
     TypeValue: lambda value: value.name,
+    IP: str,
+    CIDR: str,
 }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from rewound.actors.cel import operations
+from rewound.actors.cel import kubernetes, operations
+from rewound.actors.cel.addresses import CIDR, IP
 from rewound.actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
 from rewound.actors.cel.costs import (
     COST,
@@ -52,6 +53,7 @@ from rewound.actors.cel.values import (
     list_items,
     no_such_overload,
 )
+from rewound.actors.versions.features import CEL_EQUALITY_COSTS
 
 _PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
 
@@ -169,12 +171,14 @@ def _cheap_with_constant(left_of: Run, right: Any, operation: Binary) -> Run:
     return run
 
 
-def equality(first: Step, second: Step, wanted: bool) -> Run:
+def equality(first: Step, second: Step, wanted: bool, language: Language) -> Run:
     """== and !=, which cost a tenth of the shorter text, list or map. != is true for values that cannot be compared."""
     if isinstance(second, Fixed) and second.value.__class__ is str:
         return _text_equality(first.run, second.value, wanted)
-    compare = equal if wanted else _differs
-    return binary(first, second, compare, _charge_equality)
+    if not wanted:
+        return binary(first, second, _differs, _charge_equality)
+    costs_one = CEL_EQUALITY_COSTS in language.features and language.library_costs
+    return binary(first, second, equal, _charge_equal if costs_one else _charge_equality)
 
 
 def _charge_equality(cells: Cells, left: Any, right: Any) -> None:
@@ -182,6 +186,13 @@ def _charge_equality(cells: Cells, left: Any, right: Any) -> None:
         cells[COST] += 1 if size_of(left) and size_of(right) else 0
     else:
         charge(cells, tenth(min(size_of(left), size_of(right))))
+
+
+def _charge_equal(cells: Cells, left: Any, right: Any) -> None:
+    if left.__class__ is IP or left.__class__ is CIDR:
+        cells[COST] += 1
+    else:
+        _charge_equality(cells, left, right)
 
 
 def _differs(left: Any, right: Any) -> bool:
@@ -342,9 +353,11 @@ def plan_call(name: str, overload: str, steps: list[Step], language: Language) -
     if name == "_?_:_":
         return Choice(steps[0].run, branch(steps[1]), branch(steps[2]))
     if name in ("_==_", "_!=_"):
-        return Operation(equality(steps[0], steps[1], name == "_==_"))
+        return Operation(equality(steps[0], steps[1], name == "_==_", language))
     if name in ("_[_]", "_[?_]", "_?._"):
         return _index(steps[0], steps[1], is_optional=name != "_[_]")
+    if not steps and (value := kubernetes.constant(name, language.features)) is not None:
+        return Operation(_constant(value))
     if name == "optional.none":
         return Operation(_none)
     if name in ("or", "orValue"):
@@ -370,6 +383,16 @@ def _index(operand: Step, key: Step, *, is_optional: bool) -> Step:
         return attribute.select(Qualifier(key.value, is_optional=is_optional))
     dynamic = key.resolve() if isinstance(key, Attribute) else key.run
     return attribute.select(Qualifier(None, dynamic, is_optional=is_optional))
+
+
+def _constant(value: Any) -> Run:
+    """Plan a function without arguments."""
+
+    def run(cells: Cells) -> Any:
+        cells[COST] += 1
+        return value
+
+    return run
 
 
 def _none(cells: Cells) -> Optional:
@@ -413,7 +436,7 @@ def _conversion(name: str, overload: str, argument: Step, language: Language) ->
 
 
 def _library(name: str, overload: str, steps: list[Step], language: Language) -> Step:
-    operation, dynamic = bind(name, overload)
+    operation, dynamic = bind(name, overload, language.features)
     sequential = dynamic or len(steps) > 2
     price = charge_of(name, overload, language)
     if name in ("find", "findAll"):

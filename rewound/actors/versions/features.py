@@ -410,7 +410,38 @@ CEL_AUTHORIZER_ERRORS: Final = _library(
 CEL_SELECTORS: Final = _library(
     "cel-selectors", "selectors in checks of `authorizer`: `fieldSelector()`, `labelSelector()`", since="1.31"
 )
+CEL_QUANTITIES: Final = _library("cel-quantities", "quantities: `quantity('1Gi')`", since="1.28")
+CEL_SETS: Final = _library("cel-sets", "sets: `sets.contains([1, 2], [1])`", since="1.29")
+CEL_ADDRESSES: Final = _library(
+    "cel-addresses", "IP addresses and networks: `ip('::1')`, `cidr('10.0.0.0/8')`", since="1.30"
+)
+CEL_FORMATS: Final = _library(
+    "cel-formats", "named formats: `format.dns1123Label().validate('a')`", since="1.31"
+)
+CEL_SEMVER: Final = _library("cel-semver", "semantic versions: `semver('1.2.3')`", since="1.33")
 CEL_LIBRARIES: Final = frozenset(_libraries)
+LABEL_KEY_TEXTS: Final = _change(
+    "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
+)
+CEL_JSON_PATCH: Final = "cel-json-patch"  # jsonpatch.escapeKey, in mutating admission policies
+CEL_QUANTITY_COSTS: Final = _change(
+    "cel-quantity-costs", "charges CEL expressions for the size of quantities that they parse", since="1.30"
+)
+CEL_EQUALITY_COSTS: Final = _change(
+    "cel-equality-costs",
+    "charges CEL expressions 1 for `==` of quantities, addresses, formats and checks",
+    since="1.32",
+)
+CEL_FUNCTION_ESTIMATES: Final = _change(
+    "cel-function-estimates",
+    "estimates the cost of CEL expressions with the sizes of quantities, addresses and versions that they parse",
+    since="1.34",
+)
+CEL_NETWORKS_IN_NETWORKS: Final = _change(
+    "cel-networks-in-networks",
+    "`containsCIDR` of CEL finds networks that do not begin where the other one does",
+    since="1.32",
+)
 TYPES_IN_WORDS: Final = _change(
     "types-in-words", "error messages of CEL expressions name types by their names", since="1.28"
 )
@@ -449,6 +480,11 @@ CEL_BEHAVIOUR: Final = frozenset(
         CEL_LOOP_SIZES,
         CEL_URL_SIZES,
         CEL_ENTRY_SIZES,
+        CEL_QUANTITY_COSTS,
+        CEL_EQUALITY_COSTS,
+        CEL_FUNCTION_ESTIMATES,
+        CEL_NETWORKS_IN_NETWORKS,
+        LABEL_KEY_TEXTS,
     )
 )
 
@@ -499,9 +535,6 @@ CHECKED_STATEFUL_TEMPLATES: Final = _change(
 VALIDATED_ONCE: Final = _change("validated-once", "validates updates in the group apps once", since="1.34")
 REVISIONS_ARE_OBJECTS: Final = _change(
     "revisions-are-objects", "has only JSON objects as data of controller revisions", since="1.31"
-)
-LABEL_KEY_TEXTS: Final = _change(
-    "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
 )
 HIDDEN_IN_WARNINGS: Final = _change(
     "hidden-in-warnings", "warns about hidden variables, overlapping ports and absent selectors", since="1.28"
