@@ -134,7 +134,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
             f"of {without_credentials(settings.standby.follow)}, where writes go; this server refuses them",
         )
     yield "profile", _profile(settings)
-    modes = ",".join(settings.authorization_modes)
+    config = settings.authorization.authorization_config
+    modes = ",".join(settings.authorization_modes) if config is None else f"by {config}"
     yield "rights", f"{modes}, anonymous {'on' if settings.anonymous_auth else 'off'}"
     if (nodes := settings.controllers.nodes) is not None:
         yield "nodes", f"{nodes} simulated"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rewound.actors.access.accounts.tokens import Accounts
 from rewound.actors.access.authentication.authenticate import Authenticator
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.statistics import AuthorizationStatistics
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.admission.plugin import Plugin
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
@@ -50,6 +51,8 @@ class Access:
     accounts: Accounts
     rbac: Rbac  # also without mode RBAC: writers of roles and bindings must have the rights in them
     audiences: tuple[str, ...]  # of this server; the default audiences of tokens
+    authorization: AuthorizationStatistics
+    authorizes_nodes: bool  # by the mode Node
     tasks: tuple[Task, ...] = ()
 
 

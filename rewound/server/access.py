@@ -1,4 +1,4 @@
-"""Builds authentication and authorization of one server from its settings.
+"""Builds the authentication of one server from its settings; `authorization` beside it builds the rest of access.
 
 `open_store` builds it before actors, admission and controllers, which call the authorizer too. Each method reads what
 it needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that need a flag are imported only
@@ -7,7 +7,7 @@ if it is given, so that other servers start faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,26 +15,22 @@ from typing import TYPE_CHECKING
 from rewound.actors.access.accounts.keys import KeyFiles
 from rewound.actors.access.accounts.tokens import build_accounts
 from rewound.actors.access.authentication.authenticate import Authenticator, TokenMethod
-from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
-from rewound.actors.access.authorization.modes import authorizer
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import stored_policy
-from rewound.actors.access.authorize import Authorizer
 from rewound.actors.identity import User
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import SELECTORS
 from rewound.gateway.settings.access import OidcSettings, TokenWebhookSettings
 from rewound.gateway.settings.checks import check_parsed
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Access, Task
 from rewound.journal.log import Journal
+from rewound.server.authorization import Authorization
 from rewound.server.extensions import Extensions
 
 if TYPE_CHECKING:
-    from rewound.actors.access.authorization.node_authorizer import NodeGraph
     from rewound.actors.access.remote.calls import Webhook
 
 
@@ -55,9 +51,17 @@ def build_access(
         request_headers=settings.request_headers.headers,
     )
     rbac = Rbac(stored_policy(names, journal, feed))
-    graph = _node_graph(names, journal, feed, tasks) if "Node" in settings.authorization_modes else None
-    chain = _authorizer(settings, names, rbac, graph, tasks, extensions.authorizers)
-    return Access(authenticator, chain, accounts, rbac, options.audiences, tuple(tasks))
+    authorization = Authorization(settings, names, journal, feed, rbac, extensions.authorizers)
+    return Access(
+        authenticator,
+        authorization.authorizer,
+        accounts,
+        rbac,
+        options.audiences,
+        authorization.statistics,
+        authorization.authorizes_nodes,
+        (*tasks, *authorization.tasks),
+    )
 
 
 def _listed_tokens(path: Path | None) -> dict[str, User]:
@@ -110,64 +114,6 @@ def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
     webhook = HttpsWebhook(check_parsed(flag, lambda: read_target(path)))
     tasks.append(("webhook connections", webhook.run))
     return webhook
-
-
-def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -> NodeGraph:
-    from rewound.actors.access.authorization.node_authorizer import NodeGraph
-
-    graph = NodeGraph(names, journal, feed)
-    tasks.append(("node graph", graph.run))
-    return graph
-
-
-def _node_authorizer(names: Names, graph: NodeGraph, features: frozenset[str]) -> Authorizer:
-    from rewound.actors.access.authorization.node_authorizer import NodeAuthorizer
-
-    return NodeAuthorizer(names, graph, features)
-
-
-def _authorizer(
-    settings: Settings,
-    names: Names,
-    rbac: Rbac,
-    graph: NodeGraph | None,
-    tasks: list[Task],
-    first: Sequence[Authorizer],
-) -> Authorizer:
-    """The chain of --authorization-mode. Each mode has a function here that creates its authorizer."""
-    makers: dict[str, Callable[[], Authorizer]] = {
-        "RBAC": lambda: rbac,
-        "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
-        "Webhook": lambda: _webhook_authorizer(settings, names, tasks),
-        "AlwaysAllow": AlwaysAllow,
-        "AlwaysDeny": AlwaysDeny,
-    }
-    if graph is not None:
-        makers["Node"] = lambda: _node_authorizer(names, graph, settings.features)
-    return authorizer(settings.authorization_modes, makers, first)
-
-
-def _webhook_authorizer(settings: Settings, names: Names, tasks: list[Task]) -> Authorizer:
-    from rewound.actors.access.authorization.webhook import WebhookAuthorizer
-
-    given = settings.authorization
-    path = given.authorization_webhook_config_file
-    assert path is not None, "the settings refuse the mode without a file"
-    return WebhookAuthorizer(
-        _webhook("--authorization-webhook-config-file", path, tasks),
-        names.group("authorization"),
-        given.authorization_webhook_version,
-        given.authorization_webhook_cache_authorized_ttl,
-        given.authorization_webhook_cache_unauthorized_ttl,
-        selectors=SELECTORS in settings.features,
-    )
-
-
-def _abac(path: Path | None) -> Authorizer:
-    from rewound.actors.access.authorization.abac import Abac, read_policies
-
-    assert path is not None, "the settings refuse ABAC without a file"
-    return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))
 
 
 def _key_files(settings: Settings) -> KeyFiles:

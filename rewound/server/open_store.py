@@ -454,6 +454,6 @@ def _controller_context(
         aggregation=aggregation,
         whole_cluster=settings.controllers.is_whole_cluster,
         is_short_of_memory=store.memory.process.is_short,
-        authorizes_nodes="Node" in settings.authorization_modes,
+        authorizes_nodes=store.access.authorizes_nodes,
         workloads=settings.workloads,
     )

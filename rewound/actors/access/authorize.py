@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rewound.actors.errors import AuthorizationFailed, BadRequest, Forbidden, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import User
 from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
-from rewound.actors.selectors.labels import LabelRequirement, LabelSelector
+from rewound.actors.selectors.labels import (
+    ABSENT,
+    EXISTS,
+    IN,
+    NOT_IN,
+    LabelRequirement,
+    LabelSelector,
+)
 
 # Characters of a selector. Authorizers ignore longer ones: a selector only narrows a request.
 MAX_SELECTOR: Final = 4096
@@ -65,6 +72,30 @@ def label_requirements(attributes: Attributes) -> tuple[LabelRequirement, ...]:
         return LabelSelector.parse(given).requirements if given and len(given) <= MAX_SELECTOR else ()
     except BadRequest:
         return ()
+
+
+_OPERATORS: Final = {IN: "In", NOT_IN: "NotIn", EXISTS: "Exists", ABSENT: "DoesNotExist"}
+
+
+def field_selector_attributes(attributes: Attributes) -> list[dict[str, Any]]:
+    """The requirements of the field selector as a SubjectAccessReview has them."""
+    return [
+        {"key": one.field, "operator": "In" if one.operator == "=" else "NotIn", "values": [one.value]}
+        for one in field_requirements(attributes)
+    ]
+
+
+def label_selector_attributes(attributes: Attributes) -> list[dict[str, Any]]:
+    """The requirements of the label selector, except those that compare numbers, which only those of nodes can."""
+    return [
+        {
+            "key": one.key,
+            "operator": _OPERATORS[one.operator],
+            **({"values": list(one.values)} if one.values else {}),
+        }
+        for one in label_requirements(attributes)
+        if one.operator in _OPERATORS
+    ]
 
 
 ANY: Final = "*"

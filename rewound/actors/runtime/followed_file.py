@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,22 @@ import trio
 CHECK_SECONDS: Final = 1.0
 
 _Stamp = tuple[int, int, int, int] | str  # of a file; if there is none, why
+
+
+@dataclass(slots=True)
+class Reloads:
+    """How often the file was read again, with what result, and what is in force."""
+
+    hash: str = ""
+    counts: dict[str, int] = field(default_factory=dict)  # by success or failure
+    times: dict[str, float] = field(default_factory=dict)  # of the last one, in seconds since 1970
+
+    def applied(self, contents: bytes) -> None:
+        self.hash = f"sha256:{sha256(contents).hexdigest()}" if contents else ""
+
+    def count(self, result: str, now: float) -> None:
+        self.counts[result] = self.counts.get(result, 0) + 1
+        self.times[result] = now
 
 
 async def follow_file(

@@ -122,6 +122,18 @@ NOMINATION_ENDS: Final = _gate("ClearingNominatedNodeNameAfterBinding")
 TOPOLOGY_LABELS: Final = _gate("PodTopologyLabelsAdmission")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
+AUTHORIZATION_CONFIG: Final = _gate("StructuredAuthorizationConfiguration")  # --authorization-config
+AUTHORIZATION_CONFIG_BETA: Final = _change(
+    "authorization-config-v1beta1", "reads an AuthorizationConfiguration also in v1beta1", since="1.30"
+)
+AUTHORIZATION_CONFIG_V1: Final = _change(
+    "authorization-config-v1", "reads an AuthorizationConfiguration also in v1", since="1.32"
+)
+WEBHOOK_CACHE_SWITCHES: Final = _change(
+    "webhook-cache-switches",
+    "an AuthorizationConfiguration can switch off the caches of its webhooks",
+    since="1.34",
+)
 NODE_SELECTORS: Final = _gate("AuthorizeNodeWithSelectors")  # nodes may list only their own pods and node
 UNSAFE_DELETES: Final = _gate("AllowUnsafeMalformedObjectDeletion")  # deletes that ignore read errors
 WATCH_LIST: Final = _gate("WatchList")  # watches honour sendInitialEvents

@@ -7,10 +7,14 @@ parts of the store too, which count nothing if the writer process does their wor
 from __future__ import annotations
 
 import platform
+import socket
+from base64 import b32encode
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
+from rewound.actors.access.authorization.statistics import CALL_BOUNDS, CONDITION_BOUNDS
 from rewound.actors.admission.plugins.pod_security.plugins import PodSecurity
 from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
@@ -24,6 +28,7 @@ from rewound.gateway.watch.watched_type import EVENT_SIZES
 from rewound.release import RELEASE, version_document
 
 if TYPE_CHECKING:
+    from rewound.actors.access.authorization.statistics import AuthorizationStatistics, WebhookStatistics
     from rewound.actors.admission.calls import CallStatistics
     from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
     from rewound.actors.admission.timings import Timings, WebhookTimings
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from rewound.actors.flowcontrol.in_flight import InFlightLimits
     from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from rewound.actors.flowcontrol.seats import Level
+    from rewound.actors.runtime.followed_file import Reloads
     from rewound.actors.runtime.large_work import LargeWorkStatistics
     from rewound.actors.runtime.mailbox import MailboxStatistics
     from rewound.actors.scheduler.scheduler import Scheduler, SchedulerStatistics
@@ -82,6 +88,7 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     meter_api_services(metrics, store.api_services)
     meter_admission_timings(metrics, store.admission_timings)
     meter_conversions(metrics, store.converter.timings)
+    meter_authorization(metrics, store.access.authorization)
     for plugin in store.plugins:
         if isinstance(plugin, PodSecurity):
             meter_pod_security(metrics, plugin.evaluations)
@@ -586,6 +593,112 @@ def meter_conversions(metrics: Metrics, timings: ConversionTimings) -> None:
         CONVERSION_BOUNDS,
         *("crd_name", "from_version", "to_version", "succeeded"),
     )
+
+
+def meter_authorization(metrics: Metrics, statistics: AuthorizationStatistics) -> None:
+    def decisions() -> Mapping[tuple[str, ...], float]:
+        return {
+            (type_, name, decision): count
+            for (type_, name), counts in statistics.decisions.items()
+            for decision, count in zip(("denied", "allowed"), counts, strict=True)
+            if count
+        }
+
+    def of_conditions(
+        read: Callable[[WebhookStatistics], int],
+    ) -> Callable[[], Mapping[tuple[str, ...], float]]:
+        return lambda: {
+            ("Webhook", name): read(one) for name, one in statistics.webhooks.items() if read(one)
+        }
+
+    metrics.counter(
+        "apiserver_authorization_decisions_total",
+        "Requests that an authorizer allowed or denied.",
+        decisions,
+        *("type", "name", "decision"),
+    )
+    metrics.counter(
+        "apiserver_authorization_match_condition_evaluation_errors_total",
+        "Requests for which match conditions of an authorization webhook could not be evaluated.",
+        of_conditions(lambda one: one.condition_errors),
+        *("type", "name"),
+    )
+    metrics.counter(
+        "apiserver_authorization_match_condition_exclusions_total",
+        "Requests for which an authorization webhook was not asked because of its match conditions.",
+        of_conditions(lambda one: one.exclusions),
+        *("type", "name"),
+    )
+    metrics.histogram(
+        "apiserver_authorization_match_condition_evaluation_seconds",
+        "Time to evaluate the match conditions of an authorization webhook.",
+        lambda: {
+            ("Webhook", name): (one.conditions.seconds, tuple(one.conditions.counts))
+            for name, one in statistics.webhooks.items()
+            if any(one.conditions.counts)
+        },
+        CONDITION_BOUNDS,
+        *("type", "name"),
+    )
+    metrics.counter(
+        "apiserver_authorization_webhook_evaluations_total",
+        "Calls of authorization webhooks, each try counted.",
+        lambda: statistics.by_webhook(
+            lambda one: {result: sum(calls.counts) for result, calls in one.calls.items()}
+        ),
+        *("name", "result"),
+    )
+    metrics.counter(
+        "apiserver_authorization_webhook_evaluations_fail_open_total",
+        "Requests on which an authorization webhook has no opinion because its call failed.",
+        lambda: statistics.by_webhook(lambda one: one.failures_open),
+        *("name", "result"),
+    )
+    metrics.histogram(
+        "apiserver_authorization_webhook_duration_seconds",
+        "Time of a call of an authorization webhook.",
+        lambda: {
+            (name, result): (calls.seconds, tuple(calls.counts))
+            for name, one in statistics.webhooks.items()
+            for result, calls in one.calls.items()
+        },
+        CALL_BOUNDS,
+        *("name", "result"),
+    )
+    if statistics.reloads is not None:
+        meter_reloads(metrics, "authorization", statistics.reloads)
+
+
+def meter_reloads(metrics: Metrics, what: str, reloads: Reloads) -> None:
+    """The metrics of a configuration file that is read again when it changes."""
+    server = server_id_hash()
+    metrics.counter(
+        f"apiserver_{what}_config_controller_automatic_reloads_total",
+        f"How often the configuration of {what} was read again, by result.",
+        lambda: {(result, server): count for result, count in reloads.counts.items()},
+        *("status", "apiserver_id_hash"),
+    )
+    metrics.gauge(
+        f"apiserver_{what}_config_controller_automatic_reload_last_timestamp_seconds",
+        f"When the configuration of {what} was last read again, by result.",
+        lambda: {(result, server): at for result, at in reloads.times.items()},
+        *("status", "apiserver_id_hash"),
+        across="max",
+    )
+    metrics.gauge(
+        f"apiserver_{what}_config_controller_last_config_info",
+        f"The hash of the configuration of {what} that is in force.",
+        lambda: {(server, reloads.hash): 1},
+        *("apiserver_id_hash", "hash"),
+        across="max",
+    )
+
+
+def server_id_hash() -> str:
+    """The hash of the name that Kubernetes gives an API server by the name of its host."""
+    digest = sha256(socket.gethostname().encode()).digest()[:16]
+    identity = f"apiserver-{b32encode(digest).decode().rstrip('=').lower()}"
+    return f"sha256:{sha256(identity.encode()).hexdigest()}"
 
 
 def meter_webhooks(metrics: Metrics, timings: WebhookTimings) -> None:

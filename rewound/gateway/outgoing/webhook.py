@@ -21,6 +21,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -63,6 +64,13 @@ T = TypeVar("T")
 Call = Callable[[bytes, str, int, float], Awaitable[bytes]]  # (body, URL, largest response, deadline)
 
 
+Observe = Callable[[str, float], None]
+
+
+class _TimedOut(WebhookError):
+    pass
+
+
 @dataclass(slots=True)
 class _Retriable(Exception):
     error: WebhookError
@@ -96,8 +104,17 @@ class HttpsCalls:
 class HttpsWebhook:
     """A `Webhook` that is called by POST."""
 
-    def __init__(self, target: Target, turns: SharedTurns | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        turns: SharedTurns | None = None,
+        *,
+        seconds: float = TRY_SECONDS,
+        observe: Observe | None = None,
+    ) -> None:
+        """`seconds` is the limit of one try of `send`; `observe` gets its result, as metrics name it, and duration."""
         self._target = target
+        self._seconds, self._observe = seconds, observe
         self._client = HttpsClient(
             target.tls, server_name=target.server_name, proxy_url=target.proxy_url, max_idle=MAX_CALLS
         )
@@ -138,7 +155,7 @@ class HttpsWebhook:
         for _ in range(TRIES - 1):
             asked = 0.0
             try:
-                return await self._try(lambda: body)
+                return await self._try_once(body)
             except _Retriable as failed:
                 asked = failed.delay
             except WebhookError:
@@ -147,9 +164,29 @@ class HttpsWebhook:
             await trio.sleep(max(delay * (1 + JITTER * random.random()), asked))
             delay *= DELAY_FACTOR
         try:
-            return await self._try(lambda: body)
+            return await self._try_once(body)
         except _Retriable as failed:
             raise failed.error from None
+
+    async def _try_once(self, body: bytes) -> bytes:
+        if self._observe is None:
+            return await self._try(lambda: body, seconds=self._seconds)
+        started, result = perf_counter(), "canceled"
+        try:
+            reply = await self._try(lambda: body, seconds=self._seconds)
+            result = "success"
+        except _TimedOut:
+            result = "timeout"
+            raise
+        except _Retriable as failed:
+            result = "timeout" if failed.error.code == 504 else "error"
+            raise
+        except WebhookError:
+            result = "error"
+            raise
+        finally:
+            self._observe(result, perf_counter() - started)
+        return reply
 
     async def run(self) -> None:
         """Pool connections until cancelled, then close them."""
@@ -187,7 +224,7 @@ class HttpsWebhook:
         except TooSlow:
             if call is not None:
                 raise WebhookError(f'Post "{self._shown_url(url)}": context deadline exceeded') from None
-            raise self._error(f"did not respond within {seconds:g} s") from None
+            raise _TimedOut(f"{self._target.display_url}: did not respond within {seconds:g} s") from None
 
     def _shown_url(self, url: str) -> str:
         """The URL of a call, with the name of the service whose address is called."""

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationSettings:
-    """Settings of authorization by file and by webhook: each needs its mode, and each mode needs its file."""
+    """Settings of authorization by file and by webhook: each needs its mode, and each mode needs its file.
 
+    `authorization_config` has everything instead, except the policies of ABAC.
+    """
+
+    authorization_config: Path | None = None
     authorization_policy_file: Path | None = None
     authorization_webhook_config_file: Path | None = None
     authorization_webhook_cache_authorized_ttl: float = 300.0  # seconds; 0: not cached
@@ -42,9 +46,19 @@ class AuthorizationSettings:
     authorization_webhook_version: str = "v1beta1"
 
     def __post_init__(self) -> None:
+        check_file("--authorization-config", self.authorization_config)
         check_file("--authorization-policy-file", self.authorization_policy_file)
         check_file("--authorization-webhook-config-file", self.authorization_webhook_config_file)
         check_choice("--authorization-webhook-version", self.authorization_webhook_version, REVIEW_VERSIONS)
+
+    def check_config(self, mode: str) -> None:
+        """Refuse the file beside the flags that it replaces."""
+        given = [one for one in fields(self) if one.name.startswith("authorization_webhook_")]
+        if mode or any(getattr(self, one.name) != one.default for one in given):
+            raise SettingsError(
+                "--authorization-config",
+                "can not be specified when --authorization-mode or --authorization-webhook-* flags are defined",
+            )
 
     def check_modes(self, modes: Collection[str]) -> None:
         """Refuse a mode without its file, and a file without its mode."""

@@ -27,7 +27,7 @@ from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.validation import dns_subdomain
 from rewound.actors.names import NAMES, REWIND_GROUP
 from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, parse_assignments
-from rewound.actors.versions.features import Release, choose_release
+from rewound.actors.versions.features import AUTHORIZATION_CONFIG, Release, choose_release
 from rewound.actors.versions.version import check_version
 from rewound.gateway.settings.access import (
     AuthorizationSettings,
@@ -785,12 +785,18 @@ class Settings:
 
     @property
     def authorization_modes(self) -> tuple[str, ...]:
+        """The modes of the flags; none if a file has them."""
+        if self.authorization.authorization_config is not None:
+            return ()
         by_default = "RBAC" if self.controllers.nodes is None else "Node,RBAC"
         return parse_modes(self.authorization_mode or by_default)
 
     def _check_access(self) -> None:
         modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
-        self.authorization.check_modes(modes)
+        if self.authorization.authorization_config is None:
+            self.authorization.check_modes(modes)
+        else:
+            self.authorization.check_config(self.authorization_mode)
         if self.request_headers.requestheader_client_ca_file and not self.secure_binds:
             raise SettingsError(
                 "--requestheader-client-ca-file",
@@ -901,6 +907,12 @@ class Settings:
     def _check_kinds(self) -> None:
         check_parsed("--kubernetes-version", lambda: check_version(self.dialect, self.kubernetes_version))
         check_parsed("--feature-gates", lambda: self.release)
+        config = self.authorization.authorization_config
+        if config is not None and self.dialect == "kubernetes" and AUTHORIZATION_CONFIG not in self.features:
+            raise SettingsError(
+                "--authorization-config",
+                "cannot be used without enabling StructuredAuthorizationConfiguration feature flag",
+            )
         if self.runtime_config:
             # Loads all kinds, which is too slow to do for other flags.
             from rewound.actors.kinds.built_in import built_in

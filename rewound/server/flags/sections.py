@@ -282,6 +282,14 @@ def add_authorization(group: Any) -> None:
     )
     add(
         group,
+        "--authorization-config",
+        Path,
+        "FILE",
+        "AuthorizationConfiguration, instead of --authorization-mode and the flags of the webhook: several webhooks, "
+        "with conditions; read again when it changes",
+    )
+    add(
+        group,
         "--authorization-policy-file",
         Path,
         "FILE",

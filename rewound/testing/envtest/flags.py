@@ -267,10 +267,7 @@ _NEWER: Final = (
             "give --oidc-issuer-url and its like, and --anonymous-auth instead",
         ),
     ),
-    (
-        "1.29",
-        _refused("authorization-config", "string", [""], "give --authorization-mode and its flags instead"),
-    ),
+    ("1.29", Flag("authorization-config", "string", Use.SAME)),
     ("1.30", Flag("log-text-info-buffer-size", "quantity", Use.NOTHING, _PASSED_OVER)),
     ("1.30", Flag("log-text-split-stream", "bool", Use.NOTHING, _PASSED_OVER)),
     ("1.31", Flag("disable-http2-serving", "bool", Use.NOTHING, _PASSED_OVER)),
@@ -419,7 +416,7 @@ def translate(arguments: Sequence[str], version: str = FIRST) -> TranslatedFlags
             serve.append(f"--{flag.name}={value}")
     if not here.get("etcd-servers"):
         raise FlagError("--etcd-servers must be specified: the URL of the etcd of rewound envtest")
-    if not any(one.startswith("--authorization-mode=") for one in serve):
+    if not any(one.startswith(("--authorization-mode=", "--authorization-config=")) for one in serve):
         serve.append("--authorization-mode=AlwaysAllow")  # the default of v1.25
     serve += _gates(here.get("feature-gates", []), gates_of(version), unused)
     serve += _history(here.get("etcd-compaction-interval", []))

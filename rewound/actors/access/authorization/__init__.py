@@ -1,1 +1,1 @@
-"""Authorizers, one module for each mode; `chain` asks them in the order of `--authorization-mode`."""
+"""Authorizers, one module for each mode; `chain` asks them in their order, `configuration` says which there are."""

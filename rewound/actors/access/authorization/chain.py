@@ -1,4 +1,4 @@
-"""Several authorizers in the order of `--authorization-mode`: the first that allows or denies decides.
+"""Several authorizers in their order: the first that allows or denies decides.
 
 If none does, the result is no opinion, with the reasons and errors of all of them, joined as Kubernetes joins them. The
 chain needs a coroutine only if an authorizer returns an awaitable.
@@ -6,7 +6,7 @@ chain needs a coroutine only if an authorizer returns an awaitable.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rewound.actors.access.authorize import (
     ALLOWED,
@@ -26,35 +26,38 @@ _NO_OPINION = Verdict.NO_OPINION  # an attribute of an enum is slow to look up
 
 
 class AuthorizerChain:
-    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+    """Counts decisions in `counts`: for each authorizer, a list of denials and allowances."""
+
+    def __init__(self, authorizers: Sequence[Authorizer], counts: Sequence[list[int]] = ()) -> None:
+        self.replace(authorizers, counts)
+
+    def replace(self, authorizers: Sequence[Authorizer], counts: Sequence[list[int]] = ()) -> None:
+        """Decide by other authorizers from now on. Requests that wait for one of the old ones go on with the old."""
         self._authorizers = tuple(authorizers)
-        # The method of each, and the index of the next one.
-        self._calls = tuple((one.authorize, index + 1) for index, one in enumerate(authorizers))
+        counted = counts or [[0, 0] for _ in authorizers]
+        # The method of each, the index of the next one, and its counts.
+        self._calls = tuple(
+            (one.authorize, index + 1, count)
+            for index, (one, count) in enumerate(zip(authorizers, counted, strict=True))
+        )
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        unsure: list[Decision] = []
-        for authorize, following in self._calls:
+        unsure: tuple[Decision, ...] = ()
+        for authorize, following, counts in self._calls:
             decision = authorize(attributes)
             if decision is NO_OPINION:
                 continue
             if not isinstance(decision, Decision):
-                return self._await_rest(attributes, decision, following, unsure)
+                rest = (authorize, following, counts), *self._calls[following:]
+                return _await_rest(attributes, decision, rest, list(unsure))
+            if decision.allowed:
+                counts[1] += 1
+                return decision
             if decision.verdict is not _NO_OPINION:
+                counts[0] += 1
                 return decision
-            unsure.append(decision)
+            unsure = *unsure, decision
         return _no_opinion(unsure) if unsure else NO_OPINION
-
-    async def _await_rest(
-        self, attributes: Attributes, pending: Awaitable[Decision], following: int, unsure: list[Decision]
-    ) -> Decision:
-        decision = await pending
-        for authorizer in self._authorizers[following:]:
-            if decision.verdict is not Verdict.NO_OPINION:
-                return decision
-            unsure.append(decision)
-            result = authorizer.authorize(attributes)
-            decision = result if isinstance(result, Decision) else await result
-        return decision if decision.verdict is not Verdict.NO_OPINION else _no_opinion([*unsure, decision])
 
     async def rules(self, user: User, namespace: str) -> Rules:
         found = [await authorizer.rules(user, namespace) for authorizer in self._authorizers]
@@ -64,6 +67,23 @@ class AuthorizerChain:
             tuple(error for rules in found for error in rules.errors),
             any(rules.incomplete for rules in found),
         )
+
+
+_Call = tuple[Callable[[Attributes], Decision | Awaitable[Decision]], int, list[int]]
+
+
+async def _await_rest(
+    attributes: Attributes, pending: Awaitable[Decision], rest: Sequence[_Call], unsure: list[Decision]
+) -> Decision:
+    """Await the decision of the first of `rest`, and ask the others."""
+    for index, (authorize, _, counts) in enumerate(rest):
+        result = authorize(attributes) if index else pending
+        decision = result if isinstance(result, Decision) else await result
+        if decision.verdict is not Verdict.NO_OPINION:
+            counts[decision.allowed] += 1
+            return decision
+        unsure.append(decision)
+    return _no_opinion(unsure)
 
 
 def _no_opinion(decisions: Sequence[Decision]) -> Decision:

@@ -1,18 +1,21 @@
-"""The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
+"""Which authorizers a server has, in which order: the modes of --authorization-mode, or the file of
+--authorization-config.
 
-`rewound/server/access.py` has a function per mode that creates its authorizer; this module has the names of the
-modes, and their order. A mode without such a function is accepted, and decides nothing. Flags are parsed with this
-module before anything about access is imported.
+Both become an `AuthorizationConfiguration`, from which `rewound/server/authorization.py` creates the authorizers;
+`configuration` reads the file. Flags are parsed with this module before anything about access is imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rewound.actors.access.authorize import Authorizer
+    from rewound.actors.access.authorization.match_conditions import MatchConditions
 
+WEBHOOK: Final = "Webhook"
 MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 
 
@@ -27,17 +30,45 @@ def parse_modes(text: str) -> tuple[str, ...]:
     return modes
 
 
-def authorizer(
-    modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
-) -> Authorizer:
-    """The authorizers of the modes as one; those in `first` are called before them."""
-    from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
+@dataclass(frozen=True, slots=True)
+class WebhookConfiguration:
+    kubeconfig: Path
+    version: str  # of the SubjectAccessReview
+    timeout: float = 30.0  # seconds, of one try
+    authorized_ttl: float = 300.0  # seconds; 0: not cached
+    unauthorized_ttl: float = 30.0
+    denies_on_failure: bool = False
+    conditions: MatchConditions | None = None  # None: it decides on every request
 
-    made = [(mode, makers[mode]()) for mode in modes if mode in makers]
-    chain = AuthorizerChain([*first, SystemMasters(), *(one for _, one in made)])
-    if all(mode != "Node" for mode, _ in made):
-        return chain
-    others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
-    from rewound.actors.access.authorization.node_authorizer import NodeUserRouter
 
-    return NodeUserRouter(chain, others)
+@dataclass(frozen=True, slots=True)
+class AuthorizerConfiguration:
+    type: str  # a mode
+    name: str
+    webhook: WebhookConfiguration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationConfiguration:
+    authorizers: tuple[AuthorizerConfiguration, ...]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.type for one in self.authorizers))
+
+
+def of_flags(modes: Sequence[str], webhook: WebhookConfiguration | None) -> AuthorizationConfiguration:
+    """Return the configuration of --authorization-mode; `webhook` is that of the mode Webhook."""
+    return AuthorizationConfiguration(
+        tuple(
+            AuthorizerConfiguration(WEBHOOK, "default", webhook)
+            if mode == WEBHOOK
+            else AuthorizerConfiguration(mode, name_of(mode))
+            for mode in modes
+        )
+    )
+
+
+def name_of(mode: str) -> str:
+    """Return the name that an authorizer other than a webhook must have."""
+    return mode.lower()

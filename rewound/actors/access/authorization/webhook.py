@@ -1,37 +1,41 @@
-"""`--authorization-mode=Webhook`: POSTs a SubjectAccessReview with all attributes of a request to a webhook.
+"""Authorizers of type Webhook: they POST a SubjectAccessReview with all attributes of a request to a webhook.
 
-`status.allowed` allows and `status.denied` denies; with neither, the webhook has no opinion, and the next mode decides.
-A failed call is no opinion too, with an error: the request gets a 500 unless another mode allows it, and access reviews
-show it as evaluationError. Decisions are cached by the whole spec, so that a repeated request needs no coroutine;
-failures are not cached.
+`status.allowed` allows and `status.denied` denies; with neither, the webhook has no opinion, and the next authorizer
+decides. A failed call is no opinion too, or a denial (`failurePolicy`), with an error: the request gets a 500 unless
+another authorizer allows it, and access reviews show it as evaluationError. A webhook with match conditions is called
+only if all are true. Decisions are cached by the whole spec, so that a repeated request needs no coroutine; failures
+are not cached.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, Final
 
+from rewound.actors.access.authorization.match_conditions import ConditionsFailed, MatchConditions
+from rewound.actors.access.authorization.statistics import WebhookStatistics
 from rewound.actors.access.authorize import (
+    NO_OPINION,
     Attributes,
     Decision,
     Rules,
     Verdict,
     field_requirements,
+    field_selector_attributes,
     label_requirements,
+    label_selector_attributes,
 )
 from rewound.actors.access.remote.calls import Webhook, WebhookError, review
 from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from rewound.actors.identity import User
-from rewound.actors.selectors.fields import FieldRequirement
-from rewound.actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement
 
 logger = logging.getLogger(__name__)
 
 MAX_CACHED: Final = 8192
 MAX_CACHED_LENGTH: Final = 10_000  # characters of attributes that clients choose
-_OPERATORS: Final = {IN: "In", NOT_IN: "NotIn", EXISTS: "Exists", ABSENT: "DoesNotExist"}
 _NO_RULES: Final = Rules(
     errors=("webhook authorizer does not support user rule resolution",), incomplete=True
 )
@@ -49,6 +53,9 @@ class WebhookAuthorizer:
         other_seconds: float,
         *,
         selectors: bool = False,
+        conditions: MatchConditions | None = None,
+        denies_on_failure: bool = False,
+        statistics: WebhookStatistics | None = None,
     ) -> None:
         self._webhook = webhook
         self._api_version = f"{group}/{version}"
@@ -56,10 +63,31 @@ class WebhookAuthorizer:
         self._allowed_seconds = allowed_seconds
         self._other_seconds = other_seconds
         self.selectors = selectors
+        self._conditions = conditions
+        self._on_failure = Verdict.DENY if denies_on_failure else Verdict.NO_OPINION
+        self._statistics = WebhookStatistics() if statistics is None else statistics
         self._cache: ExpiringCache[Attributes, Decision] = ExpiringCache(MAX_CACHED)
         self._calls: SharedCalls[Attributes, Decision] = SharedCalls()
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
+        key = self._key(attributes)
+        if self._conditions is None:
+            return self._decide(key)
+        started = perf_counter()
+        try:
+            matches = self._conditions.match(key)
+        except ConditionsFailed as error:
+            return self._conditions_failed(error, started)
+        if not isinstance(matches, bool):
+            return self._decide_later(key, matches, started)
+        self._statistics.evaluated(perf_counter() - started, excluded=not matches)
+        return self._decide(key) if matches else NO_OPINION
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        return _NO_RULES
+
+    def _key(self, attributes: Attributes) -> Attributes:
+        """The attributes that the webhook sees."""
         key = replace(attributes, path="") if attributes.is_resource and attributes.path else attributes
         if key.field_selector or key.label_selector:
             key = replace(
@@ -67,17 +95,33 @@ class WebhookAuthorizer:
                 field_selector=field_requirements(key) if self.selectors else "",
                 label_selector=label_requirements(key) if self.selectors else "",
             )
+        return key
+
+    async def _decide_later(self, key: Attributes, matches: Awaitable[bool], started: float) -> Decision:
+        """Decide when a thread has evaluated the conditions."""
+        try:
+            matched = await matches
+        except ConditionsFailed as error:
+            return self._conditions_failed(error, started)
+        self._statistics.evaluated(perf_counter() - started, excluded=not matched)
+        decision = self._decide(key) if matched else NO_OPINION
+        return decision if isinstance(decision, Decision) else await decision
+
+    def _conditions_failed(self, error: Exception, started: float) -> Decision:
+        self._statistics.evaluated(perf_counter() - started, failed=True)
+        return Decision(self._on_failure, error=str(error))
+
+    def _decide(self, key: Attributes) -> Decision | Awaitable[Decision]:
         known = self._cache.get(key)
         return known if known is not None else self._ask(key)
-
-    async def rules(self, user: User, namespace: str) -> Rules:
-        return _NO_RULES
 
     async def _ask(self, key: Attributes) -> Decision:
         try:
             return await self._calls.result(key, lambda: self._call(key))
         except WebhookError as error:
-            return Decision(Verdict.NO_OPINION, error=str(error))
+            if self._on_failure is Verdict.NO_OPINION:
+                self._statistics.failed_open()
+            return Decision(self._on_failure, error=str(error))
 
     async def _call(self, key: Attributes) -> Decision:
         try:
@@ -123,32 +167,10 @@ def _request(attributes: Attributes) -> dict[str, Any]:
         return {"nonResourceAttributes": _filled({"path": attributes.path, "verb": attributes.verb})}
     fields = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
     selectors = {
-        "fieldSelector": _selector(_field_requirement(one) for one in field_requirements(attributes)),
-        "labelSelector": _selector(_label_requirement(one) for one in label_requirements(attributes)),
+        "fieldSelector": _filled({"requirements": field_selector_attributes(attributes)}),
+        "labelSelector": _filled({"requirements": label_selector_attributes(attributes)}),
     }
     return {"resourceAttributes": _filled({name: getattr(attributes, name) for name in fields} | selectors)}
-
-
-def _selector(requirements: Iterable[dict[str, Any] | None]) -> dict[str, Any]:
-    return _filled({"requirements": [one for one in requirements if one is not None]})
-
-
-def _field_requirement(one: FieldRequirement) -> dict[str, Any]:
-    return {
-        "key": one.field,
-        "operator": "In" if one.operator == "=" else "NotIn",
-        "values": [one.value],
-    }
-
-
-def _label_requirement(one: LabelRequirement) -> dict[str, Any] | None:
-    """The requirement as metadata has it; None if it compares numbers, which only selectors of nodes can."""
-    operator = _OPERATORS.get(one.operator)
-    return (
-        None
-        if operator is None
-        else _filled({"key": one.key, "operator": operator, "values": list(one.values)})
-    )
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

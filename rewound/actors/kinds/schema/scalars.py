@@ -191,7 +191,7 @@ def _quantity(_: Scalar, value: Any) -> str:
 
 
 def _duration(type_: Scalar, value: Any) -> str:
-    text = _string(type_, value)
+    text = _string(STRING, value)
     if wrong := duration_error(text):
         raise ValueError(wrong)
     return text

@@ -113,7 +113,7 @@ class NotADuration(ValueError):
 def duration_error(text: str) -> str:
     """Return why a text is not a duration, or "" if it is one."""
     try:
-        _nanoseconds(text)
+        nanoseconds_of(text)
     except NotADuration as error:
         return str(error)
     return ""
@@ -121,10 +121,29 @@ def duration_error(text: str) -> str:
 
 def duration_seconds(text: str) -> float:
     """Return the seconds of a duration."""
-    return _nanoseconds(text) / 1e9
+    return nanoseconds_of(text) / 1e9
 
 
-def _nanoseconds(text: str) -> int:
+def duration_text(nanoseconds: int) -> str:
+    """Return a duration as Go prints it: 1h0m0s, 1.5s, 250ms."""
+    sign, left = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if left == 0:
+        return "0s"
+    for unit in ("ns", "µs", "ms"):
+        if left < 1000 * UNITS[unit]:
+            return f"{sign}{_in_units(left, UNITS[unit])}{unit}"
+    hours, left = divmod(left, UNITS["h"])
+    minutes, left = divmod(left, UNITS["m"])
+    larger = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{larger}{_in_units(left, UNITS['s'])}s"
+
+
+def _in_units(nanoseconds: int, unit: int) -> str:
+    whole, rest = divmod(nanoseconds, unit)
+    return f"{whole}.{rest:0{len(str(unit)) - 1}}".rstrip("0") if rest else str(whole)
+
+
+def nanoseconds_of(text: str) -> int:
     """Like Go's time.ParseDuration: exact except for the fraction of a number, which it multiplies as a float."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":

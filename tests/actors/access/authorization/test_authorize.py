@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
-from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
-from rewound.actors.access.authorization.modes import authorizer, parse_modes
+from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny, AuthorizerChain, SystemMasters
+from rewound.actors.access.authorization.modes import parse_modes
 from rewound.actors.access.authorize import Attributes, Decision, forbidden
 from rewound.actors.identity import User
 from rewound.actors.names import CLUSTER
@@ -21,7 +21,8 @@ def path(verb: str, path: str, user: User = ALICE) -> Attributes:
 
 def allowed(mode: str, attributes: Attributes) -> bool:
     makers = {"RBAC": lambda: rbac(CLUSTER), "AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}
-    decision = authorizer(parse_modes(mode), makers).authorize(attributes)
+    modes = (makers[one]() for one in parse_modes(mode) if one in makers)
+    decision = AuthorizerChain([SystemMasters(), *modes]).authorize(attributes)
     assert isinstance(decision, Decision), "what is known needs no coroutine"
     return decision.allowed
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from rewound.actors.access.authorization.chain import AlwaysDeny
-from rewound.actors.access.authorization.modes import authorizer
-from rewound.actors.access.authorization.node_authorizer import BoundPod
+from rewound.actors.access.authorization.chain import AlwaysDeny, AuthorizerChain
+from rewound.actors.access.authorization.node_authorizer import BoundPod, NodeUserRouter
 from rewound.actors.access.authorize import Decision
 from rewound.actors.identity import User
 from rewound.actors.runtime.large_work import LARGE_BYTES
@@ -392,9 +391,8 @@ async def test_user_without_the_name_and_the_group_is_no_node(user: User) -> Non
 async def test_node_does_not_wait_for_other_modes_and_others_not_for_node() -> None:
     async with nodes() as found:
         await found.pod(**volume("secret", secretName="a"))
-        chain = authorizer(
-            ("Node", "AlwaysDeny"), {"Node": lambda: found.authorizer, "AlwaysDeny": AlwaysDeny}
-        )
+        others = AuthorizerChain([AlwaysDeny()])
+        chain = NodeUserRouter(AuthorizerChain([found.authorizer, AlwaysDeny()]), others)
         for of, expected in (("n1", True), ("n2", False)):
             decision = chain.authorize(found.attributes("secrets", of=of))
             assert isinstance(decision, Decision)
