@@ -21,6 +21,7 @@ from rewound.actors.cel.declarations import (
     identifiers,
 )
 from rewound.actors.cel.language import Language
+from rewound.actors.cel.literals import check_literals
 from rewound.actors.cel.syntax import (
     NOWHERE,
     Call,
@@ -64,7 +65,7 @@ from rewound.actors.cel.types import (
     type_of,
 )
 from rewound.actors.cel.values import Uint
-from rewound.actors.versions.features import CEL_MIXED_NUMBERS, TYPES_IN_WORDS
+from rewound.actors.versions.features import CEL_MIXED_LITERALS, CEL_MIXED_NUMBERS, TYPES_IN_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ def check(expression: Expression, environment: Environment) -> Checked | Problem
         checker.check(expression.root)
         if not checker.problems.count:
             types = {number: checker.bindings.substitute(of, True) for number, of in checker.types.items()}
+            if CEL_MIXED_LITERALS in environment.language.features:
+                check_literals(expression.root, types, environment.language.features, checker.report)
+        if not checker.problems.count:
             return Checked(expression, types, checker.references, environment.language)
     except TypeTooComplex:
         checker.problems.report(NOWHERE, "types of the expression are too complex")
@@ -121,6 +125,7 @@ class _Checker:
         self._identifiers = identifiers(environment.language)
         features = environment.language.features
         self._types_in_words = TYPES_IN_WORDS in features
+        self._mixed_literals = CEL_MIXED_LITERALS in features
         self._excluded = frozenset() if CEL_MIXED_NUMBERS in features else MIXED_COMPARISONS
         self._line_ends = _line_ends(expression.source)
 
@@ -136,7 +141,7 @@ class _Checker:
         name = node.name.removeprefix(".")
         found = self._lookup(name)
         if found is None:
-            self._report(node, f"undeclared reference to '{node.name}' (in container '')")
+            self.report(node, f"undeclared reference to '{node.name}' (in container '')")
             return ERROR
         self.references[node.id] = Reference(name)
         return found
@@ -186,7 +191,7 @@ class _Checker:
         if kind == "dyn" or kind == "error":
             return DYN
         shown = operand if self._types_in_words else as_message(operand)
-        self._report(node, f"type '{shown}' does not support field selection")
+        self.report(node, f"type '{shown}' does not support field selection")
         return DYN if self._types_in_words else ERROR
 
     def _field_type(self, place: int, message: str, name: str) -> Type | None:
@@ -212,7 +217,7 @@ class _Checker:
         if node.target is not None:
             given.insert(0, self.check(node.target))
         if overloads is None:
-            self._report(node, f"undeclared reference to '{node.function}' (in container '')")
+            self.report(node, f"undeclared reference to '{node.function}' (in container '')")
             return ERROR if node.target is None or self._types_in_words else UNKNOWN
         return self._resolve(node, overloads, given, method=node.target is not None)
 
@@ -245,7 +250,7 @@ class _Checker:
         if result is None:
             shown = [bindings.substitute(of, True) for of in given] if self._types_in_words else given
             name, applied = overloads[0].function, signature(shown, method)
-            self._report(node, f"found no matching overload for '{name}' applied to '{applied}'")
+            self.report(node, f"found no matching overload for '{name}' applied to '{applied}'")
             return ERROR
         name = overloads[0].function if node.target is not None and not method else ""
         self.references[node.id] = Reference(name, tuple(matching))
@@ -255,7 +260,7 @@ class _Checker:
         wrong = False
         for argument, of in zip(node.arguments, given, strict=True):
             if not self.bindings.assignable(of, BOOL):
-                self._report(argument, f"expected type 'bool' but found '{of}'")
+                self.report(argument, f"expected type 'bool' but found '{of}'")
                 wrong = True
         if wrong:
             return ERROR
@@ -284,7 +289,7 @@ class _Checker:
         if is_optional(of):
             return of.parameters[0]
         if kind_of(of) != "dyn":
-            self._report(node, f"expected type '{optional_of(of)}' but found '{of}'")
+            self.report(node, f"expected type '{optional_of(of)}' but found '{of}'")
         return of
 
     def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
@@ -292,14 +297,16 @@ class _Checker:
             return current
         if self.bindings.assignable(previous, current):
             return previous if is_as_general(previous, current) else current
-        self._report(node, f"expected type '{previous}' but found '{current}'")
+        if self._mixed_literals:
+            return DYN
+        self.report(node, f"expected type '{previous}' but found '{current}'")
         return ERROR
 
     def _message(self, node: MessageLiteral) -> Type:
         name = node.name.removeprefix(".")
         named = self._lookup(name)
         if named is None:
-            self._report(node, f"undeclared reference to '{node.name}' (in container '')")
+            self.report(node, f"undeclared reference to '{node.name}' (in container '')")
             return ERROR if self._types_in_words else UNKNOWN
         self.references[node.id] = Reference(name)
         message = self._constructed(node, named)
@@ -318,28 +325,39 @@ class _Checker:
             return ERROR
         if named.name != "type":
             shown = named if self._types_in_words else f"{named}({as_message(named)})"
-            self._report(node, f"'{shown}' is not a type")
+            self.report(node, f"'{shown}' is not a type")
             return ERROR
         message = named.parameters[0]
         if kind_of(message) != "object":
-            self._report(node, f"'{message}' is not a message type")
+            self.report(node, f"'{message}' is not a message type")
             return ERROR
         return message
 
     def _comprehension(self, node: Comprehension) -> Type:
         ranged = self.bindings.substitute(self.check(node.range))
         initial = self.check(node.initial)
-        variable = self._variable_type(node.range, ranged)
+        variables = self._variable_types(node, ranged)
         if not self._types_in_words:
             self._excluded = frozenset()
         self._scopes.append((node.accumulator, initial))
-        self._scopes.append((node.variable, variable))
+        self._scopes.extend(variables)
         self._expect(node.condition, BOOL)
         self._expect(node.step, initial)
-        self._scopes.pop()
+        del self._scopes[-len(variables) :]
         result = self.check(node.result)
         self._scopes.pop()
         return self.bindings.substitute(result)
+
+    def _variable_types(self, node: Comprehension, ranged: Type) -> list[tuple[str, Type]]:
+        item = self._variable_type(node.range, ranged)
+        if not node.second:
+            return [(node.variable, item)]
+        if kind_of(ranged) == "list":
+            return [(node.variable, INT), (node.second, item)]
+        return [
+            (node.variable, item),
+            (node.second, ranged.parameters[1] if kind_of(ranged) == "map" else item),
+        ]
 
     def _variable_type(self, node: Node, ranged: Type) -> Type:
         kind = kind_of(ranged)
@@ -349,15 +367,15 @@ class _Checker:
             self.bindings.assignable(DYN, ranged)
             return DYN
         text = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
-        self._report(node, text)
+        self.report(node, text)
         return ERROR
 
     def _expect(self, node: Node, wanted: Type) -> None:
         found = self.check(node)
         if not self.bindings.assignable(wanted, found):
-            self._report(node, f"expected type '{wanted}' but found '{found}'")
+            self.report(node, f"expected type '{wanted}' but found '{found}'")
 
-    def _report(self, node: Node, message: str) -> None:
+    def report(self, node: Node, message: str) -> None:
         self._report_at(node.id, message)
 
     def _report_at(self, place: int, message: str) -> None:

@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 from rewound.actors.cel import kubernetes
 from rewound.actors.cel.checker import Checked
 from rewound.actors.cel.costs import CHECK_COST, LIST_COST, MESSAGE_COST
+from rewound.actors.cel.extensions import COMPARED
 from rewound.actors.cel.macros import ACCUMULATOR
 from rewound.actors.cel.syntax import (
     Call,
@@ -84,6 +85,7 @@ def _scaled(number: int, factor: float) -> int:
 NOTHING: Final = Range(0, 0)
 ONE: Final = Range(1, 1)
 ANYTHING: Final = Range(0, MOST)
+_LIST: Final = Range(10, 10)
 
 
 class Path:
@@ -149,7 +151,7 @@ def price(
     arguments: Sequence[Sized],
     costs: list[Range],
 ) -> Price:
-    library = _LIBRARY_OVERLOADS.get(overload) or _LIBRARY.get(function)
+    library = _LISTS.get(overload) or _LIBRARY_OVERLOADS.get(overload) or _LIBRARY.get(function)
     found = library(sizing, target, arguments) if library is not None else None
     if found is not None:
         cost, size = found
@@ -432,6 +434,68 @@ _LIBRARY_OVERLOADS: Final[dict[str, _OfLibrary]] = {
     "list_sets_equivalent_list": _sets(2),
 }
 
+
+def _new_list(size: Range, factor: float) -> Price:
+    """The call, the list that it makes, and what it does with each item."""
+    return size.scaled(factor).plus(ONE).plus(_LIST), size
+
+
+def _slice(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    assert target is not None
+    start = _constant_size(arguments[0], 0)
+    end = _constant_size(arguments[1], _size(sizing, target).most)
+    size = (end - start) % (MOST + 1)
+    return _new_list(Range(size, size), 1)
+
+
+def _constant_size(argument: Sized, otherwise: int) -> int:
+    if isinstance(argument.node, Constant) and argument.node.value.__class__ is int:
+        return max(argument.node.value, 0)
+    return otherwise
+
+
+def _range(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    size = _constant_size(arguments[0], MOST)
+    return _new_list(Range(size, size), 1)
+
+
+def _flatten(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    assert target is not None
+    depth = _constant_size(arguments[0], MOST) if arguments else 1
+    return _new_list(_size(sizing, target), float(depth))
+
+
+def _reverse(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+    assert target is not None
+    return _new_list(_size(sizing, target), 1)
+
+
+def _compared(of_keys: bool, factor: float) -> _OfLibrary:
+    """Compare every item, or every key of an item, with every other one."""
+
+    def of_library(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
+        compared = arguments[0] if of_keys else target
+        assert compared is not None
+        size = _size(sizing, compared)
+        return _new_list(size.times(size), factor)
+
+    return of_library
+
+
+# By overload.
+_LISTS: Final[dict[str, _OfLibrary]] = {
+    "list_slice": _slice,
+    "list_flatten": _flatten,
+    "list_flatten_int": _flatten,
+    "lists_range": _range,
+    "list_reverse": _reverse,
+    "list_distinct": _compared(False, 2.0),
+} | {
+    f"list_{kind}_{name}": _compared(name != "sort", 2.1 if kind in ("string", "bytes") else 2.0)
+    for kind in COMPARED
+    for name in ("sort", "sortByAssociatedKeys")
+}
+
 _COMPARED: Final = tuple(
     f"{relation}_{kind}"
     for relation in ("less", "less_equals", "greater", "greater_equals")
@@ -517,7 +581,6 @@ class TotalCost:
         del self.dearest[_NAMED_RULES:]
 
 
-_LIST: Final = Range(10, 10)
 _MAP: Final = Range(30, 30)
 _MESSAGE: Final = Range(40, 40)
 

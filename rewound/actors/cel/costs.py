@@ -171,6 +171,47 @@ def _nothing(cells: Cells, first: Any, second: Any) -> None:
     """The function itself charges, by its result."""
 
 
+def _new_list(cells: Cells, amount: int) -> None:
+    """Charge for the call and for the list that it makes. A negative amount is one that overflowed."""
+    amount += 1 + LIST_COST
+    if amount >= 0:
+        charge(cells, amount)
+    elif cells[COST] + amount < 0:
+        cells[COST] = LIMIT + 1
+        raise exceeded(cells)
+    else:
+        cells[COST] += amount
+
+
+def _of_size(cells: Cells, first: Any, _: Any) -> None:
+    _new_list(cells, size_of(first))
+
+
+def _of_count(cells: Cells, first: Any, _: Any) -> None:
+    _new_list(cells, max(first, 0) if first.__class__ is int else 1)
+
+
+def _of_depth(cells: Cells, first: Any, second: Any) -> None:
+    _new_list(cells, size_of(first) * (second if second.__class__ is int else 1))
+
+
+def _compared(cells: Cells, values: Any) -> None:
+    """Charge for comparing every item with every other one."""
+    size = size_of(values)
+    if not size or not isinstance(values, list | ListValue):
+        return _new_list(cells, 2 * size * size)
+    first = next(iter(list_items(values)))
+    return _new_list(cells, int(size * size * (2.1 if isinstance(first, str | bytes) else 2.0)))
+
+
+def _compared_first(cells: Cells, first: Any, _: Any) -> None:
+    _compared(cells, first)
+
+
+def _compared_second(cells: Cells, _: Any, second: Any) -> None:
+    _compared(cells, second)
+
+
 def _check(cells: Cells, _: Any, __: Any) -> None:
     charge(cells, CHECK_COST)
 
@@ -233,6 +274,7 @@ _BY_LIBRARY_OVERLOAD: Final[dict[str, Charge]] = {
     "cidr_contains_ip_string": _contains_address_text,
     "cidr_contains_cidr_string": _contains_network_text,
 }
+_KINDS: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ORDERS: Final = ("less", "greater", "less_equals", "greater_equals")
 _BY_OVERLOAD: Final[dict[str, Charge]] = {
     **dict.fromkeys(
@@ -247,6 +289,13 @@ _BY_OVERLOAD: Final[dict[str, Charge]] = {
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
+    **dict.fromkeys(("strings_quote", "string_format"), _tenth_of_first),
+    **dict.fromkeys(("list_flatten", "list_flatten_int"), _of_depth),
+    "lists_range": _of_count,
+    "list_reverse": _of_size,
+    "list_distinct": _compared_first,
+    **{f"list_{kind}_sort": _compared_first for kind in _KINDS},
+    **{f"list_{kind}_sortByAssociatedKeys": _compared_second for kind in _KINDS},
 }
 
 
@@ -261,6 +310,17 @@ def charge_of(function: str, overload: str, language: Language) -> Charge | None
     return _BY_OVERLOAD.get(overload)
 
 
-def charge_result(cells: Cells, result: Any) -> None:
-    """Charge for the result of join, a text or an error."""
+def charge_nothing(cells: Cells, result: Any) -> None:
+    pass
+
+
+def _joined(cells: Cells, result: Any) -> None:
     charge(cells, math.ceil(size_of(result) * 2 * 0.1))
+
+
+def _sliced(cells: Cells, result: Any) -> None:
+    _new_list(cells, size_of(result))
+
+
+# Functions that are charged by their result, a value or an error.
+RESULT_CHARGES: Final[dict[str, Callable[[Cells, Any], None]]] = {"join": _joined, "slice": _sliced}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from rewound.actors.cel import kubernetes
+from rewound.actors.cel import extensions, kubernetes
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.types import (
     ANY,
@@ -323,8 +323,9 @@ join list_join_string list(string).(string) string
 
 
 # Functions that a language may have, by the name of the feature.
-LIBRARIES: Final = {
-    CEL_OPTIONALS: """
+LIBRARIES: Final = (
+    {
+        CEL_OPTIONALS: """
 optional.of optional_of (A) optional_type(A)
 optional.ofNonZeroValue optional_ofNonZeroValue (A) optional_type(A)
 optional.none optional_none () optional_type(A)
@@ -339,7 +340,10 @@ _[?_] optional_map_optindex_optional_value (optional_type(map(A, B)), A) optiona
 _[_] optional_list_index_int (optional_type(list(A)), int) optional_type(A)
 _[_] optional_map_index_value (optional_type(map(A, B)), A) optional_type(B)
 """,
-} | kubernetes.DECLARATIONS
+    }
+    | kubernetes.DECLARATIONS
+    | extensions.DECLARATIONS
+)
 
 
 @cache

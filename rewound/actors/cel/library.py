@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.cel import kubernetes, times, urls
+from rewound.actors.cel import extensions, kubernetes, times, urls
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
 from rewound.actors.cel.operations import COMPARABLE, add, compare, list_contains, same
 from rewound.actors.cel.values import (
@@ -34,8 +34,10 @@ from rewound.actors.cel.values import (
     list_items,
     list_size,
     no_such_overload,
+    printed,
     type_name,
 )
+from rewound.actors.versions.features import CEL_LENIENT_INDEXES, CEL_STRINGS
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -69,6 +71,28 @@ def last_index_of_offset(text: str, searched: str, last: int) -> int:
     if not 0 <= last < len(text):
         raise _out_of_range(last)
     return text.rfind(searched, 0, last + len(searched))
+
+
+def _index_of_later(text: str, searched: str, start: int = 0) -> int:
+    """Later versions find nothing after the end."""
+    return -1 if searched and start >= len(text) else text_index_of(text, searched, start)
+
+
+def _last_index_of_later(text: str, searched: str) -> int:
+    if len(text.encode(errors="surrogatepass")) < len(searched.encode(errors="surrogatepass")):
+        return -1
+    return text_last_index_of(text, searched)
+
+
+def _last_index_of_offset_later(text: str, searched: str, last: int) -> int:
+    return -1 if searched and last >= len(text) else last_index_of_offset(text, searched, last)
+
+
+_LENIENT: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    text_index_of: _index_of_later,
+    text_last_index_of: _last_index_of_later,
+    last_index_of_offset: _last_index_of_offset_later,
+}
 
 
 def lower_ascii(text: str) -> str:
@@ -126,6 +150,15 @@ def join(values: Any, separator: str = "") -> str:
     for item in items:
         if item.__class__ is not str:
             raise EvaluationError(_not_text(item))
+    return separator.join(items)
+
+
+def join_any(values: Any, separator: str = "") -> str:
+    """Join any list, as later versions do."""
+    items = list(list_items(values))
+    for item in items:
+        if item.__class__ is not str:
+            raise EvaluationError(f"join: invalid input: {printed(item)}")
     return separator.join(items)
 
 
@@ -566,7 +599,13 @@ def _all() -> dict[str, list[Overload]]:
     _string_overloads(found)
     for function, overload, parameters, run in kubernetes.FUNCTIONS:
         found.setdefault(function, []).append(Overload(overload, parameters, run))
+    for function, overload, kinds, run in extensions.FUNCTIONS:
+        found.setdefault(function, []).append(Overload(overload, tuple(map(_parameter, kinds)), run))
     return found
+
+
+def _parameter(kind: type | str | None) -> Parameter:
+    return ListOf(None) if isinstance(kind, str) else kind
 
 
 FUNCTIONS: Final = _all()
@@ -577,6 +616,15 @@ def bind_url(type_name: str) -> Callable[[Any], Any]:
     return _guarded("url", str, partial(urls.to_url, type_name))
 
 
+def _later(function: str, run: Callable[..., Any], features: frozenset[str]) -> Callable[..., Any]:
+    """Return the function as later versions have it."""
+    if function == "join":
+        return join_any if CEL_STRINGS in features else run
+    if CEL_LENIENT_INDEXES in features and run in _LENIENT:
+        return _LENIENT[run]
+    return run
+
+
 def bind(function: str, overload: str, features: frozenset[str]) -> tuple[Callable[..., Any], bool]:
     """Return a function that checks its arguments, and whether an evaluation chooses among several overloads."""
     declared = [found.in_language(features) for found in FUNCTIONS[function]]
@@ -584,11 +632,12 @@ def bind(function: str, overload: str, features: frozenset[str]) -> tuple[Callab
     kind = candidates[0].only_class()
     if len(candidates) == 1 and kind is not None:
         return _guarded(function, kind, candidates[0].run), False
+    runs = [_later(function, candidate.run, features) for candidate in candidates]
 
     def call(*arguments: Any) -> Any:
-        for candidate in candidates:
+        for candidate, run in zip(candidates, runs, strict=True):
             if candidate.accepts(arguments):
-                return candidate.run(*arguments)
+                return run(*arguments)
         raise no_such_overload(function, *arguments)
 
     return call, len(candidates) > 1

@@ -14,17 +14,19 @@ from rewound.actors.cel.addresses import CIDR, IP
 from rewound.actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
 from rewound.actors.cel.costs import (
     COST,
+    RESULT_CHARGES,
     Cells,
     Charge,
     charge,
     charge_compiled,
     charge_large,
     charge_memory,
+    charge_nothing,
     charge_of,
-    charge_result,
     size_of,
     tenth,
 )
+from rewound.actors.cel.extensions import distinct
 from rewound.actors.cel.go_regexp import InvalidExpression
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.library import (
@@ -229,7 +231,8 @@ def function(
     name: str, price: Charge | None, arguments: list[Run], operation: Callable[..., Any], sequential: bool
 ) -> Run:
     """A call of a library function. `sequential` ones stop at the first argument that fails."""
-    pays_result = name == "join"
+    pays_result = name in RESULT_CHARGES
+    charge_result = RESULT_CHARGES.get(name, charge_nothing)
     measure = RESULT_SIZES.get(name)
 
     def run(cells: Cells) -> Any:
@@ -245,7 +248,10 @@ def function(
                     break
         if failed is not None:
             if len(values) == len(arguments):
-                _charge_function(cells, price, pays_result, values, failed)
+                if pays_result:
+                    charge_result(cells, failed)
+                else:
+                    _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
             raise failed
         if measure is not None:
             charge_memory(cells, measure(*values))
@@ -261,15 +267,6 @@ def function(
         return result
 
     return run
-
-
-def _charge_function(
-    cells: Cells, price: Charge | None, pays_result: bool, values: list[Any], failed: EvaluationError
-) -> None:
-    if pays_result:
-        charge_result(cells, failed)
-    else:
-        _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
 
 
 def logical(first: Run, second: Run, decides: bool) -> Run:
@@ -370,6 +367,8 @@ def plan_call(name: str, overload: str, steps: list[Step], language: Language) -
         return Operation(
             unary(steps[0].run, bind_url(language.url_type), charge_of(name, overload, language))
         )
+    if name == "distinct":
+        return Operation(_distinct(steps[0].run, charge_of(name, overload, language)))
     if name in FUNCTIONS:
         return _library(name, overload, steps, language)
     return _standard(name, overload, steps, language)
@@ -391,6 +390,19 @@ def _constant(value: Any) -> Run:
     def run(cells: Cells) -> Any:
         cells[COST] += 1
         return value
+
+    return run
+
+
+def _distinct(values_of: Run, price: Charge | None) -> Run:
+    def run(cells: Cells) -> Any:
+        try:
+            values = values_of(cells)
+        except EvaluationError as error:
+            _charge(cells, price, error, None)
+            raise
+        _charge(cells, price, values, None)
+        return distinct(cells, values)
 
     return run
 

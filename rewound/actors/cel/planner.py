@@ -29,6 +29,7 @@ from rewound.actors.cel.costs import (
     Cells,
     pause,
 )
+from rewound.actors.cel.extensions import MapBuilder
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.macros import UNUSED
 from rewound.actors.cel.operations import as_json
@@ -84,6 +85,50 @@ def fold(
         cells[accumulator] = ListBuilder() if building else start
         for item in items:
             cells[variable] = item
+            try:
+                if condition(cells) is False:
+                    break
+            except EvaluationError:
+                pass
+            try:
+                cells[accumulator] = step(cells)
+            except EvaluationError as error:
+                cells[accumulator] = error.with_traceback(None)
+            if cells[COST] >= cells[NEXT]:
+                pause(cells)
+        found = result(cells)
+        return list(found) if found.__class__ is ListBuilder else found
+
+    return run
+
+
+def _pairs(values: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(values, list | ListValue):
+        yield from enumerate(list_items(values))
+        return
+    for key in _iterate(values):
+        try:
+            yield key, values.get(key)
+        except EvaluationError as error:
+            yield key, error.with_traceback(None)
+
+
+def fold_pairs(
+    values: Run, initial: Run, condition: Run, step: Run, result: Run, slots: tuple[int, int, int]
+) -> Run:
+    """Plan a comprehension with two variables; `slots` are the cells of both and of the accumulator."""
+    first, second, accumulator = slots
+
+    def run(cells: Cells) -> Any:
+        pairs = _pairs(values(cells))
+        start = initial(cells)
+        if start.__class__ is list and not start:
+            start = ListBuilder()
+        elif start.__class__ is MapValue and not start.size():
+            start = MapBuilder([])
+        cells[accumulator] = start
+        for key, value in pairs:
+            cells[first], cells[second] = key, value
             try:
                 if condition(cells) is False:
                     break
@@ -329,18 +374,24 @@ class Planner:
         values = self.plan(node.range).run
         initial = self.plan(node.initial).run
         before = dict(self._slots)
-        variable, accumulator = self.cells, self.cells + 1
-        self.cells += 2
+        variable, accumulator, second = self.cells, self.cells + 1, self.cells + 2
+        self.cells += 3
         self._slots[node.accumulator] = accumulator
         result = self.plan(node.result).run
         self._slots[node.variable] = variable
+        if node.second:
+            self._slots[node.second] = second
         try:
-            found = self._quantifier(node, values, variable)
+            found = None if node.second else self._quantifier(node, values, variable)
             if found is not None:
                 return found
             condition, step = self.plan(node.condition).run, self.plan(node.step).run
         finally:
             self._slots = before
+        if node.second:
+            return Operation(
+                fold_pairs(values, initial, condition, step, result, (variable, second, accumulator))
+            )
         return Operation(fold(values, initial, condition, step, result, variable, accumulator))
 
     def _with_value(self, node: Comprehension) -> Step:

@@ -431,6 +431,27 @@ CEL_FORMATS: Final = _library(
     "cel-formats", "named formats: `format.dns1123Label().validate('a')`", since="1.31"
 )
 CEL_SEMVER: Final = _library("cel-semver", "semantic versions: `semver('1.2.3')`", since="1.33")
+CEL_STRINGS: Final = _library(
+    "cel-strings", "`'%s'.format([a])` and `strings.quote(a)`, and `join` with any list", since="1.29"
+)
+CEL_VALIDATED_LITERALS: Final = _library(
+    "cel-validated-literals",
+    "only valid literals as arguments of `duration`, `timestamp` and `matches`",
+    since="1.29",
+)
+CEL_TWO_VARIABLES: Final = _library(
+    "cel-two-variables",
+    "macros with two variables: `a.all(i, x, x > i)`, `a.transformMap(k, v, v + 1)`",
+    since="1.32",
+)
+CEL_ENDS_OF_LISTS: Final = _library(
+    "cel-ends-of-lists", "`first()`, `last()` and `unwrapOpt()` of lists", since="1.33", new="1.33"
+)
+CEL_LISTS: Final = _library(
+    "cel-lists",
+    "`sort()`, `sortBy()`, `distinct()`, `flatten()`, `reverse()` and `slice()` of lists, and `lists.range(a)`",
+    since="1.34",
+)
 CEL_LIBRARIES: Final = frozenset(_libraries)
 LABEL_KEY_TEXTS: Final = _change(
     "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
@@ -483,8 +504,24 @@ CEL_ENTRY_SIZES: Final = _change(
     "estimates the cost of CEL expressions with the sizes of variables and of what lists and maps hold",
     since="1.33",
 )
+CEL_LENIENT_INDEXES: Final = _change(
+    "cel-lenient-indexes",
+    "`indexOf` and `lastIndexOf` of CEL expressions find nothing after the end of a text",
+    since="1.32",
+)
+CEL_CHECKED_VARIABLES: Final = _change(
+    "cel-checked-variables", "the variables of CEL macros may not be named `__result__`", since="1.33"
+)
+CEL_MIXED_LITERALS: Final = _change(
+    "cel-mixed-literals",
+    "infers `dyn` for items of different types in literals of CEL expressions, before it refuses them",
+    since="1.29",
+)
 CEL_BEHAVIOUR: Final = frozenset(
     (
+        CEL_MIXED_LITERALS,
+        CEL_CHECKED_VARIABLES,
+        CEL_LENIENT_INDEXES,
         TYPES_IN_WORDS,
         CEL_RESULT_SIZES,
         CEL_COST_OF_HAS,
