@@ -389,3 +389,11 @@ class WebhookDenied(RequestError):
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
         self.code, self.reason, self.message, self.details = code, reason, message, details
+
+
+class PolicyDenied(Forbidden):
+    """An admission policy refused the write, for one of the reasons that policies may have."""
+
+    def __init__(self, resource: Resource | None, name: str, why: str, reason: str) -> None:
+        super().__init__(resource, name, why, [Cause("", why)])
+        self.reason = reason

@@ -60,6 +60,7 @@ from rewound.actors.admission.plugins.security_context_deny import SecurityConte
 from rewound.actors.admission.plugins.service_account import Accounts, ServiceAccount
 from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from rewound.actors.admission.policies.plugins import validating_policies
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
 from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, PortPool, ServiceCidrs
 from rewound.actors.allocation.services import ServicePools
@@ -112,6 +113,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
         PodTopologyLabels(names, journal, feed, features),
+        *validating_policies(context),
         *webhook_plugins(context),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.

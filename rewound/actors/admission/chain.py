@@ -28,6 +28,7 @@ from rewound.actors.errors import WriteTimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import LONGEST_WRITE, Object
 from rewound.actors.runtime.outside import outside
+from rewound.actors.runtime.time_limit import NeedsThread
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
@@ -39,6 +40,10 @@ class Retry(Exception):
 
 class Asking(Protocol):
     """How a write calls plugins that it has to wait for."""
+
+    @property
+    def restarts_in_thread(self) -> bool:
+        """Whether a step may raise NeedsThread; if not, plugins that could run without waiting are asked, too."""
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
         """The outcome of the plugin's step. Raises its error if it rejects the write."""
@@ -145,8 +150,9 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
             if plugin is None:
                 changed = run(request)
             else:
-                admitted = await asking.ask(plugin, request)
-        except Retry:
+                at_once = plugin.admit_now(request) if asking.restarts_in_thread else None
+                admitted = at_once or await asking.ask(plugin, request)
+        except (Retry, NeedsThread):
             raise
         except BaseException:
             now = perf_counter()
@@ -157,7 +163,8 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
         timing.passed.add(now - began)
         if plugin is not None:
             _apply_outcome(request, admitted)
-            asking.answered(request, admitted)
+            if at_once is None:
+                asking.answered(request, admitted)
             now = perf_counter()
         elif changed is not None:
             request.object = changed
@@ -260,6 +267,8 @@ def _run_in_event_loop(run: Callable[[AdmissionRequest], T], request: AdmissionR
 
 class _WithTimeout:
     """For ephemeral objects. A connect lasts as long as its client wants."""
+
+    restarts_in_thread = False
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
         """Like `Asking.ask`. Raises WriteTimedOut if the request's time runs out first."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
-from rewound.actors.errors import Cause, Forbidden, Resource
+from rewound.actors.errors import Cause, Forbidden, PolicyDenied, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 
@@ -116,6 +116,13 @@ class AsyncPlugin(Plugin):
         """False only if `concerns` will be False too, however other plugins change the object."""
         return True
 
+    def admit_now(self, request: AdmissionRequest) -> Admitted | None:
+        """Run the step if it need not wait: the write then stays in the actor. None: `admit` must run it.
+
+        May raise NeedsThread, to be called again in a worker thread. Any thread may call it.
+        """
+        return None
+
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Run the step. Must not change the request; may be cancelled, and called again if the object has changed."""
         raise NotImplementedError
@@ -124,6 +131,11 @@ class AsyncPlugin(Plugin):
 def forbidden(request: AdmissionRequest, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
     """An error that names the object; a create whose name is not generated yet shows its generateName."""
     return Forbidden(request.definition.resource, request.name or _name_in(request), why, causes)
+
+
+def denied(request: AdmissionRequest, why: str, reason: str) -> PolicyDenied:
+    """The error of a policy, which names the object as `forbidden` does."""
+    return PolicyDenied(request.definition.resource, request.name or _name_in(request), why, reason)
 
 
 def _name_in(request: AdmissionRequest) -> str:

@@ -32,6 +32,7 @@ ON_BY_DEFAULT: Final = (
     "ServiceAccount",
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 )
 OFF_BY_DEFAULT: Final = (

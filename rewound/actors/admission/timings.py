@@ -11,7 +11,8 @@ Clients choose the names of webhooks: beyond MAX_SERIES they are counted togethe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Final
 
 # Seconds, as in v1.25.
@@ -171,6 +172,54 @@ class WebhookTimings:
 
     def failed_open(self) -> Mapping[Labels, float]:
         return dict(self._ignored)
+
+
+# Seconds, of one expression.
+POLICY_BOUNDS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+
+
+class PolicyChecks:
+    """Validations of policies that are not true, by policy, binding and what became of the write."""
+
+    def __init__(self, *, with_error_type: bool) -> None:
+        self._with_error_type = (
+            with_error_type  # earlier versions have a state instead, which is always active
+        )
+        self._lock = Lock()  # worker threads add, too
+        self._found: dict[Labels, tuple[float, list[int]]] = {}
+
+    @property
+    def labels(self) -> Labels:
+        last = (
+            ("error_type", "enforcement_action") if self._with_error_type else ("enforcement_action", "state")
+        )
+        return ("policy", "policy_binding", *last)
+
+    def add(self, checks: Iterable[tuple[str, str, str, str, float]]) -> None:
+        """Each is a policy, a binding, the message, the action and how long the expression took."""
+        with self._lock:
+            for policy, binding, message, action, seconds in checks:
+                last = (_error_type(message), action) if self._with_error_type else (action, "active")
+                labels: Labels = (policy, binding, *last)
+                if labels not in self._found and len(self._found) >= MAX_SERIES:
+                    labels = (OTHER, OTHER, *last)
+                total, counts = self._found.get(labels) or (0.0, [0] * (len(POLICY_BOUNDS) + 1))
+                counts[bisect_left(POLICY_BOUNDS, seconds)] += 1
+                self._found[labels] = total + seconds, counts
+
+    def counts(self) -> Mapping[Labels, float]:
+        return {labels: sum(counts) for labels, (_, counts) in list(self._found.items())}
+
+    def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        return {labels: (seconds, tuple(counts)) for labels, (seconds, counts) in list(self._found.items())}
+
+
+def _error_type(message: str) -> str:
+    if message.startswith("compilation"):
+        return "compile_error"
+    if message.startswith("validation failed due to running out of cost budget"):
+        return "out_of_budget"
+    return "invalid_error"
 
 
 def _count(counts: dict[Labels, float], labels: Labels, other: Labels) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from rewound.actors.cel.authorizer import Authorizer, ResourceCheck
 from rewound.actors.cel.checker import Checked, check
 from rewound.actors.cel.declarations import functions
 from rewound.actors.cel.language import language_of
@@ -46,7 +47,7 @@ from rewound.actors.cel.types import (
 from rewound.actors.kinds.structural.rules import Declared, named
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import RESULT_TYPE_IN_TEXTS
+from rewound.actors.versions.features import CEL_AUTHORIZER, RESULT_TYPE_IN_TEXTS
 
 LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
 _NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
@@ -85,6 +86,11 @@ class Compiler:
         }
         if has_params:
             self._variables["params"] = DYN
+        self._authorizer: dict[str, Type] = {}
+        if CEL_AUTHORIZER in self._language.features:
+            self._authorizer["authorizer"] = Type(Authorizer.type_name)
+            if request_resource:
+                self._authorizer["authorizer.requestResource"] = Type(ResourceCheck.type_name)
         self._composed: dict[str, Type] = {}
         if variables:
             self._messages[_VARIABLES] = MessageType(_VARIABLES, self._composed)
@@ -109,8 +115,11 @@ class Compiler:
         """Let later expressions use a variable, of a checked expression."""
         self._composed[name] = _type_of_variable(checked.result) if isinstance(checked, Checked) else DYN
 
-    def check(self, text: str, results: tuple[str, ...]) -> Checked | str | None:
-        """Return a checked expression, or what is wrong with it; None if it uses what this server does not have."""
+    def check(self, text: str, results: tuple[str, ...], *, authorizer: bool = True) -> Checked | str | None:
+        """Return a checked expression, or what is wrong with it; None if it uses what this server does not have.
+
+        `authorizer`: it may use the authorizer.
+        """
         if len(text) > LARGE:
             need_thread()
         parsed = parse(text, self._language)
@@ -120,7 +129,8 @@ class Compiler:
         mutates = not MUTATIONS.isdisjoint(results)
         if not self._is_stored and self._needs_later_library(parsed, mutates):
             return None
-        environment = Environment(self._variables, self._messages, self._language, mutates)
+        variables = {**self._variables, **self._authorizer} if authorizer else self._variables
+        environment = Environment(variables, self._messages, self._language, mutates)
         checked = check(parsed, environment)
         if isinstance(checked, Problems):
             return f"{COMPILATION_FAILED}{checked}"

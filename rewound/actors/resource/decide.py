@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import trio
 
@@ -525,6 +525,8 @@ class Attempt:
         return request
 
     # Waiting for webhooks.
+
+    restarts_in_thread: ClassVar[bool] = True
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
         return await self._wait_for(partial(self.decider.calls.call, plugin, request))

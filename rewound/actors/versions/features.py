@@ -943,10 +943,28 @@ DROPPED_CLASSES: Final = _change(
     since="1.31",
 )
 
+VALIDATING_POLICIES: Final = _gate("ValidatingAdmissionPolicy")
+VALIDATION_ACTIONS: Final = _change(
+    "validation-actions",
+    "lets bindings of validating policies choose what follows a failed validation",
+    since="1.27",
+)
+MATCHED_KIND_IN_REQUESTS: Final = _change(
+    "matched-kind-in-requests",
+    "shows expressions of policies the kind and resource that matched as kind and resource of the request",
+    since="1.28",
+)
+POLICIES_SKIP_REVIEWS: Final = _change(
+    "policies-skip-reviews", "lets no policy match access and token reviews", since="1.30"
+)
+ERROR_TYPE_IN_POLICY_METRICS: Final = _change(
+    "error-type-in-policy-metrics", "counts checks of validating policies by type of error", since="1.31"
+)
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     HPAConfigurableTolerance
-    AdmissionWebhookMatchConditions MutatingAdmissionPolicy ValidatingAdmissionPolicy
+    AdmissionWebhookMatchConditions MutatingAdmissionPolicy
     APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest

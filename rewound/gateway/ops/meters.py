@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, cast
 
 from rewound.actors.access.authorization.statistics import CALL_BOUNDS, CONDITION_BOUNDS
 from rewound.actors.admission.plugins.pod_security.plugins import PodSecurity
+from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
 from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
+from rewound.actors.admission.timings import POLICY_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
 from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rewound.actors.access.authorization.statistics import AuthorizationStatistics, WebhookStatistics
     from rewound.actors.admission.calls import CallStatistics
     from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
-    from rewound.actors.admission.timings import Timings, WebhookTimings
+    from rewound.actors.admission.timings import PolicyChecks, Timings, WebhookTimings
     from rewound.actors.aggregation.api_services import ApiServices
     from rewound.actors.controllers.work_queue import WorkQueueStatistics
     from rewound.actors.conversion.converter import ConversionTimings
@@ -94,6 +96,8 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
             meter_pod_security(metrics, plugin.evaluations)
         elif isinstance(plugin, ValidatingAdmissionWebhook):  # it counts both kinds
             meter_webhooks(metrics, plugin.timings)
+        elif isinstance(plugin, ValidatingAdmissionPolicy):
+            meter_policies(metrics, plugin.checks)
 
 
 def meter_workers(metrics: Metrics, members: Members) -> None:
@@ -726,6 +730,22 @@ def meter_webhooks(metrics: Metrics, timings: WebhookTimings) -> None:
         timings.durations,
         TIMING_BOUNDS,
         *("name", "type", "operation", "rejected"),
+    )
+
+
+def meter_policies(metrics: Metrics, checks: PolicyChecks) -> None:
+    metrics.counter(
+        "apiserver_validating_admission_policy_check_total",
+        "Validations of policies that were not true, by what became of the write.",
+        checks.counts,
+        *checks.labels,
+    )
+    metrics.histogram(
+        "apiserver_validating_admission_policy_check_duration_seconds",
+        "Time of the expression of a validation that was not true.",
+        checks.durations,
+        POLICY_BOUNDS,
+        *checks.labels,
     )
 
 

@@ -62,6 +62,10 @@ def _cut(text: str, limit: int) -> str:
     return f"{text[:half]}... ({len(text) - 2 * half} characters left out) ...{text[-half:]}"
 
 
+# By the reason of a validation of a policy.
+_POLICY_CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+
+
 class MethodNotAllowed(RequestError):
     message = "the server does not allow this method on the requested resource"
 
@@ -178,6 +182,9 @@ def failure_of(error: Exception) -> Failure | None:
         case cause.Invalid():
             details = _details(Resource(error.group, error.kind), error.name, error.causes)
             return Failure(422, "Invalid", str(error), details)
+        case cause.PolicyDenied():
+            details = _details(error.resource, error.name, error.causes) if error.resource else {}
+            return Failure(_POLICY_CODES.get(error.reason, 422), error.reason, str(error), details)
         case cause.Forbidden():
             details = _details(error.resource, error.name, error.causes) if error.resource else {}
             return Failure(403, "Forbidden", str(error), details)
@@ -299,7 +306,7 @@ def _details(resource: Resource, name: str, causes: tuple[Cause, ...] = ()) -> d
 
 
 def _cause(one: Cause) -> dict[str, str]:
-    entry = {"reason": one.reason, "message": one.message}
+    entry = {"reason": one.reason, "message": one.message} if one.reason else {"message": one.message}
     if one.field:
         entry["field"] = one.field
     return entry

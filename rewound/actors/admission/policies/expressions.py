@@ -22,12 +22,14 @@ for the budget, but not for the limit of the expression.
 
 The names that expressions may use are `NAMES`. Values are made when an expression first uses them; `object`,
 `oldObject` and `params` are JSON without a schema (`actors.cel.json_data`), so that null is a value and a field that
-is missing is an error. Without an authorizer, expressions that use it fail.
+is missing is an error. Without authorizers, expressions that use them fail; with them, `evaluate` raises what their
+decisions raise (`actors.cel.authorizer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -97,12 +99,17 @@ class PolicyCompiler:
     def declare(self, name: str, text: str) -> None:
         self.variables[name] = self._compile(text, (), name)
 
-    def compile(self, text: str, *results: str) -> Expression:
-        """Compile an expression whose type must be one of `results`: bool, string, null_type ..."""
-        return self._compile(text, results)
+    def compile(self, text: str, *results: str, authorizer: bool = True) -> Expression:
+        """Compile an expression whose type must be one of `results`: bool, string, null_type ...
 
-    def _compile(self, text: str, results: tuple[str, ...], variable: str = "") -> Expression:
-        checked = self._compiler.check(text, results)
+        `authorizer`: it may use the authorizer.
+        """
+        return self._compile(text, results, authorizer=authorizer)
+
+    def _compile(
+        self, text: str, results: tuple[str, ...], variable: str = "", *, authorizer: bool = True
+    ) -> Expression:
+        checked = self._compiler.check(text, results, authorizer=authorizer)
         if variable:
             self._compiler.add_variable(variable, checked)
         if checked is None or isinstance(checked, str):
@@ -139,6 +146,7 @@ class RequestValues:
     __slots__ = (
         "_definition",
         "_find_namespace",
+        "_kind",
         "_known",
         "_old_version",
         "_request",
@@ -156,21 +164,29 @@ class RequestValues:
         version: str = "",
         *,
         is_prepared: bool = True,
+        kind: Definition | None = None,
         resource: Definition | None = None,
         find_namespace: Callable[[], Object | None] | None = None,
         authorizers: tuple[Any, Any] | None = None,
     ) -> None:
         """`is_prepared`: the object is complete, and not one that mutating plugins may still change.
 
-        `resource` is the one that `request.resource` names; `authorizers` are the values of `authorizer` and of
-        `authorizer.requestResource`.
+        `kind` and `resource` are those that `request.kind` and `request.resource` name; `authorizers` are the values
+        of `authorizer` and of `authorizer.requestResource`.
         """
         self._reviews, self._request, self._definition = reviews, request, definition
         self._version, self._old_version = version if is_prepared else "", version
-        self._resource = resource or definition
+        self._kind, self._resource = kind or definition, resource or definition
         self._find_namespace = find_namespace
         self.authorizers = authorizers
         self._known: dict[int, Any] = {}
+
+    def without_authorizer(self) -> RequestValues:
+        """The same values, for expressions that may not ask the authorizer."""
+        other = copy(self)
+        other.authorizers = None
+        other._known = {name: value for name, value in self._known.items() if name not in _AUTHORIZERS}
+        return other
 
     def get(self, position: int) -> Any:
         """The value of a name by its position in NAMES."""
@@ -186,7 +202,7 @@ class RequestValues:
         return from_json(old_document(self._request, self._definition, self._old_version))
 
     def _review(self) -> Any:
-        return from_json(self._reviews.fields(self._definition, self._resource, self._request))
+        return from_json(self._reviews.fields(self._kind, self._resource, self._request))
 
     def _namespace(self) -> Any:
         return from_json(None if self._find_namespace is None else self._find_namespace())
@@ -208,6 +224,7 @@ _MAKE: Final[dict[int, Callable[[RequestValues], Any]]] = {
     5: RequestValues._authorizer,
     6: RequestValues._request_resource,
 }
+_AUTHORIZERS: Final = frozenset((5, 6))
 _PARAMS, _VARIABLES = NAMES.index("params"), NAMES.index("variables")
 
 

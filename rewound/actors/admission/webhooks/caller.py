@@ -154,7 +154,7 @@ class WebhookCaller:
         hook, uid = match.hook, new_uid()
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", BAD_REQUEST)
-        version = await _version(request.written) if request.written else ""
+        version = await version_of(request.written) if request.written else ""
         shown = request
         if match.definition.converts_by_webhook:
             # Before the call: the time of conversions is not that of the webhook.
@@ -202,7 +202,7 @@ class WebhookCaller:
                     annotations.setdefault(key, value)
 
 
-async def _version(written: int | Proposal) -> str:
+async def version_of(written: int | Proposal) -> str:
     """The resourceVersion of the current object, "" if there is none."""
     if isinstance(written, int):
         return str(written) if written else ""

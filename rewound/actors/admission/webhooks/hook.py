@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -65,6 +65,26 @@ class Hook:
     review_version: str  # "" if the server knows none of its versions
     reinvoked: bool
 
+    @property
+    def selects_namespaces(self) -> bool:
+        return self.namespace_selector is not None
+
+    def in_namespace(self, matches: Callable[[Selector | None], bool]) -> bool:
+        return matches(self.namespace_selector)
+
+    def definition_for(
+        self, definition: Definition, others: Sequence[Definition], operation: str, subresource: str
+    ) -> Definition | None:
+        """The definition in whose version a rule matches: the request's own first, then equivalent ones."""
+        if any(rule.matches(definition, operation, subresource) for rule in self.rules):
+            return definition
+        if self.equivalent:
+            for rule in self.rules:
+                for other in others:
+                    if rule.matches(other, operation, subresource):
+                        return other
+        return None
+
 
 def hooks_of(configuration: Object) -> tuple[Hook, ...]:
     name = configuration["metadata"]["name"]
@@ -85,7 +105,7 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
         if service
         else None,
         _bytes(client.get("caBundle")),
-        tuple(_rule(one) for one in stored.get("rules") or ()),
+        tuple(rule_of(one) for one in stored.get("rules") or ()),
         stored.get("failurePolicy", "Fail") != "Ignore",
         stored.get("matchPolicy", "Equivalent") != "Exact",
         compile_selector(stored.get("namespaceSelector")),
@@ -97,7 +117,7 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
     )
 
 
-def _rule(stored: Object) -> HookRule:
+def rule_of(stored: Object) -> HookRule:
     resources = [one.partition("/") for one in _strings(stored, "resources")]
     return HookRule(
         frozenset(_strings(stored, "operations")),

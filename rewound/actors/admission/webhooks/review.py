@@ -15,7 +15,7 @@ from rewound.actors.admission.webhooks.matching import NAMESPACES
 from rewound.actors.errors import TooLarge, WebhookDenied
 from rewound.actors.golang.json import dumps
 from rewound.actors.golang.quoting import quoted
-from rewound.actors.identity import AUTHENTICATED, MASTERS
+from rewound.actors.identity import AUTHENTICATED, MASTERS, User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
@@ -78,7 +78,7 @@ class Reviews:
     def fields(self, definition: Definition, resource: Definition, request: AdmissionRequest) -> Object:
         """The fields of an AdmissionRequest as expressions see them: without its objects, and with an empty uid.
 
-        `definition` is the version in which the objects are, `resource` that which `request.resource` names.
+        `definition` is the one that `request.kind` names, `resource` that which `request.resource` names.
         """
         new = None if request.operation == CONNECT else request.object
         types, rest = _types(definition, resource, request), self._variable_part(request, new)
@@ -268,6 +268,14 @@ def reviewed_namespace(request: AdmissionRequest) -> str:
     if request.definition.resource == NAMESPACES:
         return request.name
     return request.namespace
+
+
+def user_of(request: AdmissionRequest) -> User:
+    """Who makes a request; controllers of this server have the names and groups that clients would have."""
+    caller = request.context.caller if request.context is not None else None
+    if caller is not None:
+        return caller
+    return User(request.user, "", tuple(_groups_of_controller(request.user)))
 
 
 def _user_info(request: AdmissionRequest) -> Object:

@@ -1,0 +1,75 @@
+"""Creates the plugins of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.policies.params import Params
+from rewound.actors.admission.policies.policy import Policies
+from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
+from rewound.actors.admission.webhooks.matching import exempt_resources
+from rewound.actors.conversion.converter import Converter, NoClients
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
+from rewound.actors.versions.features import POLICIES_SKIP_REVIEWS, VALIDATING_POLICIES, VALIDATION_ACTIONS
+
+if TYPE_CHECKING:
+    from rewound.actors.admission.policies.review import Reviewer
+    from rewound.actors.admission.policies.validation import ValidatingExpressions
+
+
+def validating_policies(context: PluginContext) -> Iterable[Plugin]:
+    """The plugin of validating policies, if the server has them."""
+    names, features, registry = context.names, context.features, context.registry
+    if VALIDATING_POLICIES not in features:
+        return ()
+    converter = context.converter or Converter(names, NoClients())
+
+    def equivalents(definition: Definition) -> Sequence[Definition]:
+        found = registry.current.stored_type(definition.type_name) if registry is not None else None
+        return found.served if found is not None else ()
+
+    def new_reviewer() -> Reviewer:
+        from rewound.actors.admission.policies.review import Reviewer
+
+        return Reviewer(names, features, context.journal, converter, context.authorizer)
+
+    policies: Policies[ValidatingExpressions] = Policies(
+        names,
+        "validating",
+        context.journal,
+        context.feed,
+        equivalents,
+        exempt_from_policies(names, features),
+        () if VALIDATION_ACTIONS in features else ("Deny",),
+    )
+    if registry is not None:
+        registry.follow(lambda *_: policies.forget_kinds())
+    params = Params(context.journal, context.find_kind, converter)
+    return (ValidatingAdmissionPolicy(names, features, policies, params, new_reviewer),)
+
+
+def exempt_from_policies(names: Names, features: frozenset[str]) -> frozenset[Resource]:
+    """What no policy matches: policies themselves, and reviews without which nobody could change a policy."""
+    policies = frozenset(
+        one for one in exempt_resources(names) if "policy" in one.plural or "policies" in one.plural
+    )
+    if POLICIES_SKIP_REVIEWS not in features:
+        return policies
+    authentication, authorization = names.group("authentication"), names.group("authorization")
+    return policies | {
+        *(Resource(authentication, name) for name in ("selfsubjectreviews", "tokenreviews")),
+        *(
+            Resource(authorization, name)
+            for name in (
+                "localsubjectaccessreviews",
+                "selfsubjectaccessreviews",
+                "selfsubjectrulesreviews",
+                "subjectaccessreviews",
+            )
+        ),
+    }

@@ -1,0 +1,238 @@
+"""ValidatingAdmissionPolicy: refuses, warns of or annotates writes for which an expression of a policy is not true.
+
+All policies that match are evaluated, whatever the first one says; the error names the first refusal. A step collects
+everything and reports it at its end, because it may have to start again: in a worker thread if its expressions take
+long, or after something that it has to wait for (`MustWait`): an object or a parameter that a webhook converts, an
+authorizer that asks a webhook, the version of an object that is being committed. Most steps need none of these and stay
+in the actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, denied, rule
+from rewound.actors.admission.policies.params import MustWait, ParamProblem, Params
+from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.admission.timings import PolicyChecks
+from rewound.actors.errors import ConversionFailed
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
+from rewound.actors.runtime.background_import import imported as load_module
+from rewound.actors.runtime.background_import import is_imported
+from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limited
+from rewound.actors.versions.features import ERROR_TYPE_IN_POLICY_METRICS
+
+if TYPE_CHECKING:
+    from rewound.actors.admission.policies.review import Review, Reviewer
+    from rewound.actors.admission.policies.validation import Failure, Result, ValidatingExpressions
+
+_CEL: Final = "rewound.actors.admission.policies.validation"
+# Larger policies, in bytes, are compiled in a worker thread: some milliseconds.
+SMALL_POLICY: Final = 2000
+ADMITTED: Final = Admitted()
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a step has found so far."""
+
+    refusals: list[tuple[str, str]] = field(default_factory=list)  # texts and reasons
+    warnings: list[str] = field(default_factory=list)
+    annotations: list[tuple[str, str]] = field(default_factory=list)
+    checks: list[tuple[str, str, str, str, float]] = field(default_factory=list)  # for metrics
+
+
+class ValidatingAdmissionPolicy(AsyncPlugin):
+    name = "ValidatingAdmissionPolicy"
+    validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
+
+    def __init__(
+        self,
+        names: Names,
+        features: frozenset[str],
+        policies: Policies[ValidatingExpressions],
+        params: Params,
+        new_reviewer: Callable[[], Reviewer],
+    ) -> None:
+        """`new_reviewer` imports CEL: it is called with the first request that a policy matches."""
+        self._names, self._features = names, features
+        self._policies, self._params = policies, params
+        self._new_reviewer = new_reviewer
+        self._reviewer: Reviewer | None = None
+        self._failure_key = f"{names.group('validation.policy.admission')}/validation_failure"
+        self._thread = trio.CapacityLimiter(1)
+        self.checks = PolicyChecks(with_error_type=ERROR_TYPE_IN_POLICY_METRICS in features)
+        policies.set_plugin(self)
+
+    def concerns(self, request: AdmissionRequest) -> bool:
+        return bool(self._policies.matching(request))
+
+    def may_concern(self, request: AdmissionRequest) -> bool:
+        return self._policies.may_match(request)
+
+    def admit_now(self, request: AdmissionRequest) -> Admitted | None:
+        invoked = self._policies.invoked(request)
+        if not invoked:
+            return ADMITTED
+        if not is_imported(_CEL, "PolicyRun"):
+            need_thread()
+        try:
+            return self._admit(self._review(request), invoked)
+        except MustWait:
+            return None
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        invoked = self._policies.invoked(request)
+        if not invoked:
+            return ADMITTED
+        await load_module(_CEL)
+        review = self._review(request)
+        while True:
+            try:
+                try:
+                    return self._admit(review, invoked)
+                except NeedsThread:
+                    run = partial(run_limited, self._admit, review, invoked)
+                    return await run_in_thread(run, limiter=self._thread)
+            except MustWait as missing:
+                await missing.fetch()
+
+    def _review(self, request: AdmissionRequest) -> Review:
+        if self._reviewer is None:
+            self._reviewer = self._new_reviewer()
+        return self._reviewer.review(request)
+
+    def _admit(self, review: Review, invoked: list[Invoked[ValidatingExpressions]]) -> Admitted:
+        """Evaluate policies. Raises PolicyDenied, NeedsThread and MustWait. Any thread may call it."""
+        outcome = _Outcome()
+        for one in invoked:
+            self._invoke(one, review, outcome)
+        request = review.request
+        for key, value in outcome.annotations:
+            request.annotate(key, value)
+        if outcome.checks:
+            self.checks.add(outcome.checks)
+        if outcome.refusals:
+            text, reason = outcome.refusals[0]
+            refusal = denied(request, text, reason or "Invalid")
+            refusal.warnings = tuple(outcome.warnings)
+            raise refusal
+        return Admitted(None, tuple(outcome.warnings)) if outcome.warnings else ADMITTED
+
+    def _invoke(self, one: Invoked[ValidatingExpressions], review: Review, outcome: _Outcome) -> None:
+        policy, kind = one.policy, None
+        try:
+            if policy.param_kind is not None:
+                kind = self._params.definition(policy.param_kind)
+        except ParamProblem as problem:
+            _add_problem(outcome, policy, None, f"failed to configure policy: {problem}")
+            return
+        annotations: dict[str, list[str]] = {}
+        for binding in one.bindings:
+            try:
+                results = self._evaluate(one, binding, kind, review)
+            except ParamProblem as problem:
+                _add_problem(outcome, policy, binding, f"failed to configure binding: {problem}")
+                continue
+            except ConversionFailed as error:
+                text = f"failed to configure binding: failed to convert object version: {error}"
+                _add_problem(outcome, policy, binding, text)
+                continue
+            for result in results:
+                for failure in result.failures:
+                    self._take(outcome, policy, binding, failure)
+                for key, value in result.annotations:
+                    known = annotations.setdefault(key, [])
+                    if value not in known:
+                        known.append(value)
+                for text in result.problems:
+                    outcome.refusals.append((_refusal(policy, binding, text), ""))
+                    outcome.checks.append((policy.name, binding.name, text, "deny", 0.0))
+        outcome.annotations += [
+            (f"{policy.name}/{key}", ", ".join(values)) for key, values in annotations.items()
+        ]
+
+    def _evaluate(
+        self,
+        one: Invoked[ValidatingExpressions],
+        binding: Binding,
+        kind: Definition | None,
+        review: Review,
+    ) -> list[Result]:
+        """The results of a policy for each parameter of a binding."""
+        from rewound.actors.admission.policies.validation import PolicyRun
+
+        policy = one.policy
+        found = self._params.of(kind, binding, review.namespace)
+        compiled = policy.compiled or self._compile(policy)
+        closed = policy.fails_closed
+        return [
+            PolicyRun(compiled, review, one.definition, param, fails_closed=closed).result()
+            for param in found
+        ]
+
+    def _compile(self, policy: Policy[ValidatingExpressions]) -> ValidatingExpressions:
+        from rewound.actors.admission.policies.validation import compile_policy
+
+        if policy.size > SMALL_POLICY:
+            need_thread()
+        compiled = policy.compiled = compile_policy(self._names, self._features, policy.spec)
+        return compiled
+
+    def _take(
+        self,
+        outcome: _Outcome,
+        policy: Policy[ValidatingExpressions],
+        binding: Binding,
+        failure: Failure,
+    ) -> None:
+        """Do what the binding wants to be done for a failed validation."""
+        message, seconds = failure.message, failure.seconds
+        if failure.is_ignored:
+            outcome.checks.append((policy.name, binding.name, message, "allow", seconds))
+            return
+        for action in binding.actions:
+            outcome.checks.append((policy.name, binding.name, message, action.lower(), seconds))
+            if action == "Deny":
+                outcome.refusals.append((_refusal(policy, binding, message), failure.reason))
+            elif action == "Audit":
+                value = [
+                    {
+                        "message": message,
+                        "policy": policy.name,
+                        "binding": binding.name,
+                        "expressionIndex": failure.place,
+                        "validationActions": list(binding.actions),
+                    }
+                ]
+                outcome.annotations.append((self._failure_key, dumps(value).decode()))
+            else:
+                outcome.warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding "
+                    f"'{binding.name}': {message}"
+                )
+
+
+def _add_problem(
+    outcome: _Outcome,
+    policy: Policy[ValidatingExpressions],
+    binding: Binding | None,
+    text: str,
+) -> None:
+    """Refuse the write because a policy cannot be evaluated, unless its failurePolicy ignores that."""
+    if policy.fails_closed:
+        outcome.refusals.append((_refusal(policy, binding, text), ""))
+
+
+def _refusal(policy: Policy[ValidatingExpressions], binding: Binding | None, text: str) -> str:
+    bound = f" with binding '{binding.name}'" if binding is not None else ""
+    return f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {text}"
