@@ -7,6 +7,7 @@ way), so that a start does not wait for the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.access.remote.calls import Calls
@@ -61,6 +62,7 @@ from rewound.actors.admission.plugins.service_account import Accounts, ServiceAc
 from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from rewound.actors.admission.policies.plugins import validating_policies
+from rewound.actors.admission.policies.webhook_conditions import conditions_met
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
 from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, PortPool, ServiceCidrs
 from rewound.actors.allocation.services import ServicePools
@@ -114,7 +116,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         DenyServiceExternalIPs(),
         PodTopologyLabels(names, journal, feed, features),
         *validating_policies(context),
-        *webhook_plugins(context),
+        *webhook_plugins(context, partial(conditions_met, context)),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
         _service_allocation(context),

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
+from rewound.actors.access.authorization.statistics import CONDITION_BOUNDS, Durations
+
 # Seconds, as in v1.25.
 BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 QUICK: Final = BOUNDS[0]
@@ -127,6 +129,40 @@ class Timings:
         return _merged([self._plugins, *(one._plugins for one in self._in_thread)])
 
 
+class ConditionTimings:
+    """Evaluations of match conditions, by name, kind (webhook or policy), type and operation.
+
+    Those that match without a problem are not counted, as in Kubernetes.
+    """
+
+    def __init__(self) -> None:
+        self._errors: dict[Labels, float] = {}
+        self._exclusions: dict[Labels, float] = {}
+        self._durations: dict[Labels, Durations] = {}
+
+    def failed(self, labels: Labels, count: int) -> None:
+        """So many conditions have no value."""
+        for _ in range(count):
+            _count(self._errors, labels, (OTHER,))
+
+    def excluded(self, labels: Labels) -> None:
+        _count(self._exclusions, labels, (OTHER,))
+
+    def evaluated(self, labels: Labels, seconds: float) -> None:
+        if labels not in self._durations and len(self._durations) >= MAX_SERIES:
+            labels = (OTHER, *labels[1:])
+        self._durations.setdefault(labels, Durations(CONDITION_BOUNDS)).add(seconds)
+
+    def errors(self) -> Mapping[Labels, float]:
+        return dict(self._errors)
+
+    def exclusions(self) -> Mapping[Labels, float]:
+        return dict(self._exclusions)
+
+    def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
+        return {labels: (one.seconds, tuple(one.counts)) for labels, one in self._durations.items()}
+
+
 class WebhookTimings:
     """Calls of webhooks, and writes that they refused, of both kinds of configurations."""
 
@@ -135,6 +171,7 @@ class WebhookTimings:
         self._durations: dict[Labels, Histogram] = {}
         self._requests: dict[Labels, float] = {}
         self._ignored: dict[Labels, float] = {}
+        self.conditions = ConditionTimings()
 
     def called(
         self, type_: str, name: str, operation: str, code: int, *, rejected: bool, seconds: float

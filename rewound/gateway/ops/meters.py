@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rewound.actors.access.authorization.statistics import AuthorizationStatistics, WebhookStatistics
     from rewound.actors.admission.calls import CallStatistics
     from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
-    from rewound.actors.admission.timings import PolicyChecks, Timings, WebhookTimings
+    from rewound.actors.admission.timings import ConditionTimings, PolicyChecks, Timings, WebhookTimings
     from rewound.actors.aggregation.api_services import ApiServices
     from rewound.actors.controllers.work_queue import WorkQueueStatistics
     from rewound.actors.conversion.converter import ConversionTimings
@@ -96,6 +96,7 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
             meter_pod_security(metrics, plugin.evaluations)
         elif isinstance(plugin, ValidatingAdmissionWebhook):  # it counts both kinds
             meter_webhooks(metrics, plugin.timings)
+            meter_conditions(metrics, plugin.timings.conditions)
         elif isinstance(plugin, ValidatingAdmissionPolicy):
             meter_policies(metrics, plugin.checks)
 
@@ -746,6 +747,29 @@ def meter_policies(metrics: Metrics, checks: PolicyChecks) -> None:
         checks.durations,
         POLICY_BOUNDS,
         *checks.labels,
+    )
+
+
+def meter_conditions(metrics: Metrics, timings: ConditionTimings) -> None:
+    labels = ("name", "kind", "type", "operation")
+    metrics.counter(
+        "apiserver_admission_match_condition_evaluation_errors_total",
+        "Match conditions of webhooks and policies that had no value.",
+        timings.errors,
+        *labels,
+    )
+    metrics.counter(
+        "apiserver_admission_match_condition_exclusions_total",
+        "Writes for which match conditions excluded a webhook or policy.",
+        timings.exclusions,
+        *labels,
+    )
+    metrics.histogram(
+        "apiserver_admission_match_condition_evaluation_seconds",
+        "Time of evaluations of match conditions that excluded a webhook or policy, or failed.",
+        timings.durations,
+        CONDITION_BOUNDS,
+        *labels,
     )
 
 

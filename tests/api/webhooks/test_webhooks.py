@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import stored_policy
 from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.policies.webhook_conditions import conditions_met
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.admission.timings import CALLING, INTERNAL
 from rewound.actors.admission.webhooks.candidates import Match
@@ -393,9 +395,8 @@ async def test_stored_configurations_that_could_not_be_created_today() -> None:
     """Imported configurations: side effects in a dry run, and review versions that the server does not support."""
     async with open_store() as store:
         rbac = Rbac(stored_policy(CLUSTER, store.journal, store.feed))
-        mutating, _ = webhook_plugins(
-            PluginContext(CLUSTER, store.journal, store.feed, AlwaysAllow(), rbac, store.registry)
-        )
+        context = PluginContext(CLUSTER, store.journal, store.feed, AlwaysAllow(), rbac, store.registry)
+        mutating, _ = webhook_plugins(context, partial(conditions_met, context))
         stored = {
             "metadata": {"name": "old"},
             "webhooks": [
@@ -482,3 +483,34 @@ async def test_paths_of_webhooks_are_cleaned() -> None:
             (await hooks.create("a", dryRun="All")).expect(201)
             assert hooks.called() == [called], sent
             await hooks.remove("validating")
+
+
+CONDITION_ERRORS = "apiserver_admission_match_condition_evaluation_errors_total"
+
+
+async def test_match_conditions_see_what_earlier_webhooks_changed() -> None:
+    version = {"dialect": "kubernetes", "kubernetes_version": "1.36"}
+    async with hooking(changed=version, patch=adding("/data/added", "1")) as hooks:
+        added = [{"name": "added", "expression": "has(object.data.added)"}]
+        not_added = [{"name": "not-added", "expression": "!has(object.data.added)"}]
+        await hooks.configure(
+            "mutating",
+            hooks.hook("a.example.com", "/patch"),
+            hooks.hook("b.example.com", "/b", matchConditions=added),
+            hooks.hook("c.example.com", "/c", matchConditions=not_added),
+        )
+        await hooks.configure("validating", hooks.hook("d.example.com", "/d", matchConditions=not_added))
+        (await hooks.create("a")).expect(201)
+        assert hooks.called() == ["/patch", "/b"]
+        wrong = [{"name": "wrong", "expression": "object.data.none == 'x'"}]
+        await hooks.configure(
+            "validating", hooks.hook("e.example.com", "/e", matchConditions=wrong), name="wrong"
+        )
+        refused = (await hooks.create("b")).expect(403)
+        assert refused["message"] == (
+            "configmaps \"b\" is forbidden: expression 'object.data.none == 'x'' resulted in error: "
+            "no such key: none"
+        )
+        metrics = (await hooks.api.ask("GET", "/metrics")).text
+        [line] = [one for one in metrics.splitlines() if one.startswith(f"{CONDITION_ERRORS}{{")]
+        assert 'name="e.example.com"' in line and 'kind="webhook"' in line and line.endswith(" 1")

@@ -47,6 +47,16 @@ def _has(values: frozenset[str], value: str) -> bool:
     return value in values or ANY in values
 
 
+class Conditions:
+    """The expressions of the match conditions of a webhook; `compiled` when a write first needs them."""
+
+    __slots__ = ("compiled", "expressions")
+
+    def __init__(self, expressions: tuple[str, ...]) -> None:
+        self.expressions = expressions
+        self.compiled: tuple[Any, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Hook:
     configuration: str
@@ -64,6 +74,7 @@ class Hook:
     seconds: int
     review_version: str  # "" if the server knows none of its versions
     reinvoked: bool
+    conditions: Conditions | None  # None: it has none
 
     @property
     def selects_namespaces(self) -> bool:
@@ -96,6 +107,7 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
     client = stored.get("clientConfig") or {}
     service = client.get("service")
     versions = stored.get("admissionReviewVersions") or ()
+    conditions = stored.get("matchConditions")
     return Hook(
         configuration,
         stored["name"],
@@ -114,6 +126,7 @@ def _hook(configuration: str, index: int, stored: Object) -> Hook:
         stored.get("timeoutSeconds") or 10,
         next((one for one in versions if one in REVIEW_VERSIONS), ""),
         stored.get("reinvocationPolicy") == "IfNeeded",
+        Conditions(tuple(one["expression"] for one in conditions)) if conditions else None,
     )
 
 

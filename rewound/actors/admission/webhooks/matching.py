@@ -10,7 +10,7 @@ objectSelector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -19,6 +19,7 @@ from rewound.actors.admission.plugin import AsyncPlugin
 from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from rewound.actors.admission.webhooks.candidates import (
     Candidates,
+    Match,
     Matched,
     Selecting,
     matching_namespace,
@@ -193,6 +194,10 @@ class Matcher(Generic[T]):
             if event.type_id == self._namespaces:
                 self._in_namespaces.pop(event.name, None)
                 self._labels = {}
+
+
+# Whether the match conditions of a webhook are met; raises an error that refuses the write.
+ConditionsMet = Callable[[Match, AdmissionRequest], Awaitable[bool]]
 
 
 class Configurations(Matcher[Hook]):

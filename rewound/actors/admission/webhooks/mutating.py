@@ -22,7 +22,7 @@ from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match, selects_object
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
-from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.matching import ConditionsMet, Configurations
 from rewound.actors.admission.webhooks.review import JSON_PATCH
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import ConversionFailed, RequestError, WebhookFailed
@@ -50,7 +50,9 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         timings: WebhookTimings,
         converter: Converter,
+        conditions_met: ConditionsMet,
     ) -> None:
+        self._conditions_met = conditions_met
         self._converter = converter
         self._configurations = configurations
         configurations.set_plugin(self)
@@ -87,11 +89,13 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         first, current = state, request
         warnings: list[str] = []
         for match in self._configurations.candidates(request).matches:
-            if round_ and match.hook.identity not in state.again:
-                continue
             if not selects_object(match.hook, current):
                 continue
             try:
+                if match.hook.conditions is not None and not await self._conditions_met(match, current):
+                    continue
+                if round_ and match.hook.identity not in state.again:
+                    continue
                 changed = await self._ask(match, current, round_, warnings)
             except RequestError as error:
                 error.warnings = (*warnings, *error.warnings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rewound.actors.admission.context import PluginContext
-from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.timings import ConditionTimings, WebhookTimings
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
-from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.matching import ConditionsMet, Configurations
 from rewound.actors.admission.webhooks.mutating import MutatingAdmissionWebhook
 from rewound.actors.admission.webhooks.services import Services
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
@@ -17,8 +17,9 @@ from rewound.actors.kinds.declaration.definition import Definition
 
 
 def webhook_plugins(
-    context: PluginContext,
+    context: PluginContext, conditions_met: Callable[[str, ConditionTimings, Converter], ConditionsMet]
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
+    """`conditions_met` makes the check of match conditions of one kind: admit or validating."""
     names, registry, calls = context.names, context.registry, context.calls
     services, timings = Services(context.journal), WebhookTimings()
     converter = context.converter or Converter(names, WebhookClients(services, WebhookCredentials(), calls))
@@ -36,9 +37,17 @@ def webhook_plugins(
 
     return (
         MutatingAdmissionWebhook(
-            names, *configured(MutatingAdmissionWebhook.name, "mutating"), timings, converter
+            names,
+            *configured(MutatingAdmissionWebhook.name, "mutating"),
+            timings,
+            converter,
+            conditions_met("admit", timings.conditions, converter),
         ),
         ValidatingAdmissionWebhook(
-            names, *configured(ValidatingAdmissionWebhook.name, "validating"), timings, converter
+            names,
+            *configured(ValidatingAdmissionWebhook.name, "validating"),
+            timings,
+            converter,
+            conditions_met("validating", timings.conditions, converter),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
@@ -13,7 +14,7 @@ from rewound.actors.admission.timings import WebhookTimings
 from rewound.actors.admission.webhooks.caller import WebhookCaller
 from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.clients import WebhookClients
-from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.matching import ConditionsMet, Configurations
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import RequestError
 from rewound.actors.names import Names
@@ -34,7 +35,9 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         timings: WebhookTimings,
         converter: Converter,
+        conditions_met: ConditionsMet,
     ) -> None:
+        self._conditions_met = conditions_met
         self._configurations = configurations
         configurations.set_plugin(self)
         self._clients = clients
@@ -52,7 +55,9 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """The refusal of the first in the list of all webhooks counts, whichever responded first."""
-        found = self._configurations.matching(request)
+        found = await self._called(request)
+        if not found:
+            return ADMITTED
         if len(found) == 1:
             began = perf_counter()
             verdict, _ = await self._caller.ask(found[0], request, 0)
@@ -79,6 +84,13 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
             refusals[0].warnings = warnings
             raise refusals[0]
         return Admitted(None, warnings)
+
+    async def _called(self, request: AdmissionRequest) -> Sequence[Match]:
+        """The webhooks to call: all conditions are evaluated before the first call."""
+        found = self._configurations.matching(request)
+        if all(match.hook.conditions is None for match in found):
+            return found
+        return [match for match in found if await self._conditions_met(match, request)]
 
     async def _ask(self, match: Match, request: AdmissionRequest, index: int) -> tuple[str, ...]:
         """The warnings of a webhook that allows the write; RequestError if it does not."""

@@ -1,0 +1,136 @@
+"""The match conditions of webhooks: expressions about a request, all of which must be true for a webhook to be called.
+
+They are evaluated after rules and selectors, so that webhooks without conditions cost nothing more. One that is false
+excludes the webhook, whatever the others are; if none is and some have no value, failurePolicy decides: Ignore excludes
+the webhook, Fail refuses the write. The conditions of a webhook are compiled when a write first needs them, and have
+one budget together.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rewound.actors.access.authorize import join_errors
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.policies.params import MustWait
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.admission.timings import ConditionTimings
+from rewound.actors.admission.webhooks.candidates import Match
+from rewound.actors.admission.webhooks.hook import Conditions
+from rewound.actors.admission.webhooks.matching import ConditionsMet
+from rewound.actors.admission.webhooks.review import reviewed_name
+from rewound.actors.conversion.converter import Converter
+from rewound.actors.errors import ConversionFailed, Forbidden, WebhookFailed
+from rewound.actors.runtime.background_import import imported as load_module
+from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limited
+
+if TYPE_CHECKING:
+    from rewound.actors.admission.policies.review import Review, Reviewer
+
+# Characters of the expressions of a webhook that are compiled in the event loop: some milliseconds.
+SMALL: Final = 1000
+_CEL: Final = "rewound.actors.admission.policies.review"
+_EXCLUDED: Final = {"admit": "admit", "validating": "validate"}  # types as Kubernetes names them there
+
+
+class Outcome(NamedTuple):
+    """What the conditions of a webhook say of a write: whether it is excluded, or why they cannot say."""
+
+    excluded: bool
+    problems: tuple[str, ...] = ()
+    is_out_of_budget: bool = False
+
+
+def conditions_met(
+    context: PluginContext, type_: str, timings: ConditionTimings, converter: Converter
+) -> ConditionsMet:
+    """Return the check of match conditions for webhooks of one type: admit or validating, as in metrics."""
+    return ConditionMatcher(context, type_, timings, converter).are_met
+
+
+class ConditionMatcher:
+    def __init__(
+        self, context: PluginContext, type_: str, timings: ConditionTimings, converter: Converter
+    ) -> None:
+        self._context = context
+        self._type, self._timings = type_, timings
+        self._converter = converter
+        self._reviewer: Reviewer | None = None
+
+    async def are_met(self, match: Match, request: AdmissionRequest) -> bool:
+        """Whether a webhook is to be called. Raises Forbidden if that is unknown and it fails closed."""
+        hook = match.hook
+        if hook.conditions is None:
+            return True
+        if self._reviewer is None:
+            self._reviewer = await self._new_reviewer()
+        began = perf_counter()
+        review = self._reviewer.review(request, is_prepared=self._type != "admit")
+        try:
+            outcome = await self._outcome(partial(self._evaluate, hook.conditions, match, review))
+        except ConversionFailed as error:
+            raise WebhookFailed(str(error)) from None
+        if not outcome.excluded and not outcome.problems:
+            return True
+        labels = hook.name, "webhook", self._type, request.operation
+        if not outcome.is_out_of_budget:
+            self._timings.failed(labels, len(outcome.problems))
+        self._timings.evaluated(labels, perf_counter() - began)
+        if not outcome.excluded and hook.fails_closed:
+            name = reviewed_name(request, request.object)
+            raise Forbidden(request.definition.resource, name, join_errors(outcome.problems))
+        self._timings.excluded((hook.name, "webhook", _EXCLUDED[self._type], request.operation))
+        return False
+
+    async def _new_reviewer(self) -> Reviewer:
+        await load_module(_CEL)
+        from rewound.actors.admission.policies.review import Reviewer
+
+        context = self._context
+        return Reviewer(context.names, context.features, context.journal, self._converter, context.authorizer)
+
+    async def _outcome(self, evaluate: partial[Outcome]) -> Outcome:
+        while True:
+            try:
+                try:
+                    return evaluate()
+                except NeedsThread:
+                    return await run_in_thread(run_limited, evaluate)
+            except MustWait as missing:
+                await missing.fetch()
+
+    def _evaluate(self, conditions: Conditions, match: Match, review: Review) -> Outcome:
+        """Raises NeedsThread, MustWait and ConversionFailed. Any thread may call it."""
+        from rewound.actors.admission.policies.expressions import (
+            CONDITIONS_BUDGET,
+            Failed,
+            OutOfBudget,
+            Scope,
+        )
+
+        values = review.values(match.definition, for_conditions=True)
+        scope = Scope(values, review.work, budget=CONDITIONS_BUDGET)
+        try:
+            results = [scope.evaluate(one) for one in self._compiled(conditions)]
+        except OutOfBudget as error:
+            return Outcome(False, (str(error),), is_out_of_budget=True)
+        problems: list[str] = []
+        for result in results:
+            if result is False:
+                return Outcome(True, tuple(problems))
+            if isinstance(result, Failed):
+                problems.append(result.message)
+        return Outcome(False, tuple(problems))
+
+    def _compiled(self, conditions: Conditions) -> tuple[Any, ...]:
+        from rewound.actors.admission.policies.expressions import PolicyCompiler
+
+        if conditions.compiled is None:
+            if sum(map(len, conditions.expressions)) > SMALL:
+                need_thread()
+            compiler = PolicyCompiler(self._context.names, self._context.features)
+            conditions.compiled = tuple(compiler.compile(text, "bool") for text in conditions.expressions)
+        return conditions.compiled
