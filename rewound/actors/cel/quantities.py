@@ -97,7 +97,7 @@ def _float(number: int) -> float:
 
 def _power_of_ten(exponent: int) -> float:
     """Return 10**exponent as Go's math.Pow10 rounds it."""
-    if exponent > 308:
+    if exponent >= 309:
         return math.inf
     if exponent < -323:
         return 0.0
