@@ -8,7 +8,6 @@ the evaluation moves to a worker thread as soon as it would hold the event loop 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from time import perf_counter
 from typing import Any, Final
 
 import trio
@@ -20,12 +19,13 @@ from rewound.actors.access.authorize import (
     label_selector_attributes,
 )
 from rewound.actors.cel.checker import check
+from rewound.actors.cel.json_data import JsonMap
 from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import Program, compile_program
 from rewound.actors.cel.syntax import Problems
 from rewound.actors.cel.types import BOOL, NULL, STRING, Environment, MessageType, Type, list_of, map_of
-from rewound.actors.cel.values import CannotCompile, MapValue
+from rewound.actors.cel.values import CannotCompile
 from rewound.actors.kinds.validation import (
     FieldErrors,
     duplicate,
@@ -40,7 +40,9 @@ from rewound.actors.runtime.time_limit import NeedsThread, TookTooLong, need_thr
 from rewound.actors.versions.features import SELECTORS
 
 MOST: Final = 64
-SECONDS_IN_LOOP: Final = 0.001  # of all conditions of a request together, before they move to a thread
+COST_IN_LOOP: Final = (
+    10_000  # of all conditions of a request together, a millisecond; then they move to a thread
+)
 # There, as much as ten conditions at their cost limits take. Who creates access reviews chooses groups, and so costs.
 SECONDS_IN_THREAD: Final = 1.0
 _THREADS: Final = trio.CapacityLimiter(2)  # more would only share the processor that requests need
@@ -79,11 +81,12 @@ class MatchConditions:
 
     def _evaluate(self, variables: tuple[Any, ...]) -> bool:
         errors: list[str] = []
-        end = perf_counter() + SECONDS_IN_LOOP
+        spent = 0
         for text, program in self._compiled:
             try:
-                result = program.evaluate(variables, need_thread).result
-                if perf_counter() > end:
+                result, cost = program.evaluate(variables, need_thread)
+                spent += cost
+                if spent > COST_IN_LOOP:
                     need_thread()
             except TookTooLong:
                 raise ConditionsFailed(_failure(text, "operation interrupted")) from None
@@ -174,13 +177,13 @@ def _compile(errors: FieldErrors, where: str, text: str, environment: Environmen
         return None
 
 
-def _request(attributes: Attributes, with_fields: bool, with_labels: bool) -> MapValue:
+def _request(attributes: Attributes, with_fields: bool, with_labels: bool) -> JsonMap:
     user = attributes.user
     request: dict[str, Any] = {
         "user": user.name,
         "groups": list(user.groups),
         "uid": user.uid,
-        "extra": MapValue([(name, list(values)) for name, values in user.extra]),
+        "extra": {name: list(values) for name, values in user.extra},
     }
     if attributes.is_resource:
         resource: dict[str, Any] = {
@@ -196,15 +199,11 @@ def _request(attributes: Attributes, with_fields: bool, with_labels: bool) -> Ma
             resource["fieldSelector"] = _selector(found)
         if with_labels and (found := label_selector_attributes(attributes)):
             resource["labelSelector"] = _selector(found)
-        request["resourceAttributes"] = _map(resource)
+        request["resourceAttributes"] = resource
     else:
-        request["nonResourceAttributes"] = _map({"verb": attributes.verb, "path": attributes.path})
-    return _map(request)
+        request["nonResourceAttributes"] = {"verb": attributes.verb, "path": attributes.path}
+    return JsonMap(request)
 
 
-def _selector(requirements: Sequence[Mapping[str, Any]]) -> MapValue:
-    return _map({"requirements": [_map({"values": [], **one}) for one in requirements]})
-
-
-def _map(members: Mapping[str, Any]) -> MapValue:
-    return MapValue(list(members.items()))
+def _selector(requirements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"requirements": [{"values": [], **one} for one in requirements]}
