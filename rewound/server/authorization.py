@@ -139,8 +139,12 @@ class Authorization:
         try:
             await work()
         finally:
-            for webhook in self._webhooks:
-                webhook.close()
+            self.close()
+
+    def close(self) -> None:
+        """Close the idle connections to webhooks."""
+        for webhook in self._webhooks:
+            webhook.close()
 
     def _reload_failed(self, error: Exception) -> None:
         logger.error("reloading authorization config: %s", error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -217,6 +217,23 @@ def test_flags_that_the_file_replaces(tmp_path: Path, flag: str) -> None:
     )
 
 
+Configured = Callable[[str], Authorization]
+
+
+@pytest.fixture
+async def configured(tmp_path: Path) -> AsyncIterator[Configured]:
+    """Makes the authorization of a file, and closes its connections at the end."""
+    made: list[Authorization] = []
+
+    def make(text: str) -> Authorization:
+        made.append(authorization(tmp_path / "config", text))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
 async def decide(authorizer: Authorizer, attributes: Attributes = ASKED) -> Decision:
     decision = authorizer.authorize(attributes)
     return decision if isinstance(decision, Decision) else await decision
@@ -227,7 +244,9 @@ def review(**status: Any) -> Callable[[Received], Any]:
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("Deny", Verdict.DENY), ("NoOpinion", Verdict.ALLOW)])
-async def test_a_webhook_that_fails(tmp_path: Path, policy: str, expected: Verdict) -> None:
+async def test_a_webhook_that_fails(
+    tmp_path: Path, configured: Configured, policy: str, expected: Verdict
+) -> None:
     """A hanging webhook costs its timeout, and then its failure policy decides."""
 
     async def hang(received: Received) -> Any:
@@ -235,7 +254,7 @@ async def test_a_webhook_that_fails(tmp_path: Path, policy: str, expected: Verdi
 
     async with https_peer(hang) as peer:
         failing = hook(str(peer.kubeconfig(tmp_path)), timeout="10ms", failurePolicy=policy)
-        made = authorization(tmp_path / "config", file(failing, ALLOW))
+        made = configured(file(failing, ALLOW))
         decision = await decide(made.authorizer)
     assert decision.verdict is expected
     assert ("did not respond within 0.01 s" in decision.error) == (policy == "Deny")
@@ -247,7 +266,9 @@ async def test_a_webhook_that_fails(tmp_path: Path, policy: str, expected: Verdi
     assert counted == {decided: (1, 0) if policy == "Deny" else (0, 1)}
 
 
-async def test_webhooks_in_their_order_with_conditions_and_caches(tmp_path: Path) -> None:
+async def test_webhooks_in_their_order_with_conditions_and_caches(
+    tmp_path: Path, configured: Configured
+) -> None:
     async with (
         https_peer(review(denied=True, reason="never")) as strict,
         https_peer(review(allowed=True)) as open_,
@@ -258,7 +279,7 @@ async def test_webhooks_in_their_order_with_conditions_and_caches(tmp_path: Path
             str(strict.kubeconfig(tmp_path / "a")), "first", failurePolicy="Deny", matchConditions=[condition]
         )
         second = hook(str(open_.kubeconfig(tmp_path)), "second", cacheAuthorizedRequests=False)
-        made = authorization(tmp_path / "config", file(first, second))
+        made = configured(file(first, second))
         guarded = Attributes(User("jane"), "get", "", "v1", "pods", "", "kube-system", "a")
         assert (await decide(made.authorizer)).allowed and (await decide(made.authorizer)).allowed
         assert len(open_.received) == 2, "not cached"
@@ -274,11 +295,10 @@ async def test_webhooks_in_their_order_with_conditions_and_caches(tmp_path: Path
 
 
 async def test_a_changed_file_takes_effect_and_a_wrong_one_does_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, configured: Configured, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    path = tmp_path / "config"
-    made = authorization(path, file(RBAC, ALLOW))
+    made = configured(file(RBAC, ALLOW))
     reloads = made.statistics.reloads
     assert reloads is not None and reloads.counts == {}
     first = reloads.hash
@@ -313,7 +333,7 @@ async def test_a_changed_file_takes_effect_and_a_wrong_one_does_not(
 
 
 async def test_a_request_that_waits_for_a_webhook_is_decided_by_the_configuration_it_began_with(
-    tmp_path: Path,
+    tmp_path: Path, configured: Configured
 ) -> None:
     asked, reply = trio.Event(), trio.Event()
 
@@ -325,7 +345,7 @@ async def test_a_request_that_waits_for_a_webhook_is_decided_by_the_configuratio
     decisions: list[Decision] = []
     async with https_peer(wait) as peer, trio.open_nursery() as nursery:
         text = file(hook(str(peer.kubeconfig(tmp_path))), ALLOW)
-        made = authorization(tmp_path / "config", text)
+        made = configured(text)
 
         async def ask() -> None:
             decisions.append(await decide(made.authorizer))
