@@ -142,21 +142,27 @@ class Policy(Generic[C]):
         )
 
     def in_namespace(self, matches: Callable[[Selector | None], bool]) -> bool:
-        return matches(self.constraints.namespace_selector) and any(
-            matches(one.resources.namespace_selector) for one in self.bindings
+        return matches(self.constraints.namespace_selector) and (
+            self.param_kind is not None
+            or any(matches(one.resources.namespace_selector) for one in self.bindings)
         )
 
     def definition_for(
         self, definition: Definition, others: Sequence[Definition], operation: str, subresource: str
     ) -> Definition | None:
         key = definition, others, operation, subresource
-        if not any(one.resources.definition_for(*key) for one in self.bindings):
+        if self.param_kind is None and not any(
+            one.resources.definition_for(*key) for one in self.bindings
+        ):
             return None
         return self.constraints.definition_for(*key)
 
 
 class Invoked(NamedTuple, Generic[C]):
-    """A policy that matches a request, with the bindings that match, and the version in which it gets the objects."""
+    """A policy that matches a request, with the bindings that match, and the version in which it gets the objects.
+
+    A policy with parameters may have no such binding: it refuses the request if their kind does not exist.
+    """
 
     policy: Policy[C]
     definition: Definition
@@ -192,7 +198,7 @@ class Policies(Matcher[Policy[C]]):
         feed.follow(self._committed, frozenset({self._type_id, self._bindings_id}))
 
     def invoked(self, request: AdmissionRequest) -> list[Invoked[C]]:
-        """The policies that match a request with at least one binding, in their order. Any thread may call it."""
+        """The policies that match a request, in their order. Any thread may call it."""
         found: list[Invoked[C]] = []
         selected: _Selected | None = None
         for match in self.matching(request):
@@ -205,7 +211,7 @@ class Policies(Matcher[Policy[C]]):
                     continue
                 definition = by_name
             bindings = tuple(one for one in policy.bindings if selected.matches(one.resources))
-            if bindings:
+            if bindings or policy.param_kind is not None:
                 found.append(Invoked(policy, definition, bindings))
         return found
 
