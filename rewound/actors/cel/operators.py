@@ -55,7 +55,7 @@ from rewound.actors.cel.values import (
     list_items,
     no_such_overload,
 )
-from rewound.actors.versions.features import CEL_EQUALITY_COSTS
+from rewound.actors.versions.features import CEL_EQUALITY_COSTS, CEL_FAILING_MEMBERS
 
 _PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
 
@@ -72,14 +72,16 @@ def is_primitive(values: list[Any]) -> bool:
     return all(value.__class__ in _PRIMITIVE for value in values)
 
 
-def in_constants(value_of: Run, values: list[Any]) -> Run:
-    """`in` a list of constants, which costs nothing. An error on the left is in no list: the result is false."""
+def in_constants(value_of: Run, values: list[Any], *, keeps_errors: bool) -> Run:
+    """`in` a list of constants, which costs nothing. In earlier versions an error on the left is in no list."""
     members = frozenset(key for value in values for key in _keys(value))
 
     def run(cells: Cells) -> bool:
         try:
             value = value_of(cells)
         except EvaluationError:
+            if keeps_errors:
+                raise
             return False
         if value.__class__ is bytes:
             raise EvaluationStopped("internal error: runtime error: hash of unhashable type types.Bytes")
@@ -433,7 +435,8 @@ def _binary(name: str, overload: str, steps: list[Step], language: Language) -> 
         if not constants:
             return Fixed(False)
         if is_primitive(constants):
-            return Operation(in_constants(steps[0].run, constants))
+            keeps_errors = CEL_FAILING_MEMBERS in language.features
+            return Operation(in_constants(steps[0].run, constants, keeps_errors=keeps_errors))
     return Operation(binary(steps[0], values, _BINARY[name], charge_of(name, overload, language)))
 
 

@@ -19,11 +19,11 @@ from rewound.actors.cel.checker import Checked, check
 from rewound.actors.cel.declarations import functions
 from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
+from rewound.actors.cel.program import compile_program
 from rewound.actors.cel.syntax import (
     Call,
     Comprehension,
     Expression,
-    Identifier,
     ListLiteral,
     MapLiteral,
     MessageLiteral,
@@ -44,6 +44,7 @@ from rewound.actors.cel.types import (
     list_of,
     map_of,
 )
+from rewound.actors.cel.values import CannotCompile
 from rewound.actors.kinds.structural.rules import Declared, named
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
@@ -51,10 +52,10 @@ from rewound.actors.versions.features import CEL_AUTHORIZER, RESULT_TYPE_IN_TEXT
 
 LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
 _NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
-_LATER: Final = frozenset({"authorizer"})  # variables whose functions only a later CEL has
 
 ANYTHING: Final = ()
 COMPILATION_FAILED: Final = "compilation failed: "
+INSTANTIATION_FAILED: Final = "program instantiation failed: "  # an error of the server, not of the text
 MUTATIONS: Final = frozenset(("Object", "list(JSONPatch)"))  # types of mutations, which construct such values
 
 
@@ -100,16 +101,18 @@ class Compiler:
         """Let variables have a type instead of any. `name` is that of the type."""
         self._variables |= dict.fromkeys(variables, named(declared, name, self._messages).type)
 
-    def problem(self, text: str, results: tuple[str, ...]) -> str:
-        """Return what is wrong with an expression that must have one of these types; empty if nothing is."""
-        checked = self.check(text, results)
-        return checked if isinstance(checked, str) else ""
+    def problem(self, text: str, results: tuple[str, ...], *, authorizer: bool = True) -> str:
+        """Return what is wrong with an expression that must have one of these types; empty if nothing is.
+
+        `authorizer`: it may use the authorizer.
+        """
+        return _problem_of(self.check(text, results, authorizer=authorizer))
 
     def declare(self, name: str, text: str) -> str:
         """Compile the expression of a variable, which later ones may use. Returns what is wrong with it."""
         checked = self.check(text, ANYTHING)
         self.add_variable(name, checked)
-        return checked if isinstance(checked, str) else ""
+        return _problem_of(checked)
 
     def add_variable(self, name: str, checked: Checked | str | None) -> None:
         """Let later expressions use a variable, of a checked expression."""
@@ -148,9 +151,17 @@ class Compiler:
                 return True
             if isinstance(node, MessageLiteral) and not mutates:
                 return True
-            if isinstance(node, Identifier) and node.name in _LATER:
-                return True
         return False
+
+
+def _problem_of(checked: Checked | str | None) -> str:
+    if not isinstance(checked, Checked):
+        return checked or ""
+    try:
+        compile_program(checked.expression, checked, ())
+    except CannotCompile as error:
+        return f"{INSTANTIATION_FAILED}{error}"
+    return ""
 
 
 _SIMPLE: Final = frozenset(

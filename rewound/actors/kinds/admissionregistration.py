@@ -64,6 +64,7 @@ from rewound.actors.kinds.validation import (
     required,
     size,
     too_many,
+    undecided,
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -782,8 +783,8 @@ class PolicyRules:
             errors.add(invalid(f"{field}.name", name, self._identifier_text))
         if not expression.strip():
             errors.add(required(f"{field}.expression", "expression is not specified"))
-        elif problem := compiler.declare(name, expression):
-            errors.add(invalid(f"{field}.expression", expression, problem))
+        else:
+            _add_problem(errors, f"{field}.expression", expression, compiler.declare(name, expression))
 
     def _mutations(self, errors: FieldErrors, spec: Object, compiler: Compiler) -> None:
         mutations = spec.get("mutations", ())
@@ -804,11 +805,8 @@ class PolicyRules:
             errors.add(required("spec.validations", text))
             errors.add(required("spec.auditAnnotations", text))
             return
-        messages = self._compiler(has_params=False, variables=bool(spec.get("variables")))
-        for one in spec.get("variables", ()):
-            messages.declare(one["name"], one["expression"])
         for index, one in enumerate(validations):
-            _validation_rules(errors, one, compiler, messages, f"spec.validations[{index}]")
+            _validation_rules(errors, one, compiler, f"spec.validations[{index}]")
         if len(annotations) > MOST_ANNOTATIONS:
             text = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
             errors.add(invalid("spec.auditAnnotations", annotations, text))
@@ -968,20 +966,26 @@ def _expression_rules(
 ) -> None:
     if not text.strip():
         errors.add(required(field, missing))
-    elif problem := compiler.problem(text, results):
+    else:
+        _add_problem(errors, field, text, compiler.problem(text, results))
+
+
+def _add_problem(errors: FieldErrors, field: str, text: str, problem: str) -> None:
+    if problem.startswith("program instantiation failed: "):
+        errors.add(undecided(field, problem))
+    elif problem:
         errors.add(invalid(field, text, problem))
 
 
-def _validation_rules(
-    errors: FieldErrors, validation: Object, compiler: Compiler, messages: Compiler, field: str
-) -> None:
+def _validation_rules(errors: FieldErrors, validation: Object, compiler: Compiler, field: str) -> None:
     here, missing = f"{field}.expression", "expression is not specified"
     _expression_rules(errors, validation["expression"], compiler, BOOLEAN, here, missing)
     by_expression, message = validation.get("messageExpression", ""), validation.get("message", "")
     if by_expression and not by_expression.strip():
         errors.add(invalid(f"{field}.messageExpression", by_expression, "must be non-empty if specified"))
     elif by_expression:
-        _expression_rules(errors, by_expression, messages, TEXT, f"{field}.messageExpression")
+        problem = compiler.problem(by_expression, TEXT, authorizer=False)
+        _add_problem(errors, f"{field}.messageExpression", by_expression, problem)
     if message and not message.strip():
         errors.add(invalid(f"{field}.message", message, "must be non-empty if specified"))
     elif re.search(r"[\n\r]", message.strip()):
@@ -1004,8 +1008,8 @@ def _audit_annotation_rules(
         errors.add(required(here, f"must not exceed {LONGEST_VALUE_EXPRESSION} bytes in length"))
     elif not text.strip():
         errors.add(required(here, "valueExpression is not specified"))
-    elif problem := compiler.problem(text.strip(), TEXT_OR_NULL):
-        errors.add(invalid(here, text, problem))
+    else:
+        _add_problem(errors, here, text, compiler.problem(text.strip(), TEXT_OR_NULL))
 
 
 _PATCHES: Final = {

@@ -517,8 +517,14 @@ CEL_MIXED_LITERALS: Final = _change(
     "infers `dyn` for items of different types in literals of CEL expressions, before it refuses them",
     since="1.29",
 )
+CEL_FAILING_MEMBERS: Final = _change(
+    "cel-failing-members",
+    "reports an error on the left of `in` with a list of constants, instead of false",
+    since="1.28",
+)
 CEL_BEHAVIOUR: Final = frozenset(
     (
+        CEL_FAILING_MEMBERS,
         CEL_MIXED_LITERALS,
         CEL_CHECKED_VARIABLES,
         CEL_LENIENT_INDEXES,

@@ -151,9 +151,7 @@ class Policy(Generic[C]):
         self, definition: Definition, others: Sequence[Definition], operation: str, subresource: str
     ) -> Definition | None:
         key = definition, others, operation, subresource
-        if self.param_kind is None and not any(
-            one.resources.definition_for(*key) for one in self.bindings
-        ):
+        if self.param_kind is None and not any(one.resources.definition_for(*key) for one in self.bindings):
             return None
         return self.constraints.definition_for(*key)
 
