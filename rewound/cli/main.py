@@ -84,6 +84,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("upgrade_check", "upgrade_check"),
         "what another version of Kubernetes would refuse, drop or set otherwise",
     ),
+    "policy": (
+        _in("policy", "policy"),
+        "`policy test`: which recorded writes admission policies would have denied or changed",
+    ),
     "journal": (
         _journal,
         "the commands from log to state by their longer names: `rewound journal log`",

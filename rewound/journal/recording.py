@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from rewound.journal import history, keys, records, state
 from rewound.journal.environment import Environment
@@ -32,7 +33,7 @@ class Recording(Journal):
         self.position = self.end = keys.MAX_OFFSET  # empty until it is open
 
     @classmethod
-    def open_folder(cls, path: Path) -> Recording:
+    def open_folder(cls, path: Path) -> Self:
         """Open the journal in a folder at its end, without changing the folder."""
         journal = cls.open(path, readonly=True)
         assert isinstance(journal, cls)

@@ -58,6 +58,17 @@ def open_folder(data_dir: Path) -> Iterator[Folder]:
 
 @contextmanager
 def open_file(file: Path) -> Iterator[Folder]:
+    """Open the journal in a file. Raises JournalError or OSError."""
+    with imported_file(file) as path:
+        journal = Journal.open(path, readonly=True)
+        try:
+            yield Folder(journal, Kinds(journal), file, temporary=True)
+        finally:
+            journal.close()
+
+
+@contextmanager
+def imported_file(file: Path) -> Iterator[Path]:
     """Import the journal in a file into a temporary folder. Raises JournalError or OSError."""
     if file.is_dir():
         raise UsageError(f"--file: {file} is a folder; name a data folder with --data-dir")
@@ -68,11 +79,7 @@ def open_file(file: Path) -> Iterator[Folder]:
                 backup.restore_backup(file, path, progress=progress)
             else:
                 restore(decompressed(stream), path, progress)
-        journal = Journal.open(path, readonly=True)
-        try:
-            yield Folder(journal, Kinds(journal), file, temporary=True)
-        finally:
-            journal.close()
+        yield path
 
 
 def decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
@@ -137,6 +144,11 @@ class Kinds:
     def definition(self, kind: Kind) -> Definition | None:
         """None for a type that neither this release nor the journal declares."""
         return self._by_type.get(kind.type_name)
+
+    def of_kind(self, api_version: str, kind: str) -> Definition | None:
+        return next(
+            (one for one in self._definitions if (one.api_version, one.kind) == (api_version, kind)), None
+        )
 
     def type_id(self, kind: Kind) -> int:
         """Its type id in the journal; 0 when it has none yet."""

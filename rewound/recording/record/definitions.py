@@ -83,7 +83,7 @@ class Definitions:
             if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
                 return True
             stored = [one["name"] for one in spec["versions"] if one.get("storage")]
-            document["status"] = _established(spec["names"], stored, rfc3339(time)[:19] + "Z")
+            document["status"] = established(spec["names"], stored, rfc3339(time)[:19] + "Z")
             change = stored_change(self._kind, document, time, removed=False, with_secrets=False)
         except (KeyError, TypeError, AttributeError, ValueError):
             return False  # incomplete
@@ -92,7 +92,8 @@ class Definitions:
         return True
 
 
-def _established(names: Document, stored: list[str], time: str) -> Document:
+def established(names: Document, stored: list[str], time: str) -> Document:
+    """The status of a CustomResourceDefinition whose kind is served."""
     condition = {"status": "True", "lastTransitionTime": time, "reason": "Recorded", "message": ""}
     return {
         "conditions": [{"type": name, **condition} for name in _CONDITIONS],
@@ -142,7 +143,7 @@ def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, n
             ],
             "conversion": {"strategy": "None"},
         },
-        "status": _established(spelled, [kind.version], time),
+        "status": established(spelled, [kind.version], time),
     }
     change = change_of(definitions, document, now, removed=False, with_secrets=False)
     change.reason = f"{ADDED}, so that {kind.type_name} can be served"

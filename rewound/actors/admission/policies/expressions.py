@@ -125,14 +125,14 @@ class PolicyCompiler:
 class Work:
     """The cost of the expressions of one request so far."""
 
-    __slots__ = ("_cost",)
+    __slots__ = ("cost",)
 
     def __init__(self) -> None:
-        self._cost = 0
+        self.cost = 0
 
     def add(self, cost: int) -> None:
-        self._cost += cost
-        if self._cost > _CHEAP:
+        self.cost += cost
+        if self.cost > _CHEAP:
             need_thread()
 
 

@@ -12,13 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, denied, rule
+from rewound.actors.admission.plugin import Admitted, denied, rule
 from rewound.actors.admission.policies.params import MustWait, ParamProblem, Params
-from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
+from rewound.actors.admission.policies.policy import (
+    Binding,
+    Decided,
+    Invoked,
+    Policies,
+    Policy,
+    PolicyPlugin,
+    Tried,
+)
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.admission.timings import PolicyChecks
 from rewound.actors.errors import ConversionFailed
@@ -39,6 +47,7 @@ _CEL: Final = "rewound.actors.admission.policies.validation"
 # Larger policies, in bytes, are compiled in a worker thread: some milliseconds.
 SMALL_POLICY: Final = 2000
 ADMITTED: Final = Admitted()
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -49,9 +58,12 @@ class _Outcome:
     warnings: list[str] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
     checks: list[tuple[str, str, str, str, float]] = field(default_factory=list)  # for metrics
+    problems: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # bindings that cannot be evaluated, and why
 
 
-class ValidatingAdmissionPolicy(AsyncPlugin):
+class ValidatingAdmissionPolicy(PolicyPlugin):
     name = "ValidatingAdmissionPolicy"
     validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
 
@@ -94,14 +106,26 @@ class ValidatingAdmissionPolicy(AsyncPlugin):
         invoked = self._policies.invoked(request)
         if not invoked:
             return ADMITTED
+        return await self._waiting(self._admit, request, invoked)
+
+    async def try_each(self, request: AdmissionRequest) -> list[Tried]:
+        return [await self._waiting(self._try, request, [one]) for one in self._policies.invoked(request)]
+
+    async def _waiting(
+        self,
+        evaluate: Callable[[Review, list[Invoked[ValidatingExpressions]]], T],
+        request: AdmissionRequest,
+        invoked: list[Invoked[ValidatingExpressions]],
+    ) -> T:
+        """Evaluate policies in a thread if that takes long, and again after whatever they have to wait for."""
         await load_module(_CEL)
         review = self._review(request)
         while True:
             try:
                 try:
-                    return self._admit(review, invoked)
+                    return evaluate(review, invoked)
                 except NeedsThread:
-                    run = partial(run_limited, self._admit, review, invoked)
+                    run = partial(run_limited, evaluate, review, invoked)
                     return await run_in_thread(run, limiter=self._thread)
             except MustWait as missing:
                 await missing.fetch()
@@ -127,6 +151,14 @@ class ValidatingAdmissionPolicy(AsyncPlugin):
             refusal.warnings = tuple(outcome.warnings)
             raise refusal
         return Admitted(None, tuple(outcome.warnings)) if outcome.warnings else ADMITTED
+
+    def _try(self, review: Review, invoked: list[Invoked[ValidatingExpressions]]) -> Tried:
+        (one,), outcome = invoked, _Outcome()
+        review.work.cost = 0
+        self._invoke(one, review, outcome)
+        decided = [Decided(binding, action, text) for _, binding, text, action, _ in outcome.checks]
+        decided += [Decided(binding, "deny", text) for binding, text in outcome.problems]
+        return Tried(one.policy.name, review.work.cost, tuple(decided))
 
     def _invoke(self, one: Invoked[ValidatingExpressions], review: Review, outcome: _Outcome) -> None:
         policy, kind = one.policy, None
@@ -230,6 +262,7 @@ def _add_problem(
 ) -> None:
     """Refuse the write because a policy cannot be evaluated, unless its failurePolicy ignores that."""
     if policy.fails_closed:
+        outcome.problems.append(("" if binding is None else binding.name, text))
         outcome.refusals.append((_refusal(policy, binding, text), ""))
 
 
