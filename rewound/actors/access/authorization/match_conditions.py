@@ -8,7 +8,7 @@ the evaluation moves to a worker thread as soon as it would hold the event loop 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
@@ -48,8 +48,11 @@ SECONDS_IN_THREAD: Final = 1.0
 _THREADS: Final = trio.CapacityLimiter(2)  # more would only share the processor that requests need
 
 
-class ConditionsFailed(Exception):
-    """Conditions could not be evaluated, and none of the others is false; the text is that of Kubernetes."""
+class Matched(NamedTuple):
+    """The result of all conditions for a request; neither of both if all are true."""
+
+    excluded: bool  # one is false
+    errors: str = ""  # why some could not be evaluated, in the words of Kubernetes
 
 
 class MatchConditions:
@@ -71,15 +74,15 @@ class MatchConditions:
     def texts(self) -> tuple[str, ...]:
         return tuple(text for text, _ in self._compiled)
 
-    def match(self, attributes: Attributes) -> bool | Awaitable[bool]:
-        """Whether all conditions are true. Raises ConditionsFailed. Awaitable if it takes longer."""
+    def match(self, attributes: Attributes) -> Matched | Awaitable[Matched]:
+        """Evaluate until one condition is false. Awaitable if it takes longer."""
         variables = (_request(attributes, self._field_selector, self._label_selector),)
         try:
             return self._evaluate(variables)
         except NeedsThread:
             return run_in_thread(_evaluate_limited, self._evaluate, variables, limiter=_THREADS)
 
-    def _evaluate(self, variables: tuple[Any, ...]) -> bool:
+    def _evaluate(self, variables: tuple[Any, ...]) -> Matched:
         errors: list[str] = []
         spent = 0
         for text, program in self._compiled:
@@ -89,21 +92,22 @@ class MatchConditions:
                 if spent > COST_IN_LOOP:
                     need_thread()
             except TookTooLong:
-                raise ConditionsFailed(_failure(text, "operation interrupted")) from None
+                return Matched(False, join_errors([*errors, _failure(text, "operation interrupted")]))
             if result is False:
-                return False
+                return Matched(True, join_errors(errors))
             if result is not True:
                 errors.append(_failure(text, result))
-        if errors:
-            raise ConditionsFailed(join_errors(errors))
-        return True
+        return Matched(False, join_errors(errors)) if errors else _ALL_TRUE
+
+
+_ALL_TRUE: Final = Matched(False)
 
 
 def _failure(text: str, why: object) -> str:
     return f"cel evaluation error: expression '{text}' resulted in error: {why}"
 
 
-def _evaluate_limited(evaluate: Callable[[tuple[Any, ...]], bool], variables: tuple[Any, ...]) -> bool:
+def _evaluate_limited(evaluate: Callable[[tuple[Any, ...]], Matched], variables: tuple[Any, ...]) -> Matched:
     return run_limited(evaluate, variables, seconds=SECONDS_IN_THREAD)
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
 
-from rewound.actors.access.authorization.match_conditions import ConditionsFailed, MatchConditions
+from rewound.actors.access.authorization.match_conditions import MatchConditions, Matched
 from rewound.actors.access.authorization.statistics import WebhookStatistics
 from rewound.actors.access.authorize import (
     NO_OPINION,
@@ -74,14 +74,10 @@ class WebhookAuthorizer:
         if self._conditions is None:
             return self._decide(key)
         started = perf_counter()
-        try:
-            matches = self._conditions.match(key)
-        except ConditionsFailed as error:
-            return self._conditions_failed(error, started)
-        if not isinstance(matches, bool):
-            return self._decide_later(key, matches, started)
-        self._statistics.evaluated(perf_counter() - started, excluded=not matches)
-        return self._decide(key) if matches else NO_OPINION
+        matched = self._conditions.match(key)
+        if isinstance(matched, Matched):
+            return self._decide_matched(key, matched, started)
+        return self._decide_later(key, matched, started)
 
     async def rules(self, user: User, namespace: str) -> Rules:
         return _NO_RULES
@@ -97,19 +93,19 @@ class WebhookAuthorizer:
             )
         return key
 
-    async def _decide_later(self, key: Attributes, matches: Awaitable[bool], started: float) -> Decision:
+    async def _decide_later(self, key: Attributes, pending: Awaitable[Matched], started: float) -> Decision:
         """Decide when a thread has evaluated the conditions."""
-        try:
-            matched = await matches
-        except ConditionsFailed as error:
-            return self._conditions_failed(error, started)
-        self._statistics.evaluated(perf_counter() - started, excluded=not matched)
-        decision = self._decide(key) if matched else NO_OPINION
+        decision = self._decide_matched(key, await pending, started)
         return decision if isinstance(decision, Decision) else await decision
 
-    def _conditions_failed(self, error: Exception, started: float) -> Decision:
-        self._statistics.evaluated(perf_counter() - started, failed=True)
-        return Decision(self._on_failure, error=str(error))
+    def _decide_matched(
+        self, key: Attributes, matched: Matched, started: float
+    ) -> Decision | Awaitable[Decision]:
+        seconds = perf_counter() - started
+        self._statistics.evaluated(seconds, excluded=matched.excluded, failed=bool(matched.errors))
+        if matched.excluded:
+            return NO_OPINION
+        return Decision(self._on_failure, error=matched.errors) if matched.errors else self._decide(key)
 
     def _decide(self, key: Attributes) -> Decision | Awaitable[Decision]:
         known = self._cache.get(key)
