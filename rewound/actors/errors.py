@@ -397,3 +397,11 @@ class PolicyDenied(Forbidden):
     def __init__(self, resource: Resource | None, name: str, why: str, reason: str) -> None:
         super().__init__(resource, name, why, [Cause("", why)])
         self.reason = reason
+
+
+class MutationDenied(Forbidden):
+    """A mutation of an admission policy could not be applied."""
+
+    def __init__(self, resource: Resource | None, name: str, why: Sequence[str], reason: str) -> None:
+        super().__init__(resource, name, why[0], [Cause("", one) for one in why])
+        self.message, self.reason = why[0], reason

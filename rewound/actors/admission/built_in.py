@@ -61,7 +61,7 @@ from rewound.actors.admission.plugins.security_context_deny import SecurityConte
 from rewound.actors.admission.plugins.service_account import Accounts, ServiceAccount
 from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from rewound.actors.admission.policies.plugins import validating_policies
+from rewound.actors.admission.policies.plugins import policy_plugins
 from rewound.actors.admission.policies.webhook_conditions import conditions_met
 from rewound.actors.admission.webhooks.plugins import webhook_plugins
 from rewound.actors.allocation.allocated import AllocatedItems, FixedRanges, PortPool, ServiceCidrs
@@ -115,7 +115,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
         PodTopologyLabels(names, journal, feed, features),
-        *validating_policies(context),
+        *policy_plugins(context),
         *webhook_plugins(context, partial(conditions_met, context)),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
-from rewound.actors.errors import Cause, Forbidden, PolicyDenied, Resource
+from rewound.actors.errors import Cause, Forbidden, MutationDenied, PolicyDenied, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 
@@ -131,6 +131,11 @@ class AsyncPlugin(Plugin):
 def forbidden(request: AdmissionRequest, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
     """An error that names the object; a create whose name is not generated yet shows its generateName."""
     return Forbidden(request.definition.resource, request.name or _name_in(request), why, causes)
+
+
+def denied_mutation(request: AdmissionRequest, why: Sequence[str], reason: str) -> MutationDenied:
+    """The error of mutating policies, for all their reasons."""
+    return MutationDenied(request.definition.resource, request.name or _name_in(request), why, reason)
 
 
 def denied(request: AdmissionRequest, why: str, reason: str) -> PolicyDenied:

@@ -21,6 +21,7 @@ ON_BY_DEFAULT: Final = (
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
     "LimitRanger",
+    "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "NamespaceLifecycle",
     "PersistentVolumeClaimResize",

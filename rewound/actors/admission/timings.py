@@ -237,18 +237,38 @@ class PolicyChecks:
         with self._lock:
             for policy, binding, message, action, seconds in checks:
                 last = (_error_type(message), action) if self._with_error_type else (action, "active")
-                labels: Labels = (policy, binding, *last)
-                if labels not in self._found and len(self._found) >= MAX_SERIES:
-                    labels = (OTHER, OTHER, *last)
-                total, counts = self._found.get(labels) or (0.0, [0] * (len(POLICY_BOUNDS) + 1))
-                counts[bisect_left(POLICY_BOUNDS, seconds)] += 1
-                self._found[labels] = total + seconds, counts
+                self._observe((policy, binding), last, seconds)
+
+    def _observe(self, names: tuple[str, str], last: Labels, seconds: float) -> None:
+        labels: Labels = (*names, *last)
+        if labels not in self._found and len(self._found) >= MAX_SERIES:
+            labels = (OTHER, OTHER, *last)
+        total, counts = self._found.get(labels) or (0.0, [0] * (len(POLICY_BOUNDS) + 1))
+        counts[bisect_left(POLICY_BOUNDS, seconds)] += 1
+        self._found[labels] = total + seconds, counts
 
     def counts(self) -> Mapping[Labels, float]:
         return {labels: sum(counts) for labels, (_, counts) in list(self._found.items())}
 
     def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
         return {labels: (seconds, tuple(counts)) for labels, (seconds, counts) in list(self._found.items())}
+
+
+class MutationChecks(PolicyChecks):
+    """Mutations of policies, by policy, binding and error."""
+
+    def __init__(self) -> None:
+        super().__init__(with_error_type=True)
+
+    @property
+    def labels(self) -> Labels:
+        return "policy", "policy_binding", "error_type"
+
+    def add_mutations(self, checks: Iterable[tuple[str, str, str, float]]) -> None:
+        """Each is a policy, a binding, the type of its error and how long the mutation took."""
+        with self._lock:
+            for policy, binding, error, seconds in checks:
+                self._observe((policy, binding), (error,), seconds)
 
 
 def _error_type(message: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from rewound.actors.cel.data import go_type
@@ -208,7 +209,7 @@ def _go_value(value: Any) -> GoValue:
     if value.__class__ is Duration:
         return GoValue(to_string(value), str(value.nanoseconds), "time.Duration")
     if value.__class__ is Timestamp:
-        return GoValue(to_string(value), to_string(value), "time.Time")
+        return _go_time(value)
     if value.__class__ is list:
         items = [_printed(item) for item in value]
         return GoValue(f"[{' '.join(items)}]", f"[]ref.Val{{{', '.join(map(_source, value))}}}", "[]ref.Val")
@@ -218,6 +219,13 @@ def _go_value(value: Any) -> GoValue:
         kind = "map[ref.Val]ref.Val"
         return GoValue(f"map[{' '.join(texts)}]", f"{kind}{{{', '.join(sources)}}}", kind)
     return GoValue("no such overload", "no such overload", go_type_name(value))
+
+
+def _go_time(value: Timestamp) -> GoValue:
+    at = datetime.fromtimestamp(value.seconds, UTC)
+    clock = f"{at.hour}, {at.minute}, {at.second}, {value.nanoseconds}"
+    source = f"time.Date({at.year}, time.{at:%B}, {at.day}, {clock}, time.UTC)"
+    return GoValue(f"{at:%Y-%m-%d %H:%M:%S} +0000 UTC", source, "time.Time")
 
 
 def _printed(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 from rewound.actors.cel.authorizer import Authorizer, ResourceCheck
 from rewound.actors.cel.checker import Checked, check
 from rewound.actors.cel.declarations import functions
-from rewound.actors.cel.language import language_of
+from rewound.actors.cel.language import Language, language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import compile_program
 from rewound.actors.cel.syntax import (
@@ -48,7 +48,7 @@ from rewound.actors.cel.values import CannotCompile
 from rewound.actors.kinds.structural.rules import Declared, named
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import CEL_AUTHORIZER, RESULT_TYPE_IN_TEXTS
+from rewound.actors.versions.features import CEL_AUTHORIZER, CEL_JSON_PATCH, RESULT_TYPE_IN_TEXTS
 
 LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
 _NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
@@ -78,6 +78,7 @@ class Compiler:
         """
         self._is_stored = stored
         self._language = language_of(names, features, stored=stored)
+        self._language_of_mutations = language_of(names, features, stored=stored, also=(CEL_JSON_PATCH,))
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
         self._messages = dict(messages_of_requests())
@@ -125,15 +126,16 @@ class Compiler:
         """
         if len(text) > LARGE:
             need_thread()
-        parsed = parse(text, self._language)
+        mutates = not MUTATIONS.isdisjoint(results)
+        language = self._language_of_mutations if mutates else self._language
+        parsed = parse(text, language)
         if isinstance(parsed, Problems):
             newer = _NEWER_SYNTAX.search(text) is not None and not self._is_stored
             return None if newer else f"{COMPILATION_FAILED}{parsed}"
-        mutates = not MUTATIONS.isdisjoint(results)
-        if not self._is_stored and self._needs_later_library(parsed, mutates):
+        if not self._is_stored and self._needs_later_library(parsed, language, mutates):
             return None
         variables = {**self._variables, **self._authorizer} if authorizer else self._variables
-        environment = Environment(variables, self._messages, self._language, mutates)
+        environment = Environment(variables, self._messages, language, mutates)
         checked = check(parsed, environment)
         if isinstance(checked, Problems):
             return f"{COMPILATION_FAILED}{checked}"
@@ -144,8 +146,8 @@ class Compiler:
         got = f" but got {found}" if self._names_result else ""
         return f"must evaluate to {wanted}{got}"
 
-    def _needs_later_library(self, expression: Expression, mutates: bool) -> bool:
-        known = functions(self._language)
+    def _needs_later_library(self, expression: Expression, language: Language, mutates: bool) -> bool:
+        known = functions(language)
         for node in _nodes(expression.root):
             if isinstance(node, Call) and node.function not in known:
                 return True

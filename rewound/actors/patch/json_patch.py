@@ -49,8 +49,9 @@ def parse_json_patch(value: Any) -> list[dict[str, Any]]:
     return value
 
 
-def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
-    run = _Application(document)
+def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]], *, tests_null: bool = False) -> Any:
+    """`tests_null`: a missing key tests equal to no value, but not to null."""
+    run = _Application(document, tests_null)
     for index, operation in enumerate(operations):
         check_time()
         try:
@@ -63,8 +64,8 @@ def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any
 
 
 class _Application:
-    def __init__(self, document: Any) -> None:
-        self.document = document
+    def __init__(self, document: Any, tests_null: bool) -> None:
+        self.document, self._tests_null = document, tests_null
         self._copied = 0
         self._shifted = 0
 
@@ -81,7 +82,7 @@ class _Application:
             case "replace":
                 self._replace(path, _value(operation))
             case "test":
-                self._test(path, operation.get("value"))
+                self._test(path, operation)
             case "move":
                 source = _pointer(operation, "from")
                 moved = self._find(source)
@@ -160,9 +161,10 @@ class _Application:
         else:
             parent[_index(path, len(parent))] = value
 
-    def _test(self, path: list[str], wanted: Any) -> None:
+    def _test(self, path: list[str], operation: dict[str, Any]) -> None:
         node = self._child_of_parent(path) if path else self.document
-        if not same(None if node is _MISSING else node, wanted):
+        failed = node is _MISSING and self._tests_null and "value" in operation
+        if failed or not same(None if node is _MISSING else node, operation.get("value")):
             raise PatchDoesNotFit(f"testing value {_shown(path)} failed")
 
 

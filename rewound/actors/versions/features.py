@@ -949,6 +949,8 @@ DROPPED_CLASSES: Final = _change(
     since="1.31",
 )
 
+MUTATING_POLICIES: Final = _gate("MutatingAdmissionPolicy")
+MUTATION_METRICS: Final = _change("mutation-metrics", "counts mutations of policies", since="1.34")
 VALIDATING_POLICIES: Final = _gate("ValidatingAdmissionPolicy")
 VALIDATION_ACTIONS: Final = _change(
     "validation-actions",
@@ -970,7 +972,7 @@ ERROR_TYPE_IN_POLICY_METRICS: Final = _change(
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     HPAConfigurableTolerance
-    AdmissionWebhookMatchConditions MutatingAdmissionPolicy
+    AdmissionWebhookMatchConditions
     APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest

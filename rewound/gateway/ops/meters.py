@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from rewound.actors.access.authorization.statistics import CALL_BOUNDS, CONDITION_BOUNDS
 from rewound.actors.admission.plugins.pod_security.plugins import PodSecurity
+from rewound.actors.admission.policies.mutating import MutatingAdmissionPolicy
 from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
 from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from rewound.actors.admission.timings import POLICY_BOUNDS
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
     from rewound.actors.access.authorization.statistics import AuthorizationStatistics, WebhookStatistics
     from rewound.actors.admission.calls import CallStatistics
     from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
-    from rewound.actors.admission.timings import ConditionTimings, PolicyChecks, Timings, WebhookTimings
+    from rewound.actors.admission.timings import (
+        ConditionTimings,
+        MutationChecks,
+        PolicyChecks,
+        Timings,
+        WebhookTimings,
+    )
     from rewound.actors.aggregation.api_services import ApiServices
     from rewound.actors.controllers.work_queue import WorkQueueStatistics
     from rewound.actors.conversion.converter import ConversionTimings
@@ -99,6 +106,8 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
             meter_conditions(metrics, plugin.timings.conditions)
         elif isinstance(plugin, ValidatingAdmissionPolicy):
             meter_policies(metrics, plugin.checks)
+        elif isinstance(plugin, MutatingAdmissionPolicy) and plugin.checks is not None:
+            meter_mutations(metrics, plugin.checks)
 
 
 def meter_workers(metrics: Metrics, members: Members) -> None:
@@ -770,6 +779,22 @@ def meter_conditions(metrics: Metrics, timings: ConditionTimings) -> None:
         timings.durations,
         CONDITION_BOUNDS,
         *labels,
+    )
+
+
+def meter_mutations(metrics: Metrics, checks: MutationChecks) -> None:
+    metrics.counter(
+        "apiserver_mutating_admission_policy_check_total",
+        "Mutations of policies, by their errors.",
+        checks.counts,
+        *checks.labels,
+    )
+    metrics.histogram(
+        "apiserver_mutating_admission_policy_check_duration_seconds",
+        "Time of a mutation of a policy.",
+        checks.durations,
+        POLICY_BOUNDS,
+        *checks.labels,
     )
 
 

@@ -182,6 +182,9 @@ def failure_of(error: Exception) -> Failure | None:
         case cause.Invalid():
             details = _details(Resource(error.group, error.kind), error.name, error.causes)
             return Failure(422, "Invalid", str(error), details)
+        case cause.MutationDenied():
+            details = _details(error.resource, error.name, error.causes) if error.resource else {}
+            return Failure(403, error.reason, str(error), details)
         case cause.PolicyDenied():
             details = _details(error.resource, error.name, error.causes) if error.resource else {}
             return Failure(_POLICY_CODES.get(error.reason, 422), error.reason, str(error), details)

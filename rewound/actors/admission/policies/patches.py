@@ -69,10 +69,10 @@ def apply_configuration(
     try:
         after = viewed.schema.decode_object(merged, in_steps=True).object
     except NotDecodable as error:
-        kind = f"{viewed.group}/{viewed.version}, Kind={viewed.kind}"
-        raise Refused(
-            f"unable to convert unstructured object to {kind}: {error.restoring or error}"
-        ) from None
+        kind, why = f"{viewed.group}/{viewed.version}, Kind={viewed.kind}", error.restoring or str(error)
+        if why.startswith("illegal base64"):
+            why = f"error decoding from json: {why}"
+        raise Refused(f"unable to convert unstructured object to {kind}: {why}") from None
     return _stored(request, viewed, document, after)
 
 
@@ -81,7 +81,7 @@ def _checked(viewed: Definition, definition: Definition, config: Object) -> Obje
     if viewed.api_version != definition.api_version:
         raise Refused(f"{failed}: no corresponding type for {viewed.api_version}, Kind={viewed.kind}")
     struct = _struct(viewed)
-    if wrong := find_typing_error(struct, config):
+    if wrong := find_typing_error(struct, config, zero_keys=True):
         raise Refused(f"{failed}: {wrong}")
     if atomics := find_atomics(struct, None, config):
         text = "may not mutate atomic arrays, maps or structs"
@@ -103,7 +103,8 @@ def apply_operations(
     viewed = request.viewed_in(definition)
     operations = [_operation(one) for one in list_items(value)]
     try:
-        patched = apply_json_patch(orjson.loads(unescaped(document)), parse_json_patch(operations))
+        before, parsed = orjson.loads(unescaped(document)), parse_json_patch(operations)
+        patched = apply_json_patch(before, parsed, tests_null=True)
         check_bounds(patched)
     except PatchDoesNotFit as error:
         why = _why(error.document, error.operation)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.policies.mutating import MutatingAdmissionPolicy
 from rewound.actors.admission.policies.params import Params
 from rewound.actors.admission.policies.policy import Policies
 from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
@@ -15,18 +16,20 @@ from rewound.actors.conversion.converter import Converter, NoClients
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
-from rewound.actors.versions.features import POLICIES_SKIP_REVIEWS, VALIDATING_POLICIES, VALIDATION_ACTIONS
+from rewound.actors.versions.features import (
+    MUTATING_POLICIES,
+    POLICIES_SKIP_REVIEWS,
+    VALIDATING_POLICIES,
+    VALIDATION_ACTIONS,
+)
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.review import Reviewer
-    from rewound.actors.admission.policies.validation import ValidatingExpressions
 
 
-def validating_policies(context: PluginContext) -> Iterable[Plugin]:
-    """The plugin of validating policies, if the server has them."""
+def policy_plugins(context: PluginContext) -> Iterable[Plugin]:
+    """The plugins of the kinds of policies that the server has."""
     names, features, registry = context.names, context.features, context.registry
-    if VALIDATING_POLICIES not in features:
-        return ()
     converter = context.converter or Converter(names, NoClients())
 
     def equivalents(definition: Definition) -> Sequence[Definition]:
@@ -38,19 +41,25 @@ def validating_policies(context: PluginContext) -> Iterable[Plugin]:
 
         return Reviewer(names, features, context.journal, converter, context.authorizer)
 
-    policies: Policies[ValidatingExpressions] = Policies(
-        names,
-        "validating",
-        context.journal,
-        context.feed,
-        equivalents,
-        exempt_from_policies(names, features),
-        () if VALIDATION_ACTIONS in features else ("Deny",),
-    )
-    if registry is not None:
-        registry.follow(lambda *_: policies.forget_kinds())
+    def policies(kind: str) -> Policies[Any]:
+        found: Policies[Any] = Policies(
+            names,
+            kind,
+            context.journal,
+            context.feed,
+            equivalents,
+            exempt_from_policies(names, features),
+            () if VALIDATION_ACTIONS in features else ("Deny",),
+        )
+        if registry is not None:
+            registry.follow(lambda *_: found.forget_kinds())
+        return found
+
     params = Params(context.journal, context.find_kind, converter)
-    return (ValidatingAdmissionPolicy(names, features, policies, params, new_reviewer),)
+    if MUTATING_POLICIES in features:
+        yield MutatingAdmissionPolicy(names, features, policies("mutating"), params, new_reviewer)
+    if VALIDATING_POLICIES in features:
+        yield ValidatingAdmissionPolicy(names, features, policies("validating"), params, new_reviewer)
 
 
 def exempt_from_policies(names: Names, features: frozenset[str]) -> frozenset[Resource]:

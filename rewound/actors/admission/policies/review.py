@@ -7,6 +7,7 @@ the authorizer is decided once for a request, as in Kubernetes.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from copy import copy
 from functools import partial
 
 import orjson
@@ -66,6 +67,9 @@ class Review:
         if isinstance(request.written, int) and request.written:
             self._version = str(request.written)
         self._converted: dict[Definition, AdmissionRequest | ConversionFailed] = {}
+        # Of mutating policies, where a webhook converts: by the JSON of objects that they changed.
+        self._changed: dict[bytes, Review] = {}
+        self._restored: dict[bytes, Object | ConversionFailed] = {}
         self._decisions = _Decisions(shared.authorizer)
         self._values: dict[tuple[Definition, bool], RequestValues] = {}
 
@@ -81,12 +85,49 @@ class Review:
             found = self._values[key] = self._new_values(definition, for_conditions)
         return found
 
+    def after(self, changed: Object) -> Review:
+        """The review of the same request with a changed object; `changed` is in the version of the request."""
+        by_webhook = any(one.converts_by_webhook for one in self._converted)
+        key = orjson.dumps(changed) if by_webhook else b""
+        found = self._changed.get(key) if by_webhook else None
+        if found is None:
+            found = copy(self)
+            found.request = self.request.with_object(changed)
+            found._values, found._converted = {}, {}
+            if by_webhook:
+                self._changed[key] = found
+        return found
+
+    def in_own_version(self, definition: Definition, changed: Object) -> Object:
+        """An object that was changed in the version of a definition, in that of the request. Raises MustWait."""
+        own = self.request.definition
+        if definition is own or self.request.viewed_in(definition) is not definition:
+            return changed
+        if not definition.converts_by_webhook:
+            return changed  # `stored_form` has converted it
+        key = orjson.dumps(changed)
+        found = self._restored.get(key)
+        if found is None:
+            raise MustWait(partial(self._restore, definition, changed, key))
+        if isinstance(found, ConversionFailed):
+            raise found
+        return found
+
+    async def _restore(self, definition: Definition, changed: Object, key: bytes) -> None:
+        versions, own = definition.storage.versions, self.request.definition
+        assert versions is not None
+        convert = self._shared.converter.convert_one
+        try:
+            self._restored[key] = await convert(versions, changed, definition.api_version, own.api_version)
+        except ConversionFailed as error:
+            self._restored[key] = error
+
     def without_authorizer(self, definition: Definition) -> RequestValues:
         """The same values for expressions that may not ask the authorizer."""
         return self.values(definition).without_authorizer()
 
     def _new_values(self, definition: Definition, for_conditions: bool) -> RequestValues:
-        request, shared = self._in_version(definition), self._shared
+        request, shared = self.in_version(definition), self._shared
         if self._version is None:
             raise MustWait(self._find_version)
         original = request.definition
@@ -102,7 +143,8 @@ class Review:
             authorizers=self._authorizers() if shared.has_authorizer else None,
         )
 
-    def _in_version(self, definition: Definition) -> AdmissionRequest:
+    def in_version(self, definition: Definition) -> AdmissionRequest:
+        """The request with its objects in the version of a definition. Raises MustWait, and ConversionFailed."""
         if definition is self.request.definition or not definition.converts_by_webhook:
             return self.request
         found = self._converted.get(definition)

@@ -7,7 +7,7 @@ validation decides whether a number is an integer. The decoder of built-in kinds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rewound.actors.golang.format import GoValue
@@ -34,7 +34,7 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.messages import Object
 from rewound.actors.patch.managed_fields.field_set import FIELD, INDEX, Path, entry, path_text
 from rewound.actors.patch.managed_fields.field_set import value as member_value
-from rewound.actors.patch.managed_fields.topology import is_set_of_scalars, list_keys
+from rewound.actors.patch.managed_fields.topology import default_of_key, is_set_of_scalars, list_keys
 from rewound.actors.runtime.time_limit import check_time
 
 _LONGEST: Final = 64  # characters of the value in a message
@@ -97,18 +97,25 @@ def _inside(schema: Mapping[str, Any], value: Any, embedded: str) -> list[tuple[
     ]
 
 
-def find_typing_error(struct: Struct, config: Any) -> str:
+def find_typing_error(struct: Struct, config: Any, *, zero_keys: bool = False) -> str:
     """Return the error of Kubernetes for a configuration that the schema of a built-in kind does not describe.
 
-    Several errors are listed in the order of the document; "" if there are none.
+    Several errors are listed in the order of the document; "" if there are none. `zero_keys`: keys of entries that
+    an object always has may be missing.
     """
-    found = _typing_errors(struct, None, config, ())
+    found = _typing_errors(struct, None, config, (), default_of_key if zero_keys else _declared_default)
     if len(found) == 1:
         return found[0]
     return "\n".join(("errors:", *(f"  {one}" for one in found))) if found else ""
 
 
-def _typing_errors(type_: Type, field: Field | None, value: Any, path: Path) -> list[str]:
+def _declared_default(key: Field) -> Any:
+    return key.default
+
+
+def _typing_errors(
+    type_: Type, field: Field | None, value: Any, path: Path, default: Callable[[Field], Any]
+) -> list[str]:
     """`field` is the field that has the value; it says how a list identifies its entries."""
     check_time()
     if value is None or isinstance(type_, JsonValue) or type_ in (ANY_JSON, FIELDS_V1):
@@ -116,29 +123,33 @@ def _typing_errors(type_: Type, field: Field | None, value: Any, path: Path) -> 
     if isinstance(type_, Struct | MapOf):
         if not isinstance(value, dict):
             return [_unexpected(path, "map", value)]
-        return _errors_of_members(type_, value, path)
+        return _errors_of_members(type_, value, path, default)
     if isinstance(type_, ListOf):
         if not isinstance(value, list):
             return [_unexpected(path, "list", value)]
-        return _errors_of_items(type_, field, value, path)
+        return _errors_of_items(type_, field, value, path, default)
     return _errors_of_scalar(type_, value, path)
 
 
-def _errors_of_members(type_: Struct | MapOf, value: dict[str, Any], path: Path) -> list[str]:
+def _errors_of_members(
+    type_: Struct | MapOf, value: dict[str, Any], path: Path, default: Callable[[Field], Any]
+) -> list[str]:
     found: list[str] = []
     for name, member in value.items():
         inside = (*path, FIELD + name)
         if isinstance(type_, MapOf):
-            found += _typing_errors(type_.value, None, member, inside)
+            found += _typing_errors(type_.value, None, member, inside, default)
         elif name in type_.by_name:
-            found += _typing_errors(type_.by_name[name].type, type_.by_name[name], member, inside)
+            found += _typing_errors(type_.by_name[name].type, type_.by_name[name], member, inside, default)
         elif path or name not in ("apiVersion", "kind"):
             found.append(f"{path_text(inside)}: field not declared in schema")
             break
     return found
 
 
-def _errors_of_items(type_: ListOf, field: Field | None, items: list[Any], path: Path) -> list[str]:
+def _errors_of_items(
+    type_: ListOf, field: Field | None, items: list[Any], path: Path, default: Callable[[Field], Any]
+) -> list[str]:
     keys, is_set = (list_keys(field), is_set_of_scalars(field)) if field is not None else ((), False)
     found: list[str] = []
     seen: set[str] = set()
@@ -148,7 +159,8 @@ def _errors_of_items(type_: ListOf, field: Field | None, items: list[Any], path:
             wrong = _unkeyed(item) if keys else _no_member(item)
             if not wrong and keys:
                 assert isinstance(type_.item, Struct)
-                known = {key: item.get(key, type_.item.by_name[key].default) for key in sorted(keys)}
+                fields = type_.item.by_name
+                known = {key: item[key] if key in item else default(fields[key]) for key in sorted(keys)}
                 known = {key: one for key, one in known.items() if one is not None}
                 element = entry(tuple(known), known.values())
                 if not known:
@@ -164,7 +176,7 @@ def _errors_of_items(type_: ListOf, field: Field | None, items: list[Any], path:
             if element in seen:
                 found.append(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
             seen.add(element)
-        found += _typing_errors(type_.item, None, item, (*path, element))
+        found += _typing_errors(type_.item, None, item, (*path, element), default)
     return found
 
 

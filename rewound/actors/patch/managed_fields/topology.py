@@ -69,7 +69,7 @@ class Leaf:
 LEAF: Final = Leaf()
 
 
-def _default(key: Field) -> Any:
+def default_of_key(key: Field) -> Any:
     """Return the value of a missing key: its default, its zero value if it is always present, or None."""
     if key.default is None and key.always:
         return zero(key.type, defaults=False)
@@ -350,7 +350,7 @@ class Shapes:
             if not keys:
                 return LEAF
             texts = all(key.type is STRING for key in keys)
-            defaults = {key.name: _default(key) for key in keys}
+            defaults = {key.name: default_of_key(key) for key in keys}
             omittable = frozenset(key.name for key in keys if key.pointer and len(keys) > 1)
             return Entries(
                 self._of(item),
