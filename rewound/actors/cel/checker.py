@@ -65,7 +65,12 @@ from rewound.actors.cel.types import (
     type_of,
 )
 from rewound.actors.cel.values import Uint
-from rewound.actors.versions.features import CEL_MIXED_LITERALS, CEL_MIXED_NUMBERS, TYPES_IN_WORDS
+from rewound.actors.versions.features import (
+    CEL_MIXED_LITERALS,
+    CEL_MIXED_NUMBERS,
+    PLAIN_RESOLUTION_TEXTS,
+    TYPES_IN_WORDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class _Checker:
         self._identifiers = identifiers(environment.language)
         features = environment.language.features
         self._types_in_words = TYPES_IN_WORDS in features
+        self._resolves_plainly = PLAIN_RESOLUTION_TEXTS in features
         self._mixed_literals = CEL_MIXED_LITERALS in features
         self._excluded = frozenset() if CEL_MIXED_NUMBERS in features else MIXED_COMPARISONS
         self._line_ends = _line_ends(expression.source)
@@ -200,7 +206,8 @@ class _Checker:
         declared = self._environment.messages.get(message)
         fields = declared.fields if declared is not None else MESSAGE_FIELDS.get(message)
         if fields is None:
-            self._report_at(place, f"[internal] unexpected failed resolution of '{message}'")
+            text = f"unexpected failed resolution of '{message}'"
+            self._report_at(place, text if self._resolves_plainly else f"[internal] {text}")
             return None
         found = fields.get(name)
         if found is None:

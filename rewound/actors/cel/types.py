@@ -158,8 +158,10 @@ _KINDS: Final = dict.fromkeys(_PRIMITIVES, "primitive") | {
     "type": "type",
     "wrapper": "wrapper",
     OPTIONAL: "optional",
+    "net.IP": "opaque",
+    "net.CIDR": "opaque",
 }
-_NULLABLE: Final = frozenset(("object", "null", "well-known", "wrapper", "optional"))
+_NULLABLE: Final = frozenset(("object", "opaque", "null", "well-known", "wrapper", "optional"))
 _WILD: Final = frozenset(("dyn", "error"))
 
 LARGEST_TYPE: Final = 10_000

@@ -457,6 +457,11 @@ LABEL_KEY_TEXTS: Final = _change(
     "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
 )
 CEL_JSON_PATCH: Final = "cel-json-patch"  # jsonpatch.escapeKey, in mutating admission policies
+PLAIN_RESOLUTION_TEXTS: Final = _change(
+    "plain-resolution-texts",
+    "does not call unknown messages of CEL expressions internal errors",
+    since="1.29",
+)
 CEL_QUANTITY_COSTS: Final = _change(
     "cel-quantity-costs", "charges CEL expressions for the size of quantities that they parse", since="1.30"
 )
@@ -535,6 +540,7 @@ CEL_BEHAVIOUR: Final = frozenset(
         CEL_LOOP_SIZES,
         CEL_URL_SIZES,
         CEL_ENTRY_SIZES,
+        PLAIN_RESOLUTION_TEXTS,
         CEL_QUANTITY_COSTS,
         CEL_EQUALITY_COSTS,
         CEL_FUNCTION_ESTIMATES,
