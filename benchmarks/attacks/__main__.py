@@ -108,7 +108,9 @@ def _server(options: argparse.Namespace, attack: Attack, hostile_port: int) -> I
     try:
         if attack.journal:
             _fill_journal(folder)
-        server = ServerProcess(folder, command=options.command, flags=flags, users=users)
+        server = ServerProcess(
+            folder, dialect=attack.dialect, command=options.command, flags=flags, users=users
+        )
         try:
             yield server
         finally:
@@ -124,7 +126,7 @@ def _attacked(
         _create(client, "default", "victim")
         if attack.collection:
             _fill(client)
-        for path, document in GRANTS.items():
+        for path, document in _in_dialect(attack.dialect).items():
             client.expect("POST", path, document)
     sampler = MemorySampler(server.endpoint.pids[0])
     sampler.start()
@@ -145,6 +147,13 @@ def _attacked(
     with Client(server.endpoint) as client:
         figures["hold_ms"] = round(_metric(str(client.call("GET", "/metrics")[1])) * 1000, 1)
     return figures
+
+
+def _in_dialect(dialect: str) -> dict[str, Any]:
+    if dialect == "cluster":
+        return GRANTS
+    grants: dict[str, Any] = json.loads(json.dumps(GRANTS).replace(".cluster.io", ".k8s.io"))
+    return grants
 
 
 def _gets(endpoint: Endpoint, seconds: float, *, connects: bool) -> tuple[list[float], int]:

@@ -14,6 +14,7 @@ from benchmarks.attacks.definitions import DEFINERS
 from benchmarks.attacks.history import HISTORY
 from benchmarks.attacks.lists import READERS
 from benchmarks.attacks.outside import USERS_OUTSIDE
+from benchmarks.attacks.policies import POLICY_WRITERS
 from benchmarks.attacks.selectors import WATCHERS
 from benchmarks.attacks.target import Attack, Target
 from benchmarks.attacks.unauthenticated import ANYBODY
@@ -28,6 +29,7 @@ ATTACKS: dict[str, Attack] = {
     **DEFINERS,
     **USERS_OUTSIDE,
     **WEBHOOKS,
+    **POLICY_WRITERS,
     **HISTORY,
     **CONTROLLED,
 }

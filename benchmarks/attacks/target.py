@@ -49,6 +49,7 @@ class Attack:
     collection: bool = False  # the server has 60,000 ConfigMaps
     journal: bool = False  # the server has a journal of 700,000 events
     other: str = ADMIN  # token of the other client
+    dialect: str = "cluster"  # of the server
     connects: bool = False  # the other client opens a new connection for each get
     flags: Callable[[Path, int], tuple[str, ...]] | None = (
         None  # of the server, for the folder and `hostile_port`
