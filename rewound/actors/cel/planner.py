@@ -58,11 +58,13 @@ from rewound.actors.cel.values import (
     TypeValue,
     Uint,
     go_type_name,
+    list_index,
     list_items,
     no_such_overload,
     optional_value,
     printed,
 )
+from rewound.actors.versions.features import CEL_LENIENT_HAS
 
 
 def _iterate(values: Any) -> Iterator[Any]:
@@ -321,7 +323,7 @@ class Planner:
             return self._name(node, node.field)
         operand = self.plan(node.operand)
         if node.test_only:
-            return Operation(_has(operand.run, node.field))
+            return Operation(_has(operand.run, node.field, CEL_LENIENT_HAS in self._language.features))
         return (
             branch(operand).select(Qualifier(node.field))
             if isinstance(operand, Attribute)
@@ -528,8 +530,8 @@ def _with_optional_fields(optional: frozenset[int], name: str, names: list[str],
     return make_message(name, list(fields))(list(fields.values()))
 
 
-def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
-    """Plan has(), which costs what its operand costs."""
+def _has(operand: Callable[[Cells], Any], field: str, lenient: bool) -> Callable[[Cells], Any]:
+    """Plan has(), which costs what its operand costs. If it is lenient, nothing has no fields."""
 
     def run(cells: Cells) -> bool:
         value = operand(cells)
@@ -539,10 +541,12 @@ def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
             value = value.value
         if isinstance(value, MapLike):
             return value.contains(field)
-        if isinstance(value, list | ListValue):
-            return operations.list_contains(value, field)
         if isinstance(value, mutations.Constructed):
             return value.contains(field)
+        if isinstance(value, list | ListValue):
+            return bool(list_index(field)) if lenient else operations.list_contains(value, field)
+        if lenient:
+            return False
         raise EvaluationError("invalid type for field selection.")
 
     return run

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from rewound.actors.cel.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
 from rewound.actors.cel.planner import Checked, Planner
 from rewound.actors.cel.syntax import Expression
-from rewound.actors.cel.values import EvaluationError, EvaluationStopped
+from rewound.actors.cel.values import EvaluationError, EvaluationStopped, NoSuchItem
+from rewound.actors.versions.features import CEL_LENIENT_HAS
 
 
 class Evaluation(NamedTuple):
@@ -28,10 +29,11 @@ class Evaluation(NamedTuple):
 
 
 class Program:
-    __slots__ = ("_padding", "_run")
+    __slots__ = ("_padding", "_run", "_words_later")
 
-    def __init__(self, run: Callable[[Cells], Any], cells: int) -> None:
-        self._run = run
+    def __init__(self, run: Callable[[Cells], Any], cells: int, *, words_later: bool = False) -> None:
+        """`words_later`: errors have the texts of later versions."""
+        self._run, self._words_later = run, words_later
         self._padding: list[Any] = [None] * cells
 
     def evaluate(self, variables: Sequence[Any], pause: Callable[[], None] | None = None) -> Evaluation:
@@ -46,6 +48,8 @@ class Program:
                 raise exceeded(cells)
         except (EvaluationError, EvaluationStopped) as error:
             result = error if cells[0] <= LIMIT or isinstance(error, EvaluationStopped) else exceeded(cells)
+            if self._words_later and isinstance(result, NoSuchItem):
+                result = EvaluationError(result.later)
         except RecursionError:
             result = EvaluationStopped("internal error: the rule or the value is nested too deeply")
         return Evaluation(result, cells[0])
@@ -58,4 +62,5 @@ def compile_program(expression: Expression, checked: Checked, variables: tuple[s
     """
     planner = Planner(checked, variables)
     step = planner.plan(expression.root)
-    return Program(step.run, planner.cells - len(variables))
+    words_later = CEL_LENIENT_HAS in checked.language.features
+    return Program(step.run, planner.cells - len(variables), words_later=words_later)

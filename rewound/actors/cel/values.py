@@ -66,6 +66,14 @@ class BadData(EvaluationError):
     """A value of the object does not match its schema, for example 1.0 where an integer is declared."""
 
 
+class NoSuchItem(EvaluationError):
+    """A list has no item at an index; later versions have another text for it."""
+
+    def __init__(self, index: Any, size: int) -> None:
+        super().__init__(f"index '{index}' out of range in list size '{size}'")
+        self.later = f"index out of bounds: {index}"
+
+
 class EvaluationStopped(Exception):
     """The whole evaluation ends with this message; no operator absorbs it."""
 
@@ -97,6 +105,7 @@ TYPE_NAMES: Final[dict[type, str]] = {
     TypeValue: "type",
     EvaluationError: "error",
     BadData: "error",
+    NoSuchItem: "error",
 }
 _GO_NAMES: Final[dict[type, str]] = {
     bool: "types.Bool",
@@ -111,6 +120,7 @@ _GO_NAMES: Final[dict[type, str]] = {
     TypeValue: "*types.TypeValue",
     EvaluationError: "*types.Err",
     BadData: "*types.Err",
+    NoSuchItem: "*types.Err",
 }
 
 
@@ -376,7 +386,7 @@ def list_get(value: Any, index: Any) -> Any:
         return value.get(index)
     position = index if index.__class__ is int else list_index(index)
     if not 0 <= position < len(value):
-        raise EvaluationError(f"index '{position}' out of range in list size '{len(value)}'")
+        raise NoSuchItem(position, len(value))
     return value[position]
 
 

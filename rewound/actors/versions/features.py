@@ -527,8 +527,14 @@ CEL_FAILING_MEMBERS: Final = _change(
     "reports an error on the left of `in` with a list of constants, instead of false",
     since="1.28",
 )
+CEL_LENIENT_HAS: Final = _change(
+    "cel-lenient-has",
+    "finds no field in a null or scalar with `has()` of CEL, and words missing items of lists in another way",
+    since="1.28",
+)
 CEL_BEHAVIOUR: Final = frozenset(
     (
+        CEL_LENIENT_HAS,
         CEL_FAILING_MEMBERS,
         CEL_MIXED_LITERALS,
         CEL_CHECKED_VARIABLES,
