@@ -88,6 +88,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("policy", "policy"),
         "`policy test`: which recorded writes admission policies would have denied or changed",
     ),
+    "cel": (_in("cel", "cel"), "evaluate a CEL expression on an object of a file: result, type, cost"),
     "journal": (
         _journal,
         "the commands from log to state by their longer names: `rewound journal log`",
