@@ -3,39 +3,27 @@
     compiler = Compiler(names, features, has_params=False)
     compiler.problem("object.metadata.name == 1", ("bool",))      "" if it compiles to a boolean
 
-Expressions may use functions and syntax that the CEL of this server does not have. These are accepted: only what is
-wrong for certain is reported. Nothing is evaluated here.
+Expressions that an object has already had may use more than new ones. Nothing is evaluated here.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
 from rewound.actors.cel.authorizer import Authorizer, ResourceCheck
 from rewound.actors.cel.checker import Checked, check
-from rewound.actors.cel.declarations import functions
-from rewound.actors.cel.language import Language, language_of
+from rewound.actors.cel.language import language_of
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import compile_program
 from rewound.actors.cel.syntax import (
-    Call,
-    Comprehension,
-    Expression,
-    ListLiteral,
-    MapLiteral,
-    MessageLiteral,
-    Node,
     Problems,
-    Select,
 )
 from rewound.actors.cel.types import (
     BOOL,
     DYN,
     INT,
-    NULL,
     STRING,
     TIMESTAMP,
     Environment,
@@ -51,7 +39,6 @@ from rewound.actors.runtime.time_limit import need_thread
 from rewound.actors.versions.features import CEL_AUTHORIZER, CEL_JSON_PATCH, RESULT_TYPE_IN_TEXTS
 
 LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
-_NEWER_SYNTAX: Final = re.compile(r"[.\[{,]\s*\?|\?\.")  # optional fields, elements and entries
 
 ANYTHING: Final = ()
 COMPILATION_FAILED: Final = "compilation failed: "
@@ -76,9 +63,8 @@ class Compiler:
 
         `request_resource`: they may use `authorizer.requestResource`.
         """
-        self._is_stored = stored
-        self._language = language_of(names, features, stored=stored)
-        self._language_of_mutations = language_of(names, features, stored=stored, also=(CEL_JSON_PATCH,))
+        self._stored = language_of(names, features, stored=True)
+        self._new = self._stored if stored else language_of(names, features)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
         self._messages = dict(messages_of_requests())
@@ -89,7 +75,7 @@ class Compiler:
         if has_params:
             self._variables["params"] = DYN
         self._authorizer: dict[str, Type] = {}
-        if CEL_AUTHORIZER in self._language.features:
+        if CEL_AUTHORIZER in self._stored.features:
             self._authorizer["authorizer"] = Type(Authorizer.type_name)
             if request_resource:
                 self._authorizer["authorizer.requestResource"] = Type(ResourceCheck.type_name)
@@ -102,63 +88,68 @@ class Compiler:
         """Let variables have a type instead of any. `name` is that of the type."""
         self._variables |= dict.fromkeys(variables, named(declared, name, self._messages).type)
 
-    def problem(self, text: str, results: tuple[str, ...], *, authorizer: bool = True) -> str:
+    def problem(
+        self, text: str, results: tuple[str, ...], *, stored: bool = False, authorizer: bool = True
+    ) -> str:
         """Return what is wrong with an expression that must have one of these types; empty if nothing is.
 
-        `authorizer`: it may use the authorizer.
+        `stored`: the object already had it. `authorizer`: it may use the authorizer.
         """
-        return _problem_of(self.check(text, results, authorizer=authorizer))
+        return _problem_of(self.check(text, results, stored=stored, authorizer=authorizer))
 
-    def declare(self, name: str, text: str) -> str:
+    def declare(self, name: str, text: str, *, stored: bool = False) -> str:
         """Compile the expression of a variable, which later ones may use. Returns what is wrong with it."""
-        checked = self.check(text, ANYTHING)
-        self.add_variable(name, checked)
-        return _problem_of(checked)
+        checked = self.check(text, ANYTHING, stored=stored)
+        problem = _problem_of(checked)
+        self.add_variable(name, problem or checked)
+        return problem
 
-    def add_variable(self, name: str, checked: Checked | str | None) -> None:
+    def add_variable(self, name: str, checked: Checked | str) -> None:
         """Let later expressions use a variable, of a checked expression."""
         self._composed[name] = _type_of_variable(checked.result) if isinstance(checked, Checked) else DYN
 
-    def check(self, text: str, results: tuple[str, ...], *, authorizer: bool = True) -> Checked | str | None:
-        """Return a checked expression, or what is wrong with it; None if it uses what this server does not have.
-
-        `authorizer`: it may use the authorizer.
-        """
+    def check(
+        self, text: str, results: tuple[str, ...], *, stored: bool = False, authorizer: bool = True
+    ) -> Checked | str:
+        """Return a checked expression, or what is wrong with it. See `problem`."""
         if len(text) > LARGE:
             need_thread()
         mutates = not MUTATIONS.isdisjoint(results)
-        language = self._language_of_mutations if mutates else self._language
+        language = self._stored if stored else self._new
+        if mutates:
+            language = replace(language, features=language.features | {CEL_JSON_PATCH})
         parsed = parse(text, language)
         if isinstance(parsed, Problems):
-            newer = _NEWER_SYNTAX.search(text) is not None and not self._is_stored
-            return None if newer else f"{COMPILATION_FAILED}{parsed}"
-        if not self._is_stored and self._needs_later_library(parsed, language, mutates):
-            return None
+            return f"{COMPILATION_FAILED}{parsed}"
         variables = {**self._variables, **self._authorizer} if authorizer else self._variables
-        environment = Environment(variables, self._messages, language, mutates)
-        checked = check(parsed, environment)
+        checked = check(parsed, Environment(variables, self._messages, language, mutates))
         if isinstance(checked, Problems):
             return f"{COMPILATION_FAILED}{checked}"
-        found = "null_type" if checked.result == NULL else str(checked.result)
+        found = _shown(checked.result)
         if not results or found in results:
             return checked
         wanted = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
         got = f" but got {found}" if self._names_result else ""
         return f"must evaluate to {wanted}{got}"
 
-    def _needs_later_library(self, expression: Expression, language: Language, mutates: bool) -> bool:
-        known = functions(language)
-        for node in _nodes(expression.root):
-            if isinstance(node, Call) and node.function not in known:
-                return True
-            if isinstance(node, MessageLiteral) and not mutates:
-                return True
-        return False
+
+_SHOWN: Final = {
+    "null": "null_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
 
 
-def _problem_of(checked: Checked | str | None) -> str:
-    if not isinstance(checked, Checked):
-        return checked or ""
+def _shown(of: Type) -> str:
+    """Return a type as texts about results show it."""
+    inner = ", ".join(map(_shown, of.parameters))
+    name = _SHOWN.get(of.name, of.name)
+    return f"{name}({inner})" if inner else name
+
+
+def _problem_of(checked: Checked | str) -> str:
+    if isinstance(checked, str):
+        return checked
     try:
         compile_program(checked.expression, checked, ())
     except CannotCompile as error:
@@ -178,25 +169,6 @@ def _type_of_variable(found: Type) -> Type:
     if found.name in ("list", "map"):
         return Type(found.name, tuple(_type_of_variable(one) for one in found.parameters))
     return DYN
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    remaining = [node]
-    while remaining:
-        one = remaining.pop()
-        yield one
-        if isinstance(one, Select):
-            remaining.append(one.operand)
-        elif isinstance(one, Call):
-            remaining += [*one.arguments, *((one.target,) if one.target is not None else ())]
-        elif isinstance(one, ListLiteral):
-            remaining += one.items
-        elif isinstance(one, MessageLiteral):
-            remaining += [part for _, part in one.fields]
-        elif isinstance(one, MapLiteral):
-            remaining += [part for entry in one.entries for part in entry]
-        elif isinstance(one, Comprehension):
-            remaining += [one.range, one.initial, one.condition, one.step, one.result]
 
 
 _VARIABLES: Final = "kubernetes.variables"

@@ -3,7 +3,7 @@ expression.
 
 Three rules were added after webhook configurations. An update of a configuration that already violates one of them may
 keep violating it (ratcheting validation). Policies are stored as v1, whatever versions are served; their expressions
-are compiled, and not evaluated yet.
+are compiled with every write (`admission_expressions`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rewound.actors.golang.format import Formatted, format_value
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
@@ -62,6 +62,7 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
+    reworded,
     size,
     too_many,
     undecided,
@@ -246,6 +247,7 @@ class ValidationOptions:
     require_recognized_version: bool = True
     require_unique_names: bool = True
     check_conditions: bool = True
+    stored_conditions: frozenset[str] = frozenset()  # expressions that the configuration already has
 
 
 ALL_RULES: Final = ValidationOptions()
@@ -257,7 +259,8 @@ def rules(errors: FieldErrors, new: Object, *, compiler: MakeCompiler, options: 
         field, name = f"webhooks[{index}]", hook["name"]
         _hook(errors, hook, field, NO_SIDE_EFFECTS if options.require_no_side_effects else SIDE_EFFECTS)
         if options.check_conditions and "matchConditions" in hook:
-            condition_rules(errors, hook["matchConditions"], compiler(), f"{field}.matchConditions")
+            here = f"{field}.matchConditions"
+            condition_rules(errors, hook["matchConditions"], compiler(), here, options.stored_conditions)
         versions = hook["admissionReviewVersions"] or []
         _versions(
             errors,
@@ -280,6 +283,7 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, *, compiler: Mak
         ),
         len({hook["name"] for hook in hooks}) == len(hooks),
         _conditions_of(hooks) != _conditions_of(new.get("webhooks", [])),
+        frozenset(one["expression"] for hook in hooks for one in hook.get("matchConditions") or ()),
     )
     metadata_rules(
         errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
@@ -724,6 +728,33 @@ def _param_ref_cell(stored: Object, _: int) -> str:
     return UNSET
 
 
+class StoredExpressions(NamedTuple):
+    """The expressions that a policy already has: they may use more than new ones."""
+
+    conditions: frozenset[str] = frozenset()
+    validations: frozenset[str] = frozenset()
+    messages: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+    mutations: frozenset[str] = frozenset()  # only apply configurations, as in Kubernetes
+
+    @classmethod
+    def of(cls, spec: Object) -> StoredExpressions:
+        def every(part: str, name: str) -> frozenset[str]:
+            return frozenset(one.get(name, "") for one in spec.get(part) or ())
+
+        applied = (one.get("applyConfiguration") for one in spec.get("mutations") or ())
+        return cls(
+            every("matchConditions", "expression"),
+            every("validations", "expression"),
+            every("validations", "messageExpression"),
+            every("auditAnnotations", "valueExpression"),
+            frozenset(one.get("expression", "") for one in applied if one is not None),
+        )
+
+
+NOTHING_STORED: Final = StoredExpressions()
+
+
 class PolicyRules:
     """The rules of policies that validate or mutate."""
 
@@ -742,12 +773,12 @@ class PolicyRules:
         )
         parts = ("paramKind", "matchConditions")
         same = all(new["spec"].get(part) == old["spec"].get(part) for part in parts)
-        self._spec(errors, new, conditions=not same)
+        self._spec(errors, new, StoredExpressions.of(old["spec"]), conditions=not same)
 
     def create(self, errors: FieldErrors, new: Object) -> None:
-        self._spec(errors, new, conditions=True)
+        self._spec(errors, new, NOTHING_STORED, conditions=True)
 
-    def _spec(self, errors: FieldErrors, new: Object, *, conditions: bool) -> None:
+    def _spec(self, errors: FieldErrors, new: Object, stored: StoredExpressions, *, conditions: bool) -> None:
         spec = new["spec"]
         has_params = "paramKind" in spec
         if spec["failurePolicy"] not in FAILURE_POLICIES:
@@ -765,17 +796,25 @@ class PolicyRules:
                 _mutated_operations_rules(errors, constraints, "spec.matchConstraints")
         if conditions:
             compiler = self._compiler(has_params=has_params)
-            condition_rules(errors, spec.get("matchConditions", ()), compiler, "spec.matchConditions")
+            found, field = spec.get("matchConditions", ()), "spec.matchConditions"
+            condition_rules(errors, found, compiler, field, stored.conditions)
         variables = spec.get("variables", ())
         compiler = self._compiler(has_params=has_params, variables=bool(variables) or self._mutates)
         for index, one in enumerate(variables):
-            self._variable(errors, one, compiler, f"spec.variables[{index}]")
+            self._variable(errors, one, compiler, stored, f"spec.variables[{index}]")
         if self._mutates:
-            self._mutations(errors, spec, compiler)
+            self._mutations(errors, spec, compiler, stored)
         else:
-            self._validations(errors, new, compiler)
+            self._validations(errors, new, compiler, stored)
 
-    def _variable(self, errors: FieldErrors, variable: Object, compiler: Compiler, field: str) -> None:
+    def _variable(
+        self,
+        errors: FieldErrors,
+        variable: Object,
+        compiler: Compiler,
+        stored: StoredExpressions,
+        field: str,
+    ) -> None:
         name, expression = variable["name"], variable["expression"]
         if not name.strip():
             errors.add(required(f"{field}.name", "name is not specified"))
@@ -784,21 +823,27 @@ class PolicyRules:
         if not expression.strip():
             errors.add(required(f"{field}.expression", "expression is not specified"))
         else:
-            _add_problem(errors, f"{field}.expression", expression, compiler.declare(name, expression))
+            # As in Kubernetes, a variable may use more if a validation already had its expression.
+            problem = compiler.declare(name, expression, stored=expression in stored.validations)
+            _add_problem(errors, f"{field}.expression", expression, problem)
 
-    def _mutations(self, errors: FieldErrors, spec: Object, compiler: Compiler) -> None:
+    def _mutations(
+        self, errors: FieldErrors, spec: Object, compiler: Compiler, stored: StoredExpressions
+    ) -> None:
         mutations = spec.get("mutations", ())
         if not mutations:
             errors.add(required("spec.mutations", "mutations must contain at least one item"))
         for index, one in enumerate(mutations):
-            _mutation_rules(errors, one, compiler, f"spec.mutations[{index}]")
+            _mutation_rules(errors, one, compiler, stored, f"spec.mutations[{index}]")
         policy = spec.get("reinvocationPolicy", "")
         if not policy:
             errors.add(required("spec.reinvocationPolicy"))
         elif policy not in REINVOCATION_POLICIES:
             errors.add(not_supported("spec.reinvocationPolicy", policy, REINVOCATION_POLICIES))
 
-    def _validations(self, errors: FieldErrors, new: Object, compiler: Compiler) -> None:
+    def _validations(
+        self, errors: FieldErrors, new: Object, compiler: Compiler, stored: StoredExpressions
+    ) -> None:
         spec, text = new["spec"], "validations or auditAnnotations must contain at least one item"
         validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations", ())
         if not validations and not annotations:
@@ -806,14 +851,15 @@ class PolicyRules:
             errors.add(required("spec.auditAnnotations", text))
             return
         for index, one in enumerate(validations):
-            _validation_rules(errors, one, compiler, f"spec.validations[{index}]")
+            _validation_rules(errors, one, compiler, stored, f"spec.validations[{index}]")
         if len(annotations) > MOST_ANNOTATIONS:
             text = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
             errors.add(invalid("spec.auditAnnotations", annotations, text))
         seen: set[str] = set()
         for index, one in enumerate(annotations):
             field = f"spec.auditAnnotations[{index}]"
-            _audit_annotation_rules(errors, one, new["metadata"].get("name", ""), compiler, field)
+            name = new["metadata"].get("name", "")
+            _audit_annotation_rules(errors, one, name, compiler, stored, field)
             if one["key"] in seen:
                 errors.add(duplicate(f"{field}.key", one["key"]))
             seen.add(one["key"])
@@ -939,14 +985,19 @@ def _mutated_operations_rules(errors: FieldErrors, resources: Object, field: str
 
 
 def condition_rules(
-    errors: FieldErrors, conditions: Sequence[Object], compiler: Compiler, field: str
+    errors: FieldErrors,
+    conditions: Sequence[Object],
+    compiler: Compiler,
+    field: str,
+    stored: frozenset[str] = frozenset(),
 ) -> None:
     if len(conditions) > MOST_CONDITIONS:
         errors.add(too_many(field, len(conditions), MOST_CONDITIONS))
     seen: set[str] = set()
     for index, one in enumerate(conditions):
         here, name = f"{field}[{index}]", one["name"]
-        _expression_rules(errors, one["expression"].strip(), compiler, BOOLEAN, f"{here}.expression")
+        text = one["expression"].strip()
+        _expression_rules(errors, text, compiler, BOOLEAN, f"{here}.expression", stored=text in stored)
         if not name:
             errors.add(required(f"{here}.name"))
         else:
@@ -963,11 +1014,13 @@ def _expression_rules(
     results: tuple[str, ...],
     field: str,
     missing: str = "",
+    *,
+    stored: bool = False,
 ) -> None:
     if not text.strip():
         errors.add(required(field, missing))
     else:
-        _add_problem(errors, field, text, compiler.problem(text, results))
+        _add_problem(errors, field, text, compiler.problem(text, results, stored=stored))
 
 
 def _add_problem(errors: FieldErrors, field: str, text: str, problem: str) -> None:
@@ -977,26 +1030,39 @@ def _add_problem(errors: FieldErrors, field: str, text: str, problem: str) -> No
         errors.add(invalid(field, text, problem))
 
 
-def _validation_rules(errors: FieldErrors, validation: Object, compiler: Compiler, field: str) -> None:
-    here, missing = f"{field}.expression", "expression is not specified"
-    _expression_rules(errors, validation["expression"], compiler, BOOLEAN, here, missing)
+def _validation_rules(
+    errors: FieldErrors, validation: Object, compiler: Compiler, stored: StoredExpressions, field: str
+) -> None:
+    here, missing, text = f"{field}.expression", "expression is not specified", validation["expression"]
+    is_stored = text in stored.validations
+    _expression_rules(errors, text, compiler, BOOLEAN, here, missing, stored=is_stored)
     by_expression, message = validation.get("messageExpression", ""), validation.get("message", "")
     if by_expression and not by_expression.strip():
         errors.add(invalid(f"{field}.messageExpression", by_expression, "must be non-empty if specified"))
     elif by_expression:
-        problem = compiler.problem(by_expression, TEXT, authorizer=False)
+        is_stored = by_expression in stored.messages
+        problem = compiler.problem(by_expression, TEXT, stored=is_stored, authorizer=False)
         _add_problem(errors, f"{field}.messageExpression", by_expression, problem)
     if message and not message.strip():
-        errors.add(invalid(f"{field}.message", message, "must be non-empty if specified"))
+        errors.add(invalid(f"{field}.message", message, _about_message("must be non-empty if specified")))
     elif re.search(r"[\n\r]", message.strip()):
-        errors.add(invalid(f"{field}.message", message, "must not contain line breaks"))
+        errors.add(invalid(f"{field}.message", message, _about_message("must not contain line breaks")))
     reason = validation.get("reason")
     if reason is not None and reason not in VALIDATION_REASONS:
         errors.add(not_supported(f"{field}.reason", reason, VALIDATION_REASONS))
 
 
+def _about_message(text: str) -> str:
+    return reworded(f"message {text}", IDENTIFIER_TEXT, text)
+
+
 def _audit_annotation_rules(
-    errors: FieldErrors, annotation: Object, policy: str, compiler: Compiler, field: str
+    errors: FieldErrors,
+    annotation: Object,
+    policy: str,
+    compiler: Compiler,
+    stored: StoredExpressions,
+    field: str,
 ) -> None:
     if policy:
         key = f"{policy}/{annotation['key']}"
@@ -1009,7 +1075,8 @@ def _audit_annotation_rules(
     elif not text.strip():
         errors.add(required(here, "valueExpression is not specified"))
     else:
-        _add_problem(errors, here, text, compiler.problem(text.strip(), TEXT_OR_NULL))
+        is_stored = text in stored.annotations
+        _add_problem(errors, here, text, compiler.problem(text.strip(), TEXT_OR_NULL, stored=is_stored))
 
 
 _PATCHES: Final = {
@@ -1018,7 +1085,9 @@ _PATCHES: Final = {
 }
 
 
-def _mutation_rules(errors: FieldErrors, mutation: Object, compiler: Compiler, field: str) -> None:
+def _mutation_rules(
+    errors: FieldErrors, mutation: Object, compiler: Compiler, stored: StoredExpressions, field: str
+) -> None:
     kind = mutation["patchType"]
     if not kind:
         errors.add(required(f"{field}.patchType"))
@@ -1030,8 +1099,9 @@ def _mutation_rules(errors: FieldErrors, mutation: Object, compiler: Compiler, f
     if part not in mutation:
         errors.add(required(f"{field}.{part}", f"must be specified when patchType is {kind}"))
     else:
-        text = mutation[part].get("expression", "").strip()
-        _expression_rules(errors, text, compiler, results, f"{field}.{part}.expression")
+        text = mutation[part].get("expression", "")
+        here, is_stored = f"{field}.{part}.expression", text in stored.mutations
+        _expression_rules(errors, text.strip(), compiler, results, here, stored=is_stored)
     if other in mutation:
         text = f"must not be specified when patchType is {kind}"
         errors.add(invalid(f"{field}.{other}", f"{{{other}}}", text))

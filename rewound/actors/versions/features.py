@@ -339,7 +339,7 @@ UNTYPED_PARAMS: Final = _change(
     "untyped-params", "type checks of policies accept parameters of an unknown kind", since="1.36"
 )
 IDENTIFIER_TEXT: Final = _change(
-    "identifier-text", "errors of names of variables say what they must be", since="1.34"
+    "identifier-text", "errors of variables and messages of policies say what they must be", since="1.34"
 )
 NO_NULL_CREATION_TIME: Final = _change(
     "no-null-creation-time", "what has no creation time omits it instead of having null", since="1.34"

@@ -112,8 +112,8 @@ class PolicyCompiler:
         checked = self._compiler.check(text, results, authorizer=authorizer)
         if variable:
             self._compiler.add_variable(variable, checked)
-        if checked is None or isinstance(checked, str):
-            return Expression(text, error=checked or "compilation failed: the expression cannot be compiled")
+        if isinstance(checked, str):
+            return Expression(text, error=checked)
         try:
             program = compile_program(checked.expression, checked, NAMES)
         except CannotCompile as error:
