@@ -27,7 +27,7 @@ from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import release_of
+from rewound.actors.versions.features import REMOVAL_VERSION, release_of
 from rewound.recording.record.changes import (
     SECRETS,
     Author,
@@ -46,6 +46,7 @@ from rewound.recording.record.effects import (
     Turns,
     bound_by_log,
     settle_marks,
+    settle_removals,
     settle_writers,
     with_revealed,
 )
@@ -96,7 +97,8 @@ class AuditImport:
         self._names = names
         self._refused = refused
         self._with_secrets = with_secrets
-        self._catalog = built_in(names, release_of(writer.journal.kubernetes))
+        release = release_of(writer.journal.kubernetes)
+        self._catalog, self._names_removal = built_in(names, release), REMOVAL_VERSION in release.features
         self._definitions = Definitions(writer, names, self._catalog)
         self._declared = {(one.group, one.version, one.plural): one for one in self._catalog.declared}
         self._kinds: dict[tuple[str, str, str], RecordedKind | None] = {}
@@ -217,7 +219,8 @@ class AuditImport:
             yield effect
         if gone:
             after, seen = change.number or 0, None if effect.change is not None else change
-            yield Effect(*effect.place, request, effect.uid, removed=True, seen=seen, after=after)
+            mark = effect if effect.change is not None else None
+            yield Effect(*effect.place, request, effect.uid, removed=True, seen=seen, mark=mark, after=after)
 
     def _collection(
         self, kind: RecordedKind, request: Request, returned: Document | None
@@ -332,6 +335,7 @@ class AuditImport:
         self._held_bytes = sum(one.request.size for one in self._held)
         window = [*effects, *self._held]
         settle_writers(window)
+        self._names_removal = settle_removals(window, self._writer.head, named=self._names_removal)
         settle_marks(window)
         effects = list(with_revealed([one for one in effects if not one.dropped]))
         self._held = [one for one in self._held if not one.dropped]

@@ -48,6 +48,7 @@ class Effect:
     change: Change | None = None
     removed: bool = False
     seen: Change | None = None  # the object before it was deleted, as the response shows it
+    mark: Effect | None = None  # for a removal: what the same request did before, which is to mark the object
     number: int | None = None  # the version
     after: int = 0  # the version is higher than this
     before: int = MAX_OFFSET  # and lower than this
@@ -189,6 +190,33 @@ def settle_writers(window: list[Effect]) -> None:
         if writers:
             first.request, first.observed, first.known = writers[0].request, False, writers[0].known
             first.guessed = len(writers) > 1 or writers[0].guessed
+
+
+def settle_removals(window: list[Effect], head: int, *, named: bool) -> bool:
+    """Settle which version a delete returned that marked an object and removed it at once.
+
+    Servers before 1.26 return that of the mark, later ones that of the removal. `named`: assume the later ones; this
+    returns False once a delete returned a version that a write before it had. The version of the mark is the one
+    before, unless somebody else has that: then only the removal is known. `head` is the last version written.
+    """
+    written = {(one.uid, one.number) for one in window if one.change is not None and not one.mark}
+    named = named and not any(
+        one.seen is not None and one.request.verb == "delete" and (one.uid, one.seen.number) in written
+        for one in window
+    )
+    taken = {one.number for one in window}
+    for removal in window if named else ():
+        mark = removal.mark
+        if mark is None or mark.dropped or mark.number is None or mark.change is None:
+            continue
+        removal.number, removal.mark = mark.number, None
+        before = mark.number - 1
+        if before in taken or before <= head:
+            mark.dropped = True
+            continue
+        taken.add(before)
+        mark.number, mark.change.version = before, str(before)
+    return named
 
 
 def settle_marks(window: list[Effect]) -> None:

@@ -59,10 +59,10 @@ def who(event: Event) -> tuple[Any, ...]:
     return event.user, event.verb, event.manager, *place, compared(event.body)
 
 
-@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: str) -> None:
+@pytest.mark.parametrize(("dialect", "version"), [("cluster", "1.25"), ("kubernetes", "1.36")])
+async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: str, version: str) -> None:
     policy = rules("level: RequestResponse").replace("audit.cluster.io", NAMES[dialect].group("audit"))
-    async with audited(policy, dialect=dialect, kubernetes_version="1.25") as server:
+    async with audited(policy, dialect=dialect, kubernetes_version=version) as server:
         assert server.api.store is not None
         writes = RandomWrites(server.api, Random(11))
         await writes.run(120)
