@@ -182,6 +182,14 @@ class EvictionRefused(RequestError):
         self.causes, self.retry_after = (Cause("DisruptionBudget", why),), retry_after
 
 
+class NotANumber(RequestError):
+    """The resourceVersion of an update is no number; with the text of Go."""
+
+    def __init__(self, text: str) -> None:
+        why = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+        self.message = f"strconv.ParseUint: parsing {quoted_start(text)}: {why}"
+
+
 class IllTyped(RequestError):
     """An applied object does not fit the schema of its kind."""
 

@@ -201,6 +201,18 @@ class Rules:
         ("500", "it is refused with 500, with the text of Kubernetes about the schema"),
         "document 1, errors; v1.25 compared",
     )
+    error_texts: Literal["explained", "kubernetes"] = _rule(
+        (
+            "explained",
+            "errors about a resourceVersion that is no number, patches that do not apply, and objects of another "
+            "kind or uid say what is wrong with what was sent, with 400, 409 or 422",
+        ),
+        (
+            "kubernetes",
+            "they have the texts of kube-apiserver, and a resourceVersion that is no number gets 500",
+        ),
+        "document 1, errors; v1.28 and later compared",
+    )
     apply_unknown_fields: Literal["by-mode", "refused"] = _rule(
         (
             "by-mode",

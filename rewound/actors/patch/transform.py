@@ -99,7 +99,8 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     try:
         value, doubled = parse_values(raw)
     except NotJson as error:
-        raise MalformedPatch(f"the patch is not JSON: {error}") from None
+        decoding = "" if format_ == "strategic" else "error decoding patch: "
+        raise MalformedPatch(f"{decoding}{error.reason}") from None
     repeated = _duplicates(parse_tree(raw), "") if doubled else iter(())
     if format_ == "json":
         operations = parse_json_patch(value)
@@ -108,12 +109,11 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     if value is None and format_ == "strategic":
         return {}, ()
     if not isinstance(value, dict):
-        if format_ == "strategic":
-            found = json_type_of(value)
-            raise MalformedPatch(
-                f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )
-        raise MalformedPatch("the patch must be an object")
+        decoding = "" if format_ == "strategic" else "error decoding patch: "
+        found = "null" if value is None else json_type_of(value)
+        raise MalformedPatch(
+            f"{decoding}json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
     return value, Problems(repeated).texts()
 
 

@@ -48,7 +48,7 @@ async def apply_object(
         raise Conflict(definition.resource, command.name, why)
     named = current is None or "name" in sent
     check_address({"metadata": sent}, command.namespace, command.name if named else None)
-    check_sent_version(sent)
+    check_sent_version(definition, sent)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name

@@ -6,13 +6,14 @@ The current object is that of the newest proposal, while that is not durable, or
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
-from rewound.actors.errors import STALE, BadRequest, Cause, Conflict, Invalid, Resource
+from rewound.actors.errors import STALE, BadRequest, Cause, Conflict, Invalid, NotANumber, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.definition import Definition, Versions
-from rewound.actors.messages import DeleteOptions, Object, Replace
+from rewound.actors.messages import DeleteOptions, Object, Replace, Submit
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread, need_thread
 from rewound.actors.store.proposal import Proposal
@@ -137,11 +138,11 @@ def refuse_version(metadata: Object) -> None:
         raise BadRequest("resourceVersion should not be set on objects to be created")
 
 
-def check_sent_version(metadata: Object) -> None:
-    """Raise BadRequest if the resourceVersion of an update or apply that may create is not a version."""
+def check_sent_version(definition: Definition, metadata: Object) -> None:
+    """Raise an error if the resourceVersion of an update or apply that may create is not a version."""
     text = metadata.get("resourceVersion") or ""
     if text and version_number(text) is None:
-        raise _not_a_version(text)
+        raise _not_a_version(definition, text)
 
 
 def check_version(definition: Definition, name: str, version: str, current: Current) -> None:
@@ -157,7 +158,7 @@ def check_version(definition: Definition, name: str, version: str, current: Curr
         cause = Cause("FieldValueInvalid", text, "metadata.resourceVersion")
         raise Invalid(definition.group, definition.plural, name, [cause])
     if number is None:
-        raise _not_a_version(version)
+        raise _not_a_version(definition, version)
     if current.proposal is not None or number != current.offset:
         raise Conflict(definition.resource, name, STALE)
 
@@ -179,14 +180,39 @@ def check_version_precondition(
         raise Conflict(definition.resource, name, f"Precondition failed: {why}")
 
 
-def check_uid(definition: Definition, name: str, uid: str | None, current: Current | None) -> None:
+def check_uid(
+    definition: Definition, command: Replace | Submit, uid: str | None, current: Current | None
+) -> None:
     """Raise Conflict if a sent object has the uid of another object of that name.
 
     A patch is not checked: it merges into the current object, and validation refuses a changed uid.
     """
     actual = current.object["metadata"]["uid"] if current is not None else ""
     if uid and uid != actual:
-        raise _other_uid(definition, name, uid, actual)
+        name, place = command.name, ""
+        if definition.rules.error_texts == "kubernetes":
+            key = "/".join(filter(None, (_storage_key(definition), command.namespace, name)))
+            prefix = "" if command.dry_run else "/registry"
+            place = f"StorageError: invalid object, Code: 4, Key: {prefix}/{key}, ResourceVersion: 0, "
+            place += "AdditionalErrorMsg: "
+        raise _other_uid(definition, name, uid, actual, place)
+
+
+def _storage_key(definition: Definition) -> str:
+    """Return where kube-apiserver stores the objects of a kind in etcd."""
+    plural: str = definition.plural
+    if definition.is_custom or plural in ("customresourcedefinitions", "apiservices"):
+        return f"{definition.group}/{plural}"
+    return _OTHER_KEYS.get(plural, plural)
+
+
+_OTHER_KEYS: Final = {
+    "endpoints": "services/endpoints",
+    "ingresses": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
 
 
 def check_delete(definition: Definition, name: str, options: DeleteOptions, current: Current) -> None:
@@ -208,12 +234,14 @@ def check_delete(definition: Definition, name: str, options: DeleteOptions, curr
         raise Conflict(kind, name, f"{why}. The object might have been modified")
 
 
-def _other_uid(definition: Definition, name: str, uid: str, actual: str) -> Conflict:
+def _other_uid(definition: Definition, name: str, uid: str, actual: str, place: str = "") -> Conflict:
     why = f"UID in precondition: {uid}, UID in object meta: {actual}"
-    return Conflict(definition.resource, name, f"Precondition failed: {why}")
+    return Conflict(definition.resource, name, f"{place}Precondition failed: {why}")
 
 
-def _not_a_version(text: str) -> BadRequest:
+def _not_a_version(definition: Definition, text: str) -> BadRequest | NotANumber:
+    if definition.rules.error_texts == "kubernetes":
+        return NotANumber(text)
     return BadRequest(
         f"metadata.resourceVersion: Invalid value: {quoted_start(text)}: must be a version this API gave"
     )

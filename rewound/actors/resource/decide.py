@@ -309,14 +309,14 @@ class Attempt:
     async def _replace(self, command: Replace) -> Decided:
         definition, sent = self._definition, command.object["metadata"]
         current = await self._read_current(command.namespace, command.name)
-        check_uid(definition, command.name, sent.get("uid"), current)
+        check_uid(definition, command, sent.get("uid"), current)
         if current is not None:
             return await self._update(current, command, "update")
         if not definition.strategy.allow_create_on_update or command.subresource:
             raise definition.not_found(command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
-        check_sent_version(sent)
+        check_sent_version(definition, sent)
         new = command.object
         if not command.dry_run:
             new = {**new, "metadata": {key: value for key, value in sent.items() if key != "resourceVersion"}}
@@ -879,7 +879,7 @@ def decide_submit(
     _validate_sent(subresource, document)
     if current is None:
         raise definition.not_found(command.name)
-    check_uid(definition, command.name, metadata.get("uid"), current)
+    check_uid(definition, command, metadata.get("uid"), current)
     check_version_precondition(definition, command.name, metadata.get("resourceVersion"), current.version)
     return Store(subresource.submit(document, working_copy(current.object), command.context.time))
 

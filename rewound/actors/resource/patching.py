@@ -6,7 +6,9 @@ resourceVersion, so that a patch with a resourceVersion has it as its preconditi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rewound.actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from rewound.actors.golang.format import printed
@@ -50,7 +52,7 @@ def patch_object(
         patched = definition.storage.conversion.to_storage(patched)
     problems = decoded.problems
     if problems and command.field_validation == "Strict":
-        raise _strict_refusal(definition, command, f"strict decoding error: {', '.join(problems)}")
+        raise _strict_refusal(definition, command, f"strict decoding error: {', '.join(problems)}", document)
     return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
 
 
@@ -78,9 +80,8 @@ def _transformed(definition: Definition, document: Object, command: Patch) -> tu
     except MalformedPatch as error:
         raise BadRequest(str(error)) from None
     except PatchDoesNotFit as error:
-        raise Unprocessable(
-            f"the server rejected our request due to an error in our request: {error}"
-        ) from None
+        why = f": {error}" if definition.rules.error_texts == "explained" else ""
+        raise Unprocessable(f"the server rejected our request due to an error in our request{why}") from None
 
 
 def _decode(definition: Definition, document: object, command: Patch, *, in_steps: bool) -> Decoded:
@@ -88,27 +89,50 @@ def _decode(definition: Definition, document: object, command: Patch, *, in_step
         return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
     except NotDecodable as error:
         restored = command.format == "strategic" and error.restoring
-        raise _invalid_patch(definition, command, str(restored or error), go_map=bool(restored)) from None
+        text = restored or (error.why if definition.rules.error_texts == "kubernetes" else "") or str(error)
+        raise _invalid_patch(definition, command, text, document, go_map=bool(restored)) from None
 
 
-def _strict_refusal(definition: Definition, command: Patch, text: str) -> BadRequest | Invalid:
+def _strict_refusal(
+    definition: Definition, command: Patch, text: str, document: object
+) -> BadRequest | Invalid:
     if definition.rules.strict_patch == "400":
         return BadRequest(text)
-    return _invalid_patch(definition, command, text, go_map=command.format == "strategic")
+    return _invalid_patch(definition, command, text, document, go_map=command.format == "strategic")
 
 
-def _invalid_patch(definition: Definition, command: Patch, text: str, *, go_map: bool) -> Invalid:
-    shown = _shown(definition, command.patch, go_map=go_map)
+def _invalid_patch(
+    definition: Definition, command: Patch, text: str, document: object, *, go_map: bool
+) -> Invalid:
+    """`document` is the result of the patch, which v1.25 shows unless it is that of a strategic merge patch."""
+    patch = command.patch
+    if command.format in ("merge", "json") and definition.rules.error_texts == "kubernetes":
+        patch = _sorted(document, patch if command.format == "merge" else _containers(patch))
+    shown = _shown(definition, patch, go_map=go_map)
     return Invalid(
         "", "", "", [Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {text}", "patch")]
     )
 
 
-def _shown(definition: Definition, patch: object, *, go_map: bool) -> str:
-    """A patch in an error message, but for those of Secrets: the audit log shows messages at any level.
+def _sorted(document: Any, touched: Any) -> Any:
+    """Sort the members of the objects that a patch touched, which Go reads into maps."""
+    if not (isinstance(document, dict) and isinstance(touched, dict)):
+        return document
+    return {name: _sorted(document[name], touched.get(name)) for name in sorted(document)}
 
-    v1.25 shows strategic merge patches as Go prints maps, and the whole result of others.
-    """
+
+def _containers(operations: Sequence[Object]) -> Object:
+    """Return the objects in which the operations of a JSON patch change members, as nested members."""
+    found: Object = {}
+    for operation in operations:
+        inside = found
+        for name in str(operation.get("path", "")).split("/")[1:-1]:
+            inside = inside.setdefault(name.replace("~1", "/").replace("~0", "~"), {})
+    return found
+
+
+def _shown(definition: Definition, patch: object, *, go_map: bool) -> str:
+    """A patch in an error message, but for those of Secrets: the audit log shows messages at any level."""
     if definition.type_name == SECRETS:
         return REDACTED
     return printed(patch, LONGEST_QUOTE) if go_map else unescaped(patch).decode()[:LONGEST_QUOTE]

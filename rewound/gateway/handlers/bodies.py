@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 import trio
 
 from rewound.actors.errors import BadRequest, IllTyped, TooLarge
 from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.pod import DELETE_OPTIONS
 from rewound.actors.kinds.core.secret import REDACTED
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, OtherKind, Unrecognized
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
@@ -69,6 +71,11 @@ _BYTES_PER_OPERATION = 256
 T = TypeVar("T")
 
 
+_SCHEME: Final = (
+    "pkg/api/legacyscheme/scheme.go:30"  # as kube-apiserver names the place of its built-in kinds
+)
+
+
 class Body(NamedTuple):
     """A decoded body. A tuple, because every write creates one and a dataclass costs more."""
 
@@ -85,10 +92,17 @@ class DecodedPatch(NamedTuple):
 
 class Bodies:
     def __init__(
-        self, names: Names, rules: Rules, large_work: LargeWork, memory: MemoryBudget, *, cbor: bool
+        self,
+        names: Names,
+        rules: Rules,
+        registry: Registry,
+        large_work: LargeWork,
+        memory: MemoryBudget,
+        *,
+        cbor: bool,
     ) -> None:
         """`cbor`: the server takes bodies in CBOR."""
-        self._names, self._rules = names, rules
+        self._names, self._rules, self._registry = names, rules, registry
         self._cbor = cbor
         self._large_work = large_work
         self._memory = memory
@@ -207,8 +221,23 @@ class Bodies:
         try:
             decoded = definition.schema.decode_json(raw, in_steps=in_steps)
         except NotDecodable as error:
+            if isinstance(error, OtherKind):
+                raise self._of_other_kind(definition, error) from None
             raise _not_decodable(definition, raw, error) from None
         return _stored_body(context, definition, decoded, field_validation, large=in_thread)
+
+    def _of_other_kind(self, definition: Definition, error: OtherKind) -> BadRequest:
+        if self._rules.error_texts == "explained" or definition.is_custom:
+            return BadRequest(str(error))
+        kind, version = error.kind, error.api_version.rpartition("/")[2]
+        wanted = f"no kind {quoted_start(kind)} is registered for version {quoted_start(error.api_version)}"
+        why = f'{wanted} in scheme "{_SCHEME}"'
+        if self._registry.built_in.of_kind(error.api_version, kind) is not None:
+            here = definition.group.partition(".")[0] or "core"
+            why = f"converting ({version}.{kind}) to ({here}.{definition.kind}): unknown conversion"
+        return BadRequest(
+            f"{kind} in version {quoted_start(version)} cannot be handled as a {definition.kind}: {why}"
+        )
 
     def _decode_protobuf(
         self, context: RequestContext, definition: Definition, field_validation: str
@@ -261,6 +290,8 @@ class Bodies:
         large = in_thread and self._check_tree(context, value)
         try:
             decoded = definition.schema.decode_object(value, problems, in_steps=large)
+        except OtherKind as error:
+            raise self._of_other_kind(definition, error) from None
         except NotDecodable as error:
             raise BadRequest(str(error)) from None
         large = large or definition.has_large_defaults

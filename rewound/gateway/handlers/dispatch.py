@@ -71,7 +71,7 @@ class Dispatch:
         self._write_contexts = store.write_contexts
         self._cbor = CBOR in store.release.features
         self._bodies = bodies = Bodies(
-            store.names, store.rules, directory.large_work, store.memory, cbor=self._cbor
+            store.names, store.rules, store.registry, directory.large_work, store.memory, cbor=self._cbor
         )
         self._authorizer = access.authorizer
         self._may_create = partial(may_create, access.authorizer)

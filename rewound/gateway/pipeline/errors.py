@@ -246,6 +246,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(500, "InternalError", str(error))
         case (
             cause.IllTyped()
+            | cause.NotANumber()
             | cause.TooManyBudgets()
             | cause.ConversionFailed()
             | cause.RequestTooLarge()

@@ -33,10 +33,19 @@ class NotDecodable(Exception):
     """
 
     restoring = ""
+    why = ""  # the message without the type of the object, if it begins with that
 
 
 class Unrecognized(NotDecodable):
     """The document has no usable type: it is no JSON object, or its kind or apiVersion is no string."""
+
+
+class OtherKind(NotDecodable):
+    """The document is of another kind."""
+
+    def __init__(self, text: str, kind: str, api_version: str) -> None:
+        super().__init__(text)
+        self.kind, self.api_version = kind, api_version
 
 
 class Decoded(NamedTuple):
@@ -88,7 +97,7 @@ class Schema:
         try:
             document = parse_tree(raw)
         except NotJson as error:
-            raise Unrecognized(f"couldn't get version/kind; json parse error: {error}") from None
+            raise Unrecognized(f"couldn't get version/kind; json parse error: {error.reason}") from None
         return self._decode(document, (), defaults)
 
     def decode_object(
@@ -118,6 +127,7 @@ class Schema:
             found = decoder.struct(self._document, document)
         except (WrongType, ValueError) as error:
             refused = NotDecodable(self._not_handled(str(error)))
+            refused.why = str(error)
             refused.restoring = error.restoring() if isinstance(error, WrongType) else str(error)
             raise refused from None
         except RecursionError:
@@ -185,9 +195,11 @@ class Schema:
                 f"({self._api_version})"
             )
         version = api_version.rpartition("/")[2]
-        raise NotDecodable(
+        raise OtherKind(
             f"{kind} in version {quoted_start(version)} cannot be handled as a {self._kind}: "
-            f"this address takes objects of kind {self._kind} in {self._api_version}"
+            f"this address takes objects of kind {self._kind} in {self._api_version}",
+            kind,
+            api_version,
         )
 
     def _not_handled(self, why: str) -> str:
