@@ -194,10 +194,10 @@ VALIDATION_RULE = Struct(
     "apiextensions.v1.ValidationRule",
     Field("rule", STRING, 1, required=True, always=True),
     Field("message", STRING, 2),
-    Field("fieldPath", STRING, 0, since="1.28"),
-    Field("messageExpression", STRING, 0, since="1.27"),
-    Field("optionalOldSelf", BOOL, 0, pointer=True, since="1.29", gate="CRDValidationRatcheting"),
-    Field("reason", STRING, 0, pointer=True, since="1.28"),
+    Field("messageExpression", STRING, 3, since="1.27"),
+    Field("reason", STRING, 4, pointer=True, since="1.28"),
+    Field("fieldPath", STRING, 5, since="1.28"),
+    Field("optionalOldSelf", BOOL, 6, pointer=True, since="1.29", gate="CRDValidationRatcheting"),
 )
 
 
@@ -341,14 +341,14 @@ CONDITION = Struct(
     Field("lastTransitionTime", TIME, 3),
     Field("reason", STRING, 4),
     Field("message", STRING, 5),
-    Field("observedGeneration", INT64, 0, since="1.35", gate="CRDObservedGenerationTracking"),
+    Field("observedGeneration", INT64, 6, since="1.35", gate="CRDObservedGenerationTracking"),
 )
 STATUS = Struct(
     "apiextensions.v1.CustomResourceDefinitionStatus",
     Field("conditions", ListOf(CONDITION), 1, always=True, list_type="map", list_keys=("type",)),
     Field("acceptedNames", NAMES, 2, always=True),
     Field("storedVersions", STRINGS, 3, always=True, list_type="atomic", before=UNTYPED_BEFORE_1_30),
-    Field("observedGeneration", INT64, 0, since="1.35", gate="CRDObservedGenerationTracking"),
+    Field("observedGeneration", INT64, 4, since="1.35", gate="CRDObservedGenerationTracking"),
 )
 
 

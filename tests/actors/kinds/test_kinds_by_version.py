@@ -59,7 +59,7 @@ def structs_in(struct: Struct, seen: set[Struct]) -> Iterator[Struct]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_gates_of_declarations_are_gates_of_their_version(version: str) -> None:
+def test_fields_have_numbers_and_gates_of_their_version(version: str) -> None:
     catalog = built_in(KUBERNETES, choose_release(version))
     known = gates_of(version).keys() | outlived_by_features(version)
     seen: set[Struct] = set()
@@ -67,6 +67,8 @@ def test_gates_of_declarations_are_gates_of_their_version(version: str) -> None:
         named = {definition.gate, *(one.gate for one in definition.subresources)}
         for struct in structs_in(definition.fields, seen):
             named |= {field.gate for field in struct.fields}
+            unnumbered = {field.name for field in struct.fields if not field.number}
+            assert unnumbered <= {"kind", "apiVersion"}, struct.of
         named.discard("")
         assert named <= GATES
         assert named <= known, definition

@@ -247,7 +247,7 @@ CONTAINER_STATUS = Struct(
     Field("imageID", STRING, 7, required=True, always=True),
     Field("containerID", STRING, 8),
     Field("started", BOOL, 9, pointer=True),
-    Field("allocatedResources", QUANTITIES, 0, since="1.27", gate="InPlacePodVerticalScaling"),
+    Field("allocatedResources", QUANTITIES, 10, since="1.27", gate="InPlacePodVerticalScaling"),
     Field(
         "allocatedResourcesStatus",
         ListOf(RESOURCE_STATUS),
@@ -285,7 +285,7 @@ NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUS = Struct(
     "core.v1.NodeAllocatableResourceClaimStatus",
     Field("resourceClaimName", STRING, 1, required=True, always=True),
     Field("containers", STRINGS, 2, list_type="set"),
-    Field("resources", QUANTITIES, 0, required=True, always=True),
+    Field("resources", QUANTITIES, 3, required=True, always=True),
 )
 HOST_IP = Struct(
     "core.v1.HostIP",
@@ -371,7 +371,7 @@ POD_STATUS = Struct(
         list_type="atomic",
         before=UNTYPED_BEFORE_1_30,
     ),
-    Field("allocatedResources", QUANTITIES, 0, since="1.35", gate="InPlacePodLevelResourcesVerticalScaling"),
+    Field("allocatedResources", QUANTITIES, 19, since="1.35", gate="InPlacePodLevelResourcesVerticalScaling"),
     Field(
         "extendedResourceClaimStatus",
         POD_EXTENDED_RESOURCE_CLAIM_STATUS,
