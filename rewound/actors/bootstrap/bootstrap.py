@@ -81,7 +81,7 @@ class Bootstrap:
         arrive at once, so the role and the binding that allow them are created here too.
         """
         cidrs = service_cidrs(self._names, ranges) if SERVICE_CIDRS in self._features else []
-        health = health_roles(self._names, self._catalog)
+        health = health_roles(self._names, self._catalog, self._features)
         await self._create_or_update([*namespaces(self._names), *cidrs, *health])
 
     async def create_objects(
@@ -104,9 +104,8 @@ class Bootstrap:
                 *own,
                 *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._features, self._catalog),
-                *roles(
-                    self._names, self._catalog
-                ),  # last, so that one commit has all objects of flow control
+                # last, so that one commit has all objects of flow control
+                *roles(self._names, self._catalog, self._features),
             ]
         )
 

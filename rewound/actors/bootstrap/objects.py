@@ -25,6 +25,7 @@ from rewound.actors.kinds.scheduling import SYSTEM
 from rewound.actors.kinds.schema.projection import Structs
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import POD_CERTIFICATES, TRUST_BUNDLES
 
 _DESCRIPTIONS = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "
@@ -68,15 +69,15 @@ def priority_classes(names: Names) -> list[InitialObject]:
     ]
 
 
-def roles(names: Names, catalog: Catalog) -> list[InitialObject]:
+def roles(names: Names, catalog: Catalog, features: frozenset[str]) -> list[InitialObject]:
     """Return the default roles and bindings of RBAC, which exist in every authorization mode."""
-    found = default_roles(names, catalog.structs)
+    found = default_roles(names, catalog.structs, features & _GATES)
     return [InitialObject(type_name, document, reconciled=True) for type_name, document in found]
 
 
-def health_roles(names: Names, catalog: Catalog) -> list[InitialObject]:
+def health_roles(names: Names, catalog: Catalog, features: frozenset[str]) -> list[InitialObject]:
     """Return the role and the binding that let every client read the health and the version of the server."""
-    found = roles(names, catalog)
+    found = roles(names, catalog, features)
     return [one for one in found if one.document["metadata"]["name"] == "system:public-info-viewer"]
 
 
@@ -157,6 +158,7 @@ def _in_default(name: str, labels: dict[str, str], **content: object) -> Object:
 
 
 FILE: Final = Path(__file__).with_name("default_roles.txt")
+_GATES: Final = frozenset((POD_CERTIFICATES, TRUST_BUNDLES))  # those that the file names
 _PLURALS: Final = {
     "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings",
@@ -166,26 +168,30 @@ _PLURALS: Final = {
 
 
 @cache
-def default_roles(names: Names, structs: Structs) -> tuple[tuple[str, Object], ...]:
+def default_roles(
+    names: Names, structs: Structs, gates: frozenset[str] = frozenset()
+) -> tuple[tuple[str, Object], ...]:
     """Return type name and document of every default role and binding; aggregated roles already have their rules.
 
-    They are those of the version of Kubernetes whose structs are given. Documents are in decoded form: with fields in
-    declared order, and without any that has its default. They never change.
+    They are those of the version of Kubernetes whose structs are given, and of these gates. Documents are in decoded
+    form: with fields in declared order, and without any that has its default. They never change.
     """
     reader = _Reader(names)
-    for line in _lines_of_version(structs):
+    for line in _lines_of_version(structs, gates):
         reader.read(line)
     _aggregate([document for type_name, document in reader.found if type_name.startswith("clusterroles.")])
     return tuple(reader.found)
 
 
-def _lines_of_version(structs: Structs) -> Iterator[str]:
+def _lines_of_version(structs: Structs, gates: frozenset[str]) -> Iterator[str]:
     """Yield the lines of a version, without the rules of roles that it does not have."""
     has_role = True
     for line in FILE.read_text().splitlines():
         if line and not line.startswith("#"):
             content, _, limits = line.partition(" @")
+            limits, _, gate = limits.partition("+")
             exists = not limits or structs.exists(*limits.split("-"))
+            exists = exists and (not gate or gate in gates)
             if not line.startswith(" "):
                 has_role = exists
             if exists and has_role:
@@ -215,6 +221,7 @@ class _Reader:
             "{node_client_signer}": names.node_client_signer,
             "{serving_signer}": names.serving_signer,
             "{legacy_signer}": names.legacy_signer,
+            "{publisher_signer}": names.legacy_signer.rpartition("/")[0] + "/kube-apiserver-serving",
         }
         self.found: list[tuple[str, Object]] = []
 

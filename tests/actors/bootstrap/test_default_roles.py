@@ -41,6 +41,24 @@ def test_roles_and_bindings_are_those_of_the_version(version: str, number: int) 
     assert all(one.get("rules") for type_name, one in found if "roles." in type_name)
 
 
+def test_roles_of_gates_exist_with_the_gate() -> None:
+    gates = frozenset(("ClusterTrustBundle", "PodCertificateRequest"))
+    usual = {one["metadata"]["name"] for _, one in default_roles(KUBERNETES, structs_of("1.36"))}
+    gated = default_roles(KUBERNETES, structs_of("1.36"), gates)
+    found = {
+        one["metadata"]["name"]: one for type_name, one in gated if type_name.startswith("clusterroles.")
+    }
+    assert found.keys() - usual == {
+        "system:cluster-trust-bundle-discovery",
+        "system:controller:kube-apiserver-serving-clustertrustbundle-publisher",
+        "system:controller:podcertificaterequestcleaner",
+    }
+    older = {one["metadata"]["name"] for _, one in default_roles(KUBERNETES, structs_of("1.31"), gates)}
+    assert "system:controller:kube-apiserver-serving-clustertrustbundle-publisher" not in older
+    resources = [name for rule in found["system:node"].get("rules", ()) for name in rule["resources"]]
+    assert {"clustertrustbundles", "podcertificaterequests"} <= set(resources)
+
+
 async def start(store: Store) -> None:
     bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.write_contexts)
     await bootstrap.create_objects(ServiceRanges(), SERVING)
