@@ -27,7 +27,7 @@ from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.managed_fields.applied_types import find_typing_error
 from rewound.actors.patch.transform import read_patch
-from rewound.actors.profile import Rules
+from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.resource.patching import SECRETS
 from rewound.actors.runtime.large_work import (
     LARGE_BYTES,
@@ -223,7 +223,7 @@ class Bodies:
         except NotDecodable as error:
             if isinstance(error, OtherKind):
                 raise self._of_other_kind(definition, error) from None
-            raise _not_decodable(definition, raw, error) from None
+            raise _not_decodable(definition, raw, error, self._rules) from None
         return _stored_body(context, definition, decoded, field_validation, large=in_thread)
 
     def _of_other_kind(self, definition: Definition, error: OtherKind) -> BadRequest:
@@ -515,12 +515,15 @@ def _document(definition: Definition, decoded: Object) -> Object:
     }
 
 
-def _not_decodable(definition: Definition, raw: bytes, error: NotDecodable) -> BadRequest:
+def _not_decodable(
+    definition: Definition, raw: bytes, error: NotDecodable, rules: Rules = DOCUMENTED
+) -> BadRequest:
     if not isinstance(error, Unrecognized):
         return BadRequest(str(error))
     summary = REDACTED if definition.type_name == SECRETS else _summary(raw)
+    why = (error.why if rules.error_texts == "kubernetes" else "") or str(error)
     return BadRequest(
-        f"the object provided is unrecognized (must be of type {definition.kind}): {error} ({summary})"
+        f"the object provided is unrecognized (must be of type {definition.kind}): {why} ({summary})"
     )
 
 

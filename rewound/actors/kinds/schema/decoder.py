@@ -33,7 +33,7 @@ class NotDecodable(Exception):
     """
 
     restoring = ""
-    why = ""  # the message without the type of the object, if it begins with that
+    why = ""  # the message as Kubernetes has it: without the offset, and in patches without the type of the object
 
 
 class Unrecognized(NotDecodable):
@@ -97,7 +97,9 @@ class Schema:
         try:
             document = parse_tree(raw)
         except NotJson as error:
-            raise Unrecognized(f"couldn't get version/kind; json parse error: {error.reason}") from None
+            refused = Unrecognized(f"couldn't get version/kind; json parse error: {error}")
+            refused.why = f"couldn't get version/kind; json parse error: {error.reason}"
+            raise refused from None
         return self._decode(document, (), defaults)
 
     def decode_object(

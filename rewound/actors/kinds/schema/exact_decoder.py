@@ -120,7 +120,7 @@ class ExactDecoder:
         try:
             return self.value(field.type, value, path)
         except WrongType as error:
-            error.inside(struct.name, field.name)
+            error.inside(struct, field.name)
             raise
 
     def value(self, type_: Type, value: Any, path: str = "") -> Any:

@@ -6,8 +6,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import islice
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any, Final
 
 from rewound.actors.kinds.schema.fields import (
@@ -49,16 +51,25 @@ class WrongType(ValueError):
 
     def __init__(self, found: str, type_: Type) -> None:
         self._found, self._type = found, type_
-        self._struct = ""
+        self._struct: Struct | None = None
         self._where: list[str] = []
 
-    def inside(self, struct: str, field: str) -> None:
+    def inside(self, struct: Struct, field: str) -> None:
         self._struct = self._struct or struct
         self._where.insert(0, field)
 
     def __str__(self) -> str:
-        target = f"Go struct field {self._struct}.{'.'.join(self._where)}" if self._where else "Go value"
-        return f"json: cannot unmarshal {self._found} into {target} of type {self._type.go_type}"
+        target = "Go value"
+        if self._struct is not None:
+            target = f"Go struct field {self._struct.name}.{'.'.join(self._where)}"
+        return f"json: cannot unmarshal {self._found} into {target} of type {self._go_type()}"
+
+    def _go_type(self) -> str:
+        """Return the type of the value that was expected; that of a field may have a name of its own."""
+        named = "" if self._struct is None else _named_types().get(f"{self._struct.of}.{self._where[-1]}", "")
+        if named and isinstance(self._type, (ListOf, MapOf)):
+            return named
+        return named.rpartition("]")[2] if named and self._type is STRING else self._type.go_type
 
     def restoring(self) -> str:
         """Return the message of Kubernetes for a strategic merge patch, whose result it does not encode as JSON
@@ -80,6 +91,13 @@ class WrongType(ValueError):
             if is_convertible
             else f"unrecognized type: {type_.go_type}"
         )
+
+
+@cache
+def _named_types() -> dict[str, str]:
+    """Return the types of fields that have a name in Go, by struct and field; read for the first error."""
+    lines = Path(__file__).with_name("named_types.txt").read_text().splitlines()
+    return {field: name for name, *fields in map(str.split, lines[1:]) for field in fields}
 
 
 def read_scalar(type_: Scalar, value: Any) -> Any:
