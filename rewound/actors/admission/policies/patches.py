@@ -146,13 +146,29 @@ def _decoded(viewed: Definition, patched: Any) -> Object:
             raise WebhookFailed(f'no kind "{kind}" is registered for version "{api_version}" {_NO_SCHEME}')
     try:
         decoded = viewed.schema.decode_object(patched, in_steps=True)
+        if not decoded.problems or viewed.is_custom:
+            return decoded.object
+        # Kubernetes' library writes members in their order, and the first error counts.
+        problems = viewed.schema.decode_object(_sorted(patched), in_steps=True).problems
+        raise WebhookFailed(f"strict decoding error: {', '.join(problems)}")
     except NotDecodable as error:
-        raise WebhookFailed(
-            str(error).partition(f"cannot be handled as a {viewed.kind}: ")[2] or str(error)
-        ) from None
-    if decoded.problems and not viewed.is_custom:
-        raise WebhookFailed(f"strict decoding error: {', '.join(decoded.problems)}")
-    return decoded.object
+        raise WebhookFailed(_without_kind(viewed, _first_error(viewed, patched) or str(error))) from None
+
+
+def _first_error(viewed: Definition, patched: Any) -> str:
+    try:
+        viewed.schema.decode_object(_sorted(patched), in_steps=True)
+    except NotDecodable as error:
+        return str(error)
+    return ""
+
+
+def _without_kind(viewed: Definition, text: str) -> str:
+    return text.partition(f"cannot be handled as a {viewed.kind}: ")[2] or text
+
+
+def _sorted(document: Any) -> Any:
+    return orjson.loads(orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
 
 
 def _why(document: Any, operation: Mapping[str, Any]) -> str | None:
