@@ -39,6 +39,7 @@ from rewound.actors.cel.syntax import (
     Source,
 )
 from rewound.actors.cel.types import (
+    ANY,
     BOOL,
     BYTES,
     DOUBLE,
@@ -370,7 +371,7 @@ class _Checker:
         kind = kind_of(ranged)
         if kind == "list" or kind == "map":
             return ranged.parameters[0]
-        if kind in ("dyn", "error", "parameter"):
+        if kind in ("dyn", "error", "parameter") and ranged != ANY:
             self.bindings.assignable(DYN, ranged)
             return DYN
         text = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"

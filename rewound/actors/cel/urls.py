@@ -95,7 +95,7 @@ def parse_request_url(text: str) -> URL:
 
 def parse_url(text: str) -> URL:
     rest, _, fragment = text.partition("#")
-    url = _parse(rest, via_request=False, shown=text)
+    url = _parse(rest, via_request=False, shown=rest)
     try:
         return replace(url, fragment=_unescape(fragment)) if fragment else url
     except InvalidURL as problem:
