@@ -136,7 +136,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     yield "profile", _profile(settings)
     config = settings.authorization.authorization_config
     modes = ",".join(settings.authorization_modes) if config is None else f"by {config}"
-    yield "rights", f"{modes}, anonymous {'on' if settings.anonymous_auth else 'off'}"
+    yield "rights", f"{modes}, anonymous {'on' if settings.allows_anonymous else 'off'}"
     if (nodes := settings.controllers.nodes) is not None:
         yield "nodes", f"{nodes} simulated"
 
@@ -168,7 +168,7 @@ def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:
             return _with_certificates(settings, url)
     if settings.token_auth_file is None:
         return (
-            [f"curl {url}/version"] if settings.anonymous_auth else ["rewound serve --token-auth-file FILE"]
+            [f"curl {url}/version"] if settings.allows_anonymous else ["rewound serve --token-auth-file FILE"]
         )
     token = f"<token of {_quoted(settings.token_auth_file)}>"
     return [f'curl -H "Authorization: Bearer {token}" {url}/api/v1/namespaces']

@@ -39,6 +39,7 @@ from rewound.gateway.memory.budget import MemoryBudget
 from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
+    from rewound.actors.access.authentication.issuers import ConfiguredIssuers
     from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # name and function of a background task
@@ -54,6 +55,7 @@ class Access:
     authorization: AuthorizationStatistics
     authorizes_nodes: bool  # by the mode Node
     tasks: tuple[Task, ...] = ()
+    issuers: ConfiguredIssuers | None = None  # identity providers, if there are any
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ if it is given, so that other servers start faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +18,9 @@ from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import stored_policy
 from rewound.actors.identity import User
 from rewound.actors.names import Names
-from rewound.actors.profile import Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.feed import Feed
-from rewound.gateway.settings.access import OidcSettings, TokenWebhookSettings
+from rewound.gateway.settings.access import TokenWebhookSettings
 from rewound.gateway.settings.checks import check_parsed
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Access, Task
@@ -31,6 +29,8 @@ from rewound.server.authorization import Authorization
 from rewound.server.extensions import Extensions
 
 if TYPE_CHECKING:
+    from rewound.actors.access.accounts.claims import AccountOptions
+    from rewound.actors.access.authentication.issuers import Anonymous, ConfiguredIssuers
     from rewound.actors.access.remote.calls import Webhook
 
 
@@ -41,11 +41,14 @@ def build_access(
     options = replace(settings.service_accounts.options(names), features=settings.features)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
+    issuers, anonymous = _issuers(settings, names, clock, options, tasks)
     methods = _token_methods(settings, names, journal, clock)
+    methods += [] if issuers is None else [issuers]
     methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks)
     authenticator = Authenticator(
         tokens,
-        anonymous=settings.anonymous_auth,
+        anonymous=settings.allows_anonymous if anonymous is None else anonymous.enabled,
+        anonymous_paths=frozenset() if anonymous is None else anonymous.paths,
         caching=accounts.tokens,
         methods=[*methods, *extensions.token_methods],
         request_headers=settings.request_headers.headers,
@@ -61,6 +64,7 @@ def build_access(
         authorization.statistics,
         authorization.authorizes_nodes,
         (*tasks, *authorization.tasks),
+        issuers,
     )
 
 
@@ -80,17 +84,17 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
         from rewound.actors.access.authentication.bootstrap_tokens import BootstrapTokens
 
         methods.append(BootstrapTokens(names, journal, clock, own_audiences))
-    if settings.oidc.oidc_issuer_url:
-        methods.append(_oidc(settings.oidc, settings.rules, clock, own_audiences))
     return methods
 
 
-def _oidc(settings: OidcSettings, rules: Rules, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
-    from rewound.actors.access.authentication.oidc import OidcTokens, Provider
-    from rewound.gateway.outgoing.webhook import HttpsCalls
+def _issuers(
+    settings: Settings, names: Names, clock: Clock, options: AccountOptions, tasks: list[Task]
+) -> tuple[ConfiguredIssuers | None, Anonymous | None]:
+    if not settings.oidc.oidc_issuer_url and settings.authentication.authentication_config is None:
+        return None, None
+    from rewound.server.authentication import build_issuers
 
-    provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
-    return OidcTokens(settings.claim_rules(rules), provider, settings.algorithms, clock, api_audiences)
+    return build_issuers(settings, names, clock, options, tasks)
 
 
 def _token_webhook(

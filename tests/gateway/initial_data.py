@@ -33,6 +33,7 @@ from rewound.journal.transaction import ReadTransaction
 INDEPENDENT = {
     "admission",
     "anonymous_auth",
+    "authentication",
     "audit",
     "authorization",
     "authorization_mode",

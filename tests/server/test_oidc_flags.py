@@ -20,7 +20,7 @@ def oidc(*flags: str) -> OidcSettings:
 
 
 def test_flags_become_rules() -> None:
-    assert oidc(*BOTH).claim_rules(DOCUMENTED) == ClaimRules(ISSUER, "rewound", "sub", f"{ISSUER}#")
+    assert oidc(*BOTH).claim_rules(DOCUMENTED) == ClaimRules(ISSUER, ("rewound",), "sub", f"{ISSUER}#")
     assert oidc(*BOTH).algorithms == ["RS256"]
     settings = oidc(
         *BOTH,
@@ -34,7 +34,13 @@ def test_flags_become_rules() -> None:
         "--oidc-signing-algs=PS512",
     )
     assert settings.claim_rules(DOCUMENTED) == ClaimRules(
-        ISSUER, "rewound", "email", "oidc:", "roles", "oidc-group:", (("tier", "gold,silver"), ("hd", "a=b"))
+        ISSUER,
+        ("rewound",),
+        "email",
+        "oidc:",
+        "roles",
+        "oidc-group:",
+        (("tier", "gold,silver"), ("hd", "a=b")),
     )
     assert settings.algorithms == ["RS256", "ES256", "PS512"]
 

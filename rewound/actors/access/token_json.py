@@ -22,6 +22,10 @@ class WrongClaim(ValueError):
     """A claim has the wrong form; the text names it and never its value."""
 
 
+class BadClaims(Exception):
+    """An ID token does not authenticate. The text names a claim, not its value; an expression may quote it."""
+
+
 def object_of(text: bytes) -> dict[str, Any] | None:
     """The object in a JSON text; None for everything else, and for an object with a repeated member."""
     try:

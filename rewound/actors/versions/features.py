@@ -296,6 +296,32 @@ MIRROR_VOLUMES: Final = _change(
 NODE_POD_CERTIFICATES: Final = _change(
     "node-pod-certificates", "lets nodes request pod certificates only for their own pods", since="1.34"
 )
+# Authentication by tokens of identity providers.
+ISSUERS_IN_FILE: Final = _gate("StructuredAuthenticationConfiguration")  # --authentication-config
+ANONYMOUS_PATHS: Final = _gate("AnonymousAuthConfigurableEndpoints")
+EGRESS_OF_ISSUERS: Final = _gate("StructuredAuthenticationConfigurationEgressSelector")
+KEY_SET_METRICS: Final = _gate("StructuredAuthenticationConfigurationJWKSMetrics")
+SEVERAL_ISSUERS: Final = _change(
+    "several-issuers",
+    "accepts several issuers, audiences and discovery URLs in the authentication configuration, and its v1beta1",
+    since="1.30",
+)
+ANONYMOUS_IN_FILE: Final = _change(
+    "anonymous-in-configuration",
+    "accepts `anonymous` in the authentication configuration",
+    since="1.31",
+)
+IDS_OF_ISSUERS: Final = _change(
+    "token-ids-of-issuers",
+    "has the id of an identity provider's token in the extra fields of its user, and reserves its own domains there",
+    since="1.32",
+)
+AUTHENTICATION_V1: Final = _change(
+    "authentication-config-v1",
+    "accepts v1 of the authentication configuration and `egressSelectorType`, reads numbers in claims as doubles, and "
+    "claims whose names have dots as `claims.a__dot__b`",
+    since="1.34",
+)
 TOKEN_IDS: Final = _gate("ServiceAccountTokenJTI")  # tokens of service accounts have an id
 ISSUED_IDS: Final = _change(
     "issued-ids", "audits the id of an issued token apart from that of the request's own", since="1.30"

@@ -23,7 +23,7 @@ from rewound.actors.admission.timings import POLICY_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
 from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
-from rewound.actors.versions.features import FEATURE_METRIC, Release, gates_in
+from rewound.actors.versions.features import FEATURE_METRIC, KEY_SET_METRICS, Release, gates_in
 from rewound.gateway.ops.exposition import Distributions, Value
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.request_series import summed
@@ -31,6 +31,7 @@ from rewound.gateway.watch.watched_type import EVENT_SIZES
 from rewound.release import RELEASE, version_document
 
 if TYPE_CHECKING:
+    from rewound.actors.access.authentication.issuers import ConfiguredIssuers
     from rewound.actors.access.authorization.statistics import AuthorizationStatistics, WebhookStatistics
     from rewound.actors.admission.calls import CallStatistics
     from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
@@ -84,6 +85,8 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     meter_objects(metrics, lambda: _count_objects(store))
     meter_memory(metrics, store.memory.statistics)
     meter_loop(metrics, watchdog.statistics)
+    if store.access.issuers is not None:
+        meter_issuers(metrics, store.access.issuers, store.release.features)
     meter_committer(metrics, store.committer.statistics)
     if store.node is not None:
         meter_node(metrics, store.node)
@@ -285,6 +288,53 @@ def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
         "Times at which tasks held it longer than 50 ms; the log names the requests.",
         lambda: read().over_logged,
     )
+
+
+def meter_issuers(metrics: Metrics, issuers: ConfiguredIssuers, features: frozenset[str]) -> None:
+    """Metrics of tokens of identity providers, as Kubernetes has them."""
+    from rewound.actors.access.authentication.oidc import LATENCY_BOUNDS
+
+    server = server_id_hash()
+
+    metrics.histogram(
+        "apiserver_authentication_jwt_authenticator_latency_seconds",
+        "Latency of authentications by a JSON Web Token that was not cached, in seconds",
+        lambda: {
+            (result, _hash(issuer)): (durations.seconds, tuple(durations.counts))
+            for (result, issuer), durations in issuers.latencies().items()
+        },
+        LATENCY_BOUNDS,
+        "result",
+        "jwt_issuer_hash",
+    )
+    if KEY_SET_METRICS in features:
+        metrics.gauge(
+            "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds",
+            "When the keys of an issuer were last fetched, by result",
+            lambda: {
+                (result, _hash(issuer), server): when
+                for (result, issuer), when in issuers.key_fetches().items()
+            },
+            "result",
+            "jwt_issuer_hash",
+            "apiserver_id_hash",
+            across="max",
+        )
+        metrics.gauge(
+            "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info",
+            "The hash of the keys of an issuer that were last fetched",
+            lambda: {(_hash(issuer), server, keys): 1 for issuer, keys in issuers.key_sets().items()},
+            "jwt_issuer_hash",
+            "apiserver_id_hash",
+            "hash",
+            across="max",
+        )
+    if (reloads := issuers.reloads) is not None:
+        meter_reloads(metrics, "authentication", reloads)
+
+
+def _hash(text: str) -> str:
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def meter_memory(metrics: Metrics, read: Callable[[], MemoryStatistics]) -> None:

@@ -86,10 +86,11 @@ class HttpsCalls:
     def webhook(self, target: Target) -> HttpsWebhook:
         return HttpsWebhook(target, self._turns)
 
-    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int, bearer_token: str = "") -> bytes:
         """Get the document at a URL over a new connection. Raises DocumentError."""
+        headers = {**_ACCEPTED, "authorization": f"Bearer {bearer_token}"} if bearer_token else _ACCEPTED
         try:
-            response = await HttpsClient(tls, max_idle=0).request(url, _ACCEPTED, b"", largest, method="GET")
+            response = await HttpsClient(tls, max_idle=0).request(url, headers, b"", largest, method="GET")
         except InvalidUrl:
             raise DocumentError(f"{url} cannot be used") from None
         except ResponseTooLarge:

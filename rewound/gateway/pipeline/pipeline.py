@@ -28,7 +28,7 @@ from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.errors import NoSuchResource, RequestError, Unauthorized
 from rewound.actors.flowcontrol.seats import Flow, NoSeat
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.identity import AUTHENTICATED, MASTERS
+from rewound.actors.identity import AUTHENTICATED, MASTERS, User
 from rewound.actors.runtime.outside import outside, serve
 from rewound.actors.runtime.turns import user_at_work
 from rewound.gateway.exchange import AuditNotStored, Exchange
@@ -173,6 +173,8 @@ class Pipeline:
                 found = services.authenticator.authenticate(authorization, peer.certificate)
             if not isinstance(found, Authenticated):
                 found = await found
+            if services.authenticator.anonymous_paths:
+                self._check_anonymous(found.user, request.path)
         except Unauthorized:
             self._count_unauthenticated(request)
             if context.route.is_resource or not services.paths.is_public(context.route.path):
@@ -193,6 +195,11 @@ class Pipeline:
             for key, value in found.annotations:
                 context.exchange.annotate(key, value)
         context.attributes = _attributes_of(context)
+
+    def _check_anonymous(self, user: User, path: str) -> None:
+        """Refuse anonymous requests for other paths than the authentication configuration names."""
+        if user is ANONYMOUS_USER and path not in self.services.authenticator.anonymous_paths:
+            raise Unauthorized
 
     def _count_unauthenticated(self, request: Request) -> None:
         """As in Kubernetes, a request without credentials is a failure, and one with wrong credentials an error."""

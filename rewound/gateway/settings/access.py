@@ -1,4 +1,4 @@
-"""Settings of access: authorization modes, token webhook, OpenID Connect, the authenticating proxy, service account
+"""Settings of access: authorization modes, token webhook, issuers of tokens, the authenticating proxy, service account
 tokens and the signing of certificates.
 """
 
@@ -16,6 +16,7 @@ from rewound.actors.access.authentication.authenticate import RequestHeaders
 from rewound.actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules
+from rewound.actors.versions.features import ISSUERS_IN_FILE
 from rewound.gateway.settings.checks import (
     REVIEW_VERSIONS,
     SettingsError,
@@ -96,6 +97,35 @@ class TokenWebhookSettings:
             refuse_without(self, "--authentication-token-webhook-config-file")
 
 
+CONFIGURATION_FLAG = "--authentication-config"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticationSettings:
+    """The file with the issuers of tokens and the paths of anonymous requests, which is read again when it changes."""
+
+    authentication_config: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_file(CONFIGURATION_FLAG, self.authentication_config)
+
+    def check_others(self, names: Names, features: frozenset[str], oidc: OidcSettings) -> None:
+        """Refuse the file in versions without it, and beside the flags that it replaces."""
+        if self.authentication_config is None:
+            return
+        if ISSUERS_IN_FILE not in features and names.dialect == "kubernetes":
+            raise SettingsError(
+                CONFIGURATION_FLAG,
+                f"set --feature-gates={ISSUERS_IN_FILE}=true to use authentication-config file; "
+                "Kubernetes has it from 1.29 on, and by default from 1.30 on",
+            )
+        if oidc != OidcSettings():
+            raise SettingsError(
+                CONFIGURATION_FLAG,
+                "authentication-config file and oidc-* flags are mutually exclusive; move what they say to the file",
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcSettings:
     oidc_issuer_url: str = ""
@@ -153,16 +183,17 @@ class OidcSettings:
     def algorithms(self) -> list[str]:
         return split_list("--oidc-signing-algs", self.oidc_signing_algs)
 
-    def claim_rules(self, rules: Rules) -> ClaimRules:
+    def claim_rules(self, rules: Rules, id_key: str = "") -> ClaimRules:
         return ClaimRules(
             self.oidc_issuer_url,
-            self.oidc_client_id,
+            (self.oidc_client_id,),
             self.oidc_username_claim,
             username_prefix(self.oidc_username_prefix, self.oidc_username_claim, self.oidc_issuer_url),
             self.oidc_groups_claim,
             self.oidc_groups_prefix,
             tuple(_required(one) for one in self.oidc_required_claim),
             lone_group=rules.oidc_groups == "list-or-string",
+            id_key=id_key,
         )
 
 

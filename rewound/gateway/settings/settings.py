@@ -30,6 +30,7 @@ from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, pa
 from rewound.actors.versions.features import AUTHORIZATION_CONFIG, Release, choose_release
 from rewound.actors.versions.version import check_version
 from rewound.gateway.settings.access import (
+    AuthenticationSettings,
     AuthorizationSettings,
     OidcSettings,
     RequestHeaderSettings,
@@ -495,7 +496,7 @@ class Settings:
     max_object_size: int = ETCD_LIMIT  # bytes, as etcd counts them; 0: no limit
     memory_limit: int = 0  # bytes; 0: half of the memory of the machine or the control group
     token_auth_file: Path | None = None
-    anonymous_auth: bool = True
+    anonymous_auth: bool | None = None  # None: yes, or what the file of --authentication-config says
     authorization_mode: str = ""  # empty: RBAC, and with --nodes Node before it, like kubeadm
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
@@ -518,6 +519,7 @@ class Settings:
     # Groups of settings; their fields are named like their flags.
     server: ServerSettings = field(default_factory=ServerSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
+    authentication: AuthenticationSettings = field(default_factory=AuthenticationSettings)
     token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)
     request_headers: RequestHeaderSettings = field(default_factory=RequestHeaderSettings)
     service_accounts: ServiceAccountSettings = field(default_factory=ServiceAccountSettings)
@@ -791,6 +793,11 @@ class Settings:
         by_default = "RBAC" if self.controllers.nodes is None else "Node,RBAC"
         return parse_modes(self.authorization_mode or by_default)
 
+    @property
+    def allows_anonymous(self) -> bool:
+        """Whether the flag allows anonymous requests; a configuration file may say more."""
+        return self.anonymous_auth is not False
+
     def _check_access(self) -> None:
         modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
         if self.authorization.authorization_config is None:
@@ -807,7 +814,8 @@ class Settings:
                 "--client-ca-file",
                 "has no effect without the secure port; give --secure-port, or leave this out",
             )
-        if "AlwaysAllow" in modes and self.anonymous_auth:
+        self.authentication.check_others(NAMES[self.dialect], self.features, self.oidc)
+        if "AlwaysAllow" in modes and self.allows_anonymous and not self.authentication.authentication_config:
             raise SettingsError(
                 "--anonymous-auth",
                 "would give everything to everyone under --authorization-mode=AlwaysAllow; "
@@ -877,7 +885,8 @@ class Settings:
     def plain_port_accepts_only_account_tokens(self) -> bool:
         """Whether the plain port is open and accepts only tokens that requests to this server create."""
         webhook = self.token_webhook.authentication_token_webhook_config_file
-        signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
+        issuers = self.oidc.oidc_issuer_url or self.authentication.authentication_config
+        signs_in = self.token_auth_file or issuers or webhook
         return bool(self.insecure_binds) and not signs_in
 
     @property

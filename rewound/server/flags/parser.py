@@ -89,7 +89,10 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     given = {name: value for name, value in vars(values).items() if value is not None}
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
-    if "AlwaysAllow" in given.get("authorization_mode", "").split(","):
+    if (
+        "AlwaysAllow" in given.get("authorization_mode", "").split(",")
+        and "authentication_config" not in given
+    ):
         # Under AlwaysAllow, anonymous callers could do everything; only an explicit flag allows that.
         given.setdefault("anonymous_auth", False)
     if given.get("journal_retention") == 0:

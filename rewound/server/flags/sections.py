@@ -352,6 +352,14 @@ def add_token_webhook(group: Any) -> None:
 def add_oidc(group: Any) -> None:
     add(
         group,
+        "--authentication-config",
+        Path,
+        "FILE",
+        "AuthenticationConfiguration (YAML or JSON): several issuers, expressions over claims, anonymous paths; "
+        "instead of the flags below, and read again when it changes",
+    )
+    add(
+        group,
         "--oidc-issuer-url",
         str,
         "URL",

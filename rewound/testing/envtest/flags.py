@@ -258,15 +258,7 @@ _NEWER: Final = (
     ("1.28", Flag("peer-advertise-port", "string", Use.NOTHING, _PASSED_OVER)),
     ("1.28", Flag("peer-ca-file", "string", Use.NOTHING, _PASSED_OVER)),
     ("1.29", Flag("allow-metric-labels-manifest", "string", Use.NOTHING, _PASSED_OVER)),
-    (
-        "1.29",
-        _refused(
-            "authentication-config",
-            "string",
-            [""],
-            "give --oidc-issuer-url and its like, and --anonymous-auth instead",
-        ),
-    ),
+    ("1.29", Flag("authentication-config", "string", Use.SAME)),
     ("1.29", Flag("authorization-config", "string", Use.SAME)),
     ("1.30", Flag("log-text-info-buffer-size", "quantity", Use.NOTHING, _PASSED_OVER)),
     ("1.30", Flag("log-text-split-stream", "bool", Use.NOTHING, _PASSED_OVER)),

@@ -87,11 +87,16 @@ class Authenticator:
         tokens: Mapping[str, User],
         *,
         anonymous: bool,
+        anonymous_paths: frozenset[str] = frozenset(),
         methods: Sequence[TokenMethod] = (),
         caching: CachingMethod | None = None,
         request_headers: RequestHeaders | None = None,
     ) -> None:
-        """`caching` and `methods` are called in order for tokens that are not in `tokens`."""
+        """`caching` and `methods` are called in order for tokens that are not in `tokens`.
+
+        Anonymous requests are for `anonymous_paths` only, unless there are none: the caller knows the path.
+        """
+        self.anonymous_paths = anonymous_paths
         self._tokens = {
             token.encode(): Authenticated(user.with_authenticated_group()) for token, user in tokens.items()
         }

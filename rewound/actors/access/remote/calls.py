@@ -73,7 +73,7 @@ class DocumentError(Exception):
 class Calls(Protocol):
     def webhook(self, target: Target) -> Webhook: ...
 
-    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int, bearer_token: str = "") -> bytes:
         """The document at an https URL, of at most this many bytes. Raises DocumentError if it cannot be fetched.
 
         Redirects are not followed, and the caller bounds the time.
@@ -86,7 +86,7 @@ class NoCalls:
     def webhook(self, target: Target) -> Webhook:
         raise WebhookError(f"{target.display_url}: no webhooks are called here")
 
-    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
+    async def fetch(self, url: str, tls: ssl.SSLContext, largest: int, bearer_token: str = "") -> bytes:
         raise DocumentError(f"{url}: nothing is fetched here")
 
 

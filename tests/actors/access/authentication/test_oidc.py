@@ -97,7 +97,7 @@ async def signing(
     clock = ManualClock()
     await imported("jwt")  # so that tasks that authenticate start to wait in a known order
     async with identity_provider(clock.now() / 1_000_000, certificate) as provider:
-        rules = ClaimRules(provider.issuer, CLIENT_ID, username_claim)
+        rules = ClaimRules(provider.issuer, (CLIENT_ID,), username_claim)
         remote = Provider(provider.issuer, ca_file or issuer("provider").file, HttpsCalls())
         yield Signing(provider, OidcTokens(rules, remote, algorithms, clock, audiences), clock)
 
@@ -132,7 +132,7 @@ async def test_token_of_google_without_a_scheme_is_verified() -> None:
     provider = Provider("https://accounts.google.com", None, NO_CALLS)
     provider.keys = (Key("first", None, rsa_key("first").public_key()),)
     clock = ManualClock()
-    method = OidcTokens(ClaimRules(provider.issuer, CLIENT_ID), provider, ("RS256",), clock)
+    method = OidcTokens(ClaimRules(provider.issuer, (CLIENT_ID,)), provider, ("RS256",), clock)
     claims = {"aud": CLIENT_ID, "sub": "alice", "exp": clock.now() // 1_000_000 + 600}
     for issuer_claim in ("accounts.google.com", "https://accounts.google.com"):
         token = jwt.encode({**claims, "iss": issuer_claim}, rsa_key("first"), "RS256", {"kid": "first"})
@@ -530,7 +530,7 @@ async def test_without_a_ca_file_the_roots_of_the_host_count(monkeypatch: pytest
     monkeypatch.setenv("SSL_CERT_FILE", str(issuer("provider").file))  # where OpenSSL looks for them
     async with identity_provider(ManualClock().now() / 1_000_000) as provider:
         method = OidcTokens(
-            ClaimRules(provider.issuer, CLIENT_ID),
+            ClaimRules(provider.issuer, (CLIENT_ID,)),
             Provider(provider.issuer, None, HttpsCalls()),
             ("RS256",),
             ManualClock(),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.access.authentication.oidc_claims import BadClaims, ClaimRules, username_prefix
+from rewound.actors.access.authentication.oidc_claims import ClaimRules, username_prefix
+from rewound.actors.access.token_json import BadClaims
 from rewound.actors.identity import User
 from rewound.actors.profile import Rules, parse_assignments
 from rewound.gateway.settings.access import OidcSettings
@@ -24,7 +25,7 @@ CLAIMS = {
 
 
 def user(changed: dict[str, Any], **rules: Any) -> User:
-    return ClaimRules(ISSUER, "client", **rules).user({**CLAIMS, **changed})
+    return ClaimRules(ISSUER, ("client",), **rules).user({**CLAIMS, **changed})
 
 
 @cases(
@@ -112,7 +113,7 @@ def test_token_must_be_by_the_issuer_for_the_client_and_valid_now(
 ) -> None:
     claims = {"iss": ISSUER, "aud": ["x", "client"], "exp": 1001, **changed}
     claims = {name: value for name, value in claims.items() if value is not None}
-    rules = ClaimRules(ISSUER, "client")
+    rules = ClaimRules(ISSUER, ("client",))
     if good:
         assert rules.expiry(claims, 1000.0) == 1001
     else:
@@ -121,7 +122,7 @@ def test_token_must_be_by_the_issuer_for_the_client_and_valid_now(
 
 
 def test_google_may_leave_the_scheme_out() -> None:
-    google, other = (ClaimRules(issuer, "client") for issuer in ("https://accounts.google.com", ISSUER))
+    google, other = (ClaimRules(issuer, ("client",)) for issuer in ("https://accounts.google.com", ISSUER))
     for issuer in ("https://accounts.google.com", "accounts.google.com"):
         claims = {"iss": issuer, "aud": "client", "exp": 1001}
         assert google.expiry(claims, 1000.0) == 1001
