@@ -21,6 +21,7 @@ from rewound.actors.cel.declarations import (
     identifiers,
 )
 from rewound.actors.cel.language import Language
+from rewound.actors.cel.lexer import RESERVED
 from rewound.actors.cel.literals import check_literals
 from rewound.actors.cel.syntax import (
     NOWHERE,
@@ -67,6 +68,7 @@ from rewound.actors.cel.types import (
 )
 from rewound.actors.cel.values import Uint
 from rewound.actors.versions.features import (
+    CEL_KEYWORDS,
     CEL_MIXED_LITERALS,
     CEL_MIXED_NUMBERS,
     PLAIN_RESOLUTION_TEXTS,
@@ -211,6 +213,8 @@ class _Checker:
             self._report_at(place, text if self._resolves_plainly else f"[internal] {text}")
             return None
         found = fields.get(name)
+        if found is None and name in RESERVED and CEL_KEYWORDS in self._environment.language.features:
+            found = fields.get(f"__{name}__")
         if found is None:
             self._report_at(place, f"undefined field '{name}'")
         return found

@@ -41,7 +41,7 @@ from rewound.actors.cel.types import (
     type_of,
     wrapper_of,
 )
-from rewound.actors.versions.features import CEL_ADDRESSES, CEL_OPTIONALS
+from rewound.actors.versions.features import CEL_ADDRESSES, CEL_GLOBAL_MATCHES, CEL_OPTIONALS
 
 _LINE: Final = re.compile(r"(\S+) (\S+) (?:(\S.*)\.)?\((.*)\) (\S.*)")
 _TOKEN: Final = re.compile(r"[A-Za-z_]+|[(),]")
@@ -341,6 +341,7 @@ _[_] optional_list_index_int (optional_type(list(A)), int) optional_type(A)
 _[_] optional_map_index_value (optional_type(map(A, B)), A) optional_type(B)
 """,
     }
+    | {CEL_GLOBAL_MATCHES: "matches matches (string, string) bool"}
     | kubernetes.DECLARATIONS
     | extensions.DECLARATIONS
 )

@@ -103,11 +103,11 @@ def _slice(values: Any, start: int, end: int) -> list[Any]:
     return [list_get(values, index) for index in range(start, end)]
 
 
-def _flatten(values: Any, depth: Any = 1) -> list[Any]:
-    if not is_list(values):
-        raise EvaluationError(f"no such overload: {type_name(values)}.flatten()")
-    if depth.__class__ is not int:
-        raise EvaluationError(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
+def _flatten(values: Any, *depths: Any) -> list[Any]:
+    if not is_list(values) or any(depth.__class__ is not int for depth in depths):
+        kinds = ", ".join(map(type_name, depths))
+        raise EvaluationError(f"no such overload: {type_name(values)}.flatten({kinds})")
+    depth = depths[0] if depths else 1
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     found: list[Any] = []
@@ -120,6 +120,8 @@ def _flatten(values: Any, depth: Any = 1) -> list[Any]:
 
 
 def _sort(values: Any) -> Any:
+    if not is_list(values):
+        raise no_such_overload("sort")
     return _sort_by_keys(values, values)
 
 
@@ -195,6 +197,11 @@ class MapBuilder(MapValue):
 
     __slots__ = ()
 
+    def finished(self) -> MapValue:
+        made = MapValue([])
+        made.entries = self.entries
+        return made
+
     def plus(self, key: Any, value: Any) -> MapBuilder:
         if self.find(key)[0]:
             raise EvaluationError(f"insert failed: key {printed(key)} already exists")
@@ -242,20 +249,21 @@ def _unwrap(values: Any) -> list[Any]:
 
 
 LIST: Final = "list"  # accepts every list
+OPTIONALS: Final = "optionals"  # accepts lists of optional values
 FUNCTIONS: Final[list[tuple[str, str, tuple[type | str | None, ...], Callable[..., Any]]]] = [
     ("format", "string_format", (str, LIST), format_text),
     ("strings.quote", "strings_quote", (str,), _quote),
     ("slice", "list_slice", (LIST, int, int), _slice),
     ("flatten", "list_flatten", (None,), _flatten),
     ("flatten", "list_flatten_int", (None, None), _flatten),
-    ("sort", "", (LIST,), _sort),
+    ("sort", "", (None,), _sort),
     (SORT_BY_KEYS, "", (LIST, LIST), _sort_by_keys),
     ("lists.range", "lists_range", (int,), _range),
     ("reverse", "list_reverse", (LIST,), _reverse),
     ("last", "list_last", (LIST,), _last),
     ("first", "list_first", (LIST,), _first),
-    ("optional.unwrap", "optional_unwrap", (LIST,), _unwrap),
-    ("unwrapOpt", "optional_unwrapOpt", (LIST,), _unwrap),
+    ("optional.unwrap", "optional_unwrap", (OPTIONALS,), _unwrap),
+    ("unwrapOpt", "optional_unwrapOpt", (OPTIONALS,), _unwrap),
     (MAP_INSERT, "@mapInsert_map_key_value", (None, None, None), _insert),
     (MAP_INSERT, "@mapInsert_map_map", (None, None), _insert_all),
 ]

@@ -605,7 +605,9 @@ def _all() -> dict[str, list[Overload]]:
 
 
 def _parameter(kind: type | str | None) -> Parameter:
-    return ListOf(None) if isinstance(kind, str) else kind
+    if isinstance(kind, str):
+        return ListOf(Optional if kind == extensions.OPTIONALS else None)
+    return kind
 
 
 FUNCTIONS: Final = _all()

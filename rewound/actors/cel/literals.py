@@ -67,10 +67,15 @@ def _inner(node: Node) -> Iterator[Node]:
             yield from (node.range, node.initial, node.condition, node.step, node.result)
 
 
+def _plain(of: Type) -> Type:
+    """A wrapper of a type is as good as the type."""
+    return of.parameters[0] if of.name == "wrapper" else of
+
+
 def _check_list(node: ListLiteral, types: dict[int, Type], report: Report) -> None:
     first: Type | None = None
     for index, item in enumerate(node.items):
-        of = types[item.id]
+        of = _plain(types[item.id])
         if index in node.optional and is_optional(of):
             of = of.parameters[0]
         if first is None:
@@ -83,7 +88,7 @@ def _check_list(node: ListLiteral, types: dict[int, Type], report: Report) -> No
 def _check_map(node: MapLiteral, types: dict[int, Type], report: Report) -> None:
     firsts: list[Type] = []
     for index, entry in enumerate(node.entries):
-        found = [types[part.id] for part in entry]
+        found = [_plain(types[part.id]) for part in entry]
         if index in node.optional and is_optional(found[1]):
             found[1] = found[1].parameters[0]
         if not firsts:

@@ -38,16 +38,20 @@ from rewound.actors.cel.library import (
     compile_expression,
     expression_of_object,
 )
+from rewound.actors.cel.macros import SORT_BY_KEYS
 from rewound.actors.cel.operations import CONVERSIONS, equal, list_contains
 from rewound.actors.cel.values import (
     MAX_INT,
     NONE,
     CannotCompile,
+    Duration,
     EvaluationError,
     EvaluationStopped,
     ListValue,
     MapLike,
     Optional,
+    Timestamp,
+    TypeValue,
     Uint,
     go_type_name,
     is_list,
@@ -55,7 +59,11 @@ from rewound.actors.cel.values import (
     list_items,
     no_such_overload,
 )
-from rewound.actors.versions.features import CEL_EQUALITY_COSTS, CEL_FAILING_MEMBERS
+from rewound.actors.versions.features import (
+    CEL_CHECKED_CONVERSIONS,
+    CEL_EQUALITY_COSTS,
+    CEL_FAILING_MEMBERS,
+)
 
 _PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
 
@@ -369,6 +377,8 @@ def plan_call(name: str, overload: str, steps: list[Step], language: Language) -
         return Operation(
             unary(steps[0].run, bind_url(language.url_type), charge_of(name, overload, language))
         )
+    if name == SORT_BY_KEYS:
+        steps = [steps[0], Operation(_no_error(steps[1].run))]
     if name == "distinct":
         return Operation(_distinct(steps[0].run, charge_of(name, overload, language)))
     if name in FUNCTIONS:
@@ -392,6 +402,19 @@ def _constant(value: Any) -> Run:
     def run(cells: Cells) -> Any:
         cells[COST] += 1
         return value
+
+    return run
+
+
+def _no_error(keys_of: Run) -> Run:
+    """Plan the keys of sortBy. Where computing one fails, cel-go fails, and not with a CEL error."""
+
+    def run(cells: Cells) -> Any:
+        try:
+            return keys_of(cells)
+        except EvaluationError:
+            text = "interface conversion: *types.Err is not traits.Lister: missing method Add"
+            raise EvaluationStopped(f"internal error: {text}") from None
 
     return run
 
@@ -442,12 +465,40 @@ def _binary(name: str, overload: str, steps: list[Step], language: Language) -> 
 
 def _conversion(name: str, overload: str, argument: Step, language: Language) -> Step:
     convert = CONVERSIONS[name]
+    if CEL_CHECKED_CONVERSIONS in language.features and name in _CONVERTIBLE:
+        convert = _checked_conversion(name, convert)
     if not isinstance(argument, Fixed):
         return Operation(unary(argument.run, convert, charge_of(name, overload, language)))
     try:
         return Fixed(convert(argument.value))
     except EvaluationError as error:
         raise CannotCompile(error.message) from None
+
+
+_CONVERTIBLE: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int, Uint, float, str, Timestamp, Duration),
+    "uint": (Uint, int, float, str),
+    "double": (float, int, Uint, str),
+    "bool": (bool, str),
+    "string": (str, bool, int, Uint, float, bytes, Timestamp, Duration),
+    "bytes": (bytes, str),
+    "timestamp": (Timestamp, str, int),
+    "duration": (Duration, str, int),
+}
+_BUILT_IN: Final = (bool, int, Uint, float, str, bytes, type(None), Timestamp, Duration, TypeValue, Optional)
+
+
+def _checked_conversion(name: str, convert: Unary) -> Unary:
+    """Return a conversion of values of the declared types, as in later versions."""
+    accepted = _CONVERTIBLE[name]
+
+    def run(value: Any) -> Any:
+        kind = value.__class__
+        if kind not in accepted and (kind in _BUILT_IN or isinstance(value, list | ListValue | MapLike)):
+            raise no_such_overload(name, value)
+        return convert(value)
+
+    return run
 
 
 def _library(name: str, overload: str, steps: list[Step], language: Language) -> Step:
@@ -489,7 +540,12 @@ def _standard(name: str, overload: str, steps: list[Step], language: Language) -
     if name == "matches":
         return _matches(overload, steps, language)
     if len(steps) == 2 and name in _TEXT:
-        return Operation(binary(steps[0], steps[1], _TEXT[name], price))
+        call = _TEXT[name]
+        if CEL_CHECKED_CONVERSIONS in language.features:
+            call = _without_name(call)
+        return Operation(binary(steps[0], steps[1], call, price))
+    if name == "!_" and CEL_CHECKED_CONVERSIONS in language.features:
+        return Operation(unary(steps[0].run, _without_name(operations.logical_not), price))
     return Operation(unary(steps[0].run, _UNARY[name], price))
 
 
@@ -541,6 +597,18 @@ def _text_function(name: str, apply: Callable[[str, str], bool]) -> Binary:
         return apply(text, part)
 
     return call
+
+
+def _without_name(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Later versions do not name the function whose arguments have a wrong type."""
+
+    def run(*arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except EvaluationError as error:
+            raise no_such_overload() if error.message.startswith("no such overload") else error from None
+
+    return run
 
 
 _TEXT: Final = {

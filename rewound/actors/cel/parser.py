@@ -9,6 +9,7 @@ steps its node needs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -47,7 +48,7 @@ from rewound.actors.cel.syntax import (
     Select,
     Source,
 )
-from rewound.actors.versions.features import CEL_OPTIONALS
+from rewound.actors.versions.features import CEL_OPTIONALS, TYPES_IN_WORDS
 
 _RELATIONS: Final = {
     "==": "_==_",
@@ -61,6 +62,14 @@ _RELATIONS: Final = {
 _SUMS: Final = {"+": "_+_", "-": "_-_"}
 _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 
+# Later versions of cel-go count only the steps of operators, selections and indexes, and separately how often each
+# grammar rule is within itself. Here brackets count too: an expression that seems too deep is parsed again in the
+# manner of cel-go, and is correct if that finds no problem.
+_DEEPEST_OF_ALL: Final = 4 * MOST_VISITS
+# Calls of Python for an expression in that many brackets: parsing takes ten for each of them, and needs no C stack.
+_CALLS: Final = 20 * MOST_VISITS
+if sys.getrecursionlimit() < _CALLS:
+    sys.setrecursionlimit(_CALLS)
 # Deeper brackets cannot stay within MOST_VISITS: every level takes six steps. This bounds the recursion.
 _DEEPEST_BRACKETS: Final = MOST_VISITS // 6 + 1
 
@@ -82,15 +91,27 @@ def parse(source: str, language: Language) -> Expression | Problems:
     try:
         root = parser.start()
     except (_NotUnderstood, MacroError):
-        return recovery.explain(source, language.features)
+        problems = recovery.explain(source, language.features)
+        if problems.count:
+            return problems
+        parser = _Parser(tokens, language.features, deepest=_DEEPEST_OF_ALL)
+        try:
+            root = parser.start()
+        except (_NotUnderstood, MacroError):
+            problems.report(NOWHERE, "Syntax error")
+            return problems
     return Expression(source, root, parser.build.positions)
 
 
 class _Parser:
-    __slots__ = ("_brackets", "_has_optionals", "_index", "_tokens", "build", "height", "kind")
+    __slots__ = (
+        *("_brackets", "_deepest", "_has_optionals", "_index", "_step", "_tokens", "build", "height", "kind"),
+    )
 
-    def __init__(self, tokens: list[Token], features: frozenset[str]) -> None:
+    def __init__(self, tokens: list[Token], features: frozenset[str], deepest: int = MOST_VISITS) -> None:
         self._tokens = tokens
+        self._deepest = deepest
+        self._step = 0 if TYPES_IN_WORDS in features else 1  # of a grammar rule that only passes on a node
         self._has_optionals = CEL_OPTIONALS in features
         self._index = 0
         self._brackets = 0
@@ -100,7 +121,7 @@ class _Parser:
 
     def start(self) -> Node:
         root = self._expression()
-        if self.kind != END or self.height + 1 > MOST_VISITS:
+        if self.kind != END or self.height + 1 > self._deepest:
             raise _NotUnderstood
         return root
 
@@ -123,7 +144,7 @@ class _Parser:
         """
         node = self._either()
         if self.kind != "?":
-            self.height += 1
+            self.height += self._step
             return node
         conditions: list[tuple[int, Node, Node, int]] = []
         while self.kind == "?":
@@ -133,7 +154,7 @@ class _Parser:
             conditions.append((offset, node, then, max(height, self.height)))
             self._expect(":")
             node = self._either()
-        self.height += 1
+        self.height += self._step
         for offset, condition, then, height in reversed(conditions):
             node = self.build.call(offset, "_?_:_", condition, then, node)
             self.height = 1 + max(height, self.height)
@@ -149,7 +170,7 @@ class _Parser:
                 terms.append(self._both())
                 height = max(height, self.height)
             node = self.build.balanced("_||_", terms, offsets)
-        self.height = height + 1
+        self.height = height + self._step
         return node
 
     def _both(self) -> Node:
@@ -162,17 +183,17 @@ class _Parser:
                 terms.append(self._relation())
                 height = max(height, self.height)
             node = self.build.balanced("_&&_", terms, offsets)
-        self.height = height + 1
+        self.height = height + self._step
         return node
 
     def _relation(self) -> Node:
         node = self._sum()
-        height = self.height + 1
+        height = self.height + self._step
         while self.kind in _RELATIONS:
             token = self._next()
             right = self._sum()
             node = self.build.call(token.offset, _RELATIONS[token.kind], node, right)
-            height = 1 + max(height, self.height + 1)
+            height = 1 + max(height, self.height + self._step)
         self.height = height
         return node
 
@@ -187,12 +208,12 @@ class _Parser:
 
     def _product(self) -> Node:
         node = self._unary()
-        self.height += 1
+        self.height += self._step
         while self.kind in _PRODUCTS:
             token, height = self._next(), self.height
             right = self._unary()
             node = self.build.call(token.offset, _PRODUCTS[token.kind], node, right)
-            self.height = 1 + max(height, self.height + 1)
+            self.height = 1 + max(height, self.height + self._step)
         return node
 
     def _unary(self) -> Node:
@@ -201,14 +222,14 @@ class _Parser:
             kind == "-" and self._tokens[self._index + 1].kind in (INT, FLOAT)
         ):
             node = self._member()
-            self.height += 1
+            self.height += self._step
             return node
         offset, count = self._tokens[self._index].offset, 0
         while self.kind == kind:
             self._next()
             count += 1
         node = self._member()
-        self.height += 2
+        self.height += 2 * self._step
         return self.build.call(offset, f"{kind}_", node) if count % 2 else node
 
     def _member(self) -> Node:
@@ -230,7 +251,7 @@ class _Parser:
                 self.height = height - 1
                 return node
             self.height = max(height, self.height)
-            if self.height > MOST_VISITS:
+            if self.height > self._deepest:
                 raise _NotUnderstood
 
     def _select(self, operand: Node) -> Node:
@@ -372,10 +393,11 @@ class _Parser:
     def _inner(self) -> Node:
         """Parse an expression within brackets."""
         self._brackets += 1
-        if self._brackets > _DEEPEST_BRACKETS:
+        if self._brackets > (_DEEPEST_BRACKETS if self._step else MOST_VISITS):
             raise _NotUnderstood
         node = self._expression()
         self._brackets -= 1
+        self.height += 1 - self._step
         return node
 
 

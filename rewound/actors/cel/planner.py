@@ -143,6 +143,8 @@ def fold_pairs(
             if cells[COST] >= cells[NEXT]:
                 pause(cells)
         found = result(cells)
+        if found.__class__ is MapBuilder:
+            return found.finished()
         return list(found) if found.__class__ is ListBuilder else found
 
     return run

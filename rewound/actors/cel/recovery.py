@@ -61,7 +61,17 @@ from rewound.actors.cel.lexer import (
     uint_of,
 )
 from rewound.actors.cel.macros import Builder, MacroError
-from rewound.actors.cel.syntax import NOWHERE, Identifier, Node, Problems, Select, Source
+from rewound.actors.cel.syntax import (
+    NOWHERE,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Problems,
+    Select,
+    Source,
+)
+from rewound.actors.versions.features import TYPES_IN_WORDS
 
 # In a set of tokens: the rule may end here, so whatever can follow the rule is allowed too.
 RULE_END: Final = ""
@@ -93,6 +103,7 @@ _NAMES: Final = (
     ),
     *("+", "*", "/", "%", "true", "false", "null", FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER),
 )
+
 _ORDER: Final = {kind: number for number, kind in enumerate(_NAMES)}
 _UNQUOTED: Final = {END, FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER}
 
@@ -299,7 +310,10 @@ class Strategy:
                 )
             else:
                 input_text = self._text_to(error.last)
-                self._report(error.last.offset, f"no viable alternative at input '{_escaped(input_text)}'")
+                message = f"no viable alternative at input '{_escaped(input_text)}'"
+                if input_text in (".true", ".false", ".null"):
+                    message = f"mismatched input '{input_text[1:]}' expecting IDENTIFIER"
+                self._report(error.last.offset, message)
         self._count_recovery()
         skipped = 0
         if self._error_index == self._index and id(error.place) in self._error_places:
@@ -448,9 +462,10 @@ Call = tuple[str, Callable[[], Rule], Kinds]
 
 
 class Descent:
-    def __init__(self, text: str, problems: Problems) -> None:
+    def __init__(self, text: str, problems: Problems, features: frozenset[str]) -> None:
         self._tokens = Strategy(text, problems)
         self._depths: dict[str, int] = {}
+        self._more = 1 if TYPES_IN_WORDS in features else 0
 
     def start(self) -> Tree:
         return self._run(self._start())
@@ -473,7 +488,7 @@ class Descent:
             tree = None
             self._tokens.open_rules.append(following)
             depth = self._depths[called] = self._depths.get(called, 0) + 1
-            if depth >= DEEPEST_RULE:
+            if depth >= DEEPEST_RULE + self._more:
                 self._tokens.abandon(f"expression recursion limit exceeded: {DEEPEST_RULE}")
             running.append((called, body()))
         assert tree is not None
@@ -617,6 +632,7 @@ class Descent:
             while True:
                 kind = tokens.kind
                 if kind == ".":
+                    self._check_select()
                     tree = Tree("SelectOrCall", tree.start, first=tree)
                     yield from self._select(tree)
                 elif kind == "[":
@@ -632,6 +648,15 @@ class Descent:
         except (Mismatch, NoAlternative) as error:
             tokens.give_up(error)
         return tree
+
+    def _check_select(self) -> None:
+        """Later versions look at the name behind the dot before they go on."""
+        if not self._more:
+            return
+        behind = 2 if self._tokens.look(1).kind == "?" else 1
+        found = self._tokens.look(behind)
+        if found.kind != IDENTIFIER:
+            raise NoAlternative(SELECT_DOT, found)
 
     def _select(self, tree: Tree) -> Generator[Call, Tree, None]:
         tokens = self._tokens
@@ -796,27 +821,31 @@ class Walk:
     def __init__(self, problems: Problems, features: frozenset[str]) -> None:
         self._problems = problems
         self._build = Builder(features)
+        self._counts_all = TYPES_IN_WORDS not in features
 
     def start(self, tree: Tree) -> None:
         first = self._visit(tree)
-        running = [] if isinstance(first, Node) else [first]
+        running = [] if isinstance(first, Node) else [(first, 1 if self._counts_all else 0)]
         node: Node | None = None
         while running:
+            visit, depth = running[-1]
             try:
-                inner = running[-1].send(node)  # type: ignore[arg-type]  # None starts a generator
+                inner = visit.send(node)  # type: ignore[arg-type]  # None starts a generator
             except StopIteration as finished:
                 node = finished.value
                 running.pop()
                 continue
             node = None
-            if len(running) >= MOST_VISITS:
+            if self._counts_all or _is_counted(inner):
+                depth += 1
+            if depth > MOST_VISITS:
                 self._problems.report(NOWHERE, "max recursion depth exceeded")
                 raise Abandoned
-            visit = self._visit(inner)
-            if isinstance(visit, Node):
-                node = visit
+            found = self._visit(inner)
+            if isinstance(found, Node):
+                node = found
             else:
-                running.append(visit)
+                running.append((found, depth))
 
     def _visit(self, tree: Tree | None) -> Visit | Node:
         if tree is None:
@@ -957,12 +986,12 @@ class Walk:
 
     def _list(self, tree: Tree) -> Visit:
         yield from self._all(tree.items)
-        return self._nothing(tree.start.offset)
+        return ListLiteral(self._build.id_at(tree.start.offset), ())
 
     def _map(self, tree: Tree) -> Visit:
         if tree.second is not None:
             yield tree.second
-        return self._nothing(tree.start.offset)
+        return MapLiteral(self._build.id_at(tree.start.offset), ())
 
     def _entries(self, tree: Tree) -> Visit:
         for number, _ in enumerate(tree.operators):
@@ -980,7 +1009,7 @@ class Walk:
         message = _INVALID.get(literal.rule)
         if message is not None and _value(literal.rule, literal.sign, literal.name.text) is None:
             return self._wrong(tree.start.offset, message)
-        return self._nothing(tree.start.offset)
+        return self._build.constant(tree.start.offset, None)
 
     def _all(self, trees: list[Tree]) -> Generator[Tree | None, Node, list[Node]]:
         nodes: list[Node] = []
@@ -991,6 +1020,17 @@ class Walk:
     def _wrong(self, offset: int, message: str) -> Node:
         self._problems.report_at(offset, message)
         return Node(self._build.id_at(offset))
+
+
+def _is_counted(tree: Tree | None) -> bool:
+    """Whether later versions count the visit of a tree."""
+    if tree is None:
+        return False
+    if tree.rule == "MemberExpr":
+        return tree.first is not None and tree.first.rule in ("SelectOrCall", "Index")
+    return tree.rule in ("binary", "SelectOrCall", "Index") or (
+        tree.rule == "expr" and tree.operator is not None
+    )
 
 
 def _value(kind: str, sign: str, text: str) -> object:
@@ -1007,7 +1047,7 @@ def explain(text: str, features: frozenset[str]) -> Problems:
     """Return the problems of an expression that the parser refused."""
     problems = Problems(Source(text))
     try:
-        tree = Descent(text, problems).start()
+        tree = Descent(text, problems, features).start()
         Walk(problems, features).start(tree)
     except Abandoned:
         pass

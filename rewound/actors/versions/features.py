@@ -465,6 +465,11 @@ CEL_VALIDATED_LITERALS: Final = _library(
     "only valid literals as arguments of `duration`, `timestamp` and `matches`",
     since="1.29",
 )
+CEL_KEYWORDS: Final = _library(
+    "cel-keywords",
+    "keywords as names of fields: `self.namespace`, not only `self.__namespace__`",
+    since="1.31",
+)
 CEL_TWO_VARIABLES: Final = _library(
     "cel-two-variables",
     "macros with two variables: `a.all(i, x, x > i)`, `a.transformMap(k, v, v + 1)`",
@@ -558,9 +563,19 @@ CEL_LENIENT_HAS: Final = _change(
     "finds no field in a null or scalar with `has()` of CEL, and words missing items of lists in another way",
     since="1.28",
 )
+CEL_GLOBAL_MATCHES: Final = _change(
+    "cel-global-matches", "CEL expressions may call `matches(a, b)`, as `a.matches(b)`", since="1.29"
+)
+CEL_CHECKED_CONVERSIONS: Final = _change(
+    "cel-checked-conversions",
+    "CEL's conversions refuse values of types that they do not declare",
+    since="1.29",
+)
 CEL_BEHAVIOUR: Final = frozenset(
     (
+        CEL_CHECKED_CONVERSIONS,
         CEL_LENIENT_HAS,
+        CEL_GLOBAL_MATCHES,
         CEL_FAILING_MEMBERS,
         CEL_MIXED_LITERALS,
         CEL_CHECKED_VARIABLES,
