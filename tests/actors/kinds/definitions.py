@@ -47,7 +47,7 @@ def replace(
     namespace, name = (old["metadata"].get(key, "") for key in ("namespace", "name"))
     command = Replace(definition.version, namespace, name, sent, CONTEXT, subresource)
     try:
-        prepared = run_limited(prepare_replace, definition, current, command, new)
+        prepared, _ = run_limited(prepare_replace, definition, current, command, new)
     except Invalid as error:
         return new, _causes(error)
     decide_replace(definition, current, prepared)
