@@ -167,12 +167,12 @@ class RequestValues:
         kind: Definition | None = None,
         resource: Definition | None = None,
         find_namespace: Callable[[], Object | None] | None = None,
-        authorizers: tuple[Any, Any] | None = None,
+        authorizers: Callable[[], tuple[Any, Any]] | None = None,
     ) -> None:
         """`is_prepared`: the object is complete, and not one that mutating plugins may still change.
 
-        `kind` and `resource` are those that `request.kind` and `request.resource` name; `authorizers` are the values
-        of `authorizer` and of `authorizer.requestResource`.
+        `kind` and `resource` are those that `request.kind` and `request.resource` name; `authorizers` makes the
+        values of `authorizer` and of `authorizer.requestResource`.
         """
         self._reviews, self._request, self._definition = reviews, request, definition
         self._version, self._old_version = version if is_prepared else "", version
@@ -208,11 +208,13 @@ class RequestValues:
         return from_json(None if self._find_namespace is None else self._find_namespace())
 
     def _authorizer(self) -> Any:
-        return _no_authorizer("authorizer") if self.authorizers is None else self.authorizers[0]
+        return _no_authorizer("authorizer") if self.authorizers is None else self.authorizers()[0]
 
     def _request_resource(self) -> Any:
         return (
-            _no_authorizer("authorizer.requestResource") if self.authorizers is None else self.authorizers[1]
+            _no_authorizer("authorizer.requestResource")
+            if self.authorizers is None
+            else self.authorizers()[1]
         )
 
 

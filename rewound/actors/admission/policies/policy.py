@@ -40,7 +40,15 @@ class NamedRule(NamedTuple):
 class MatchResources:
     """The matchConstraints of a policy, or the matchResources of a binding."""
 
-    __slots__ = ("_equivalent", "_excluded", "_rules", "by_name", "namespace_selector", "object_selector")
+    __slots__ = (
+        "_equivalent",
+        "_excluded",
+        "_rules",
+        "by_name",
+        "names",
+        "namespace_selector",
+        "object_selector",
+    )
 
     def __init__(self, stored: Object) -> None:
         self._rules = _rules(stored, "resourceRules")
@@ -49,6 +57,10 @@ class MatchResources:
         self.namespace_selector = compile_selector(stored.get("namespaceSelector"))
         self.object_selector = compile_selector(stored.get("objectSelector"))
         self.by_name = any(one.names for one in (*self._rules, *self._excluded))
+        # It matches no object with another name; None: it may match any.
+        self.names: frozenset[str] | None = None
+        if self._rules and all(one.names for one in self._rules):
+            self.names = frozenset().union(*(one.names for one in self._rules))
 
     def definition_for(
         self,
@@ -119,7 +131,17 @@ C = TypeVar("C")
 class Policy(Generic[C]):
     """A stored policy with its bindings; `compiled` are its expressions, which its plugin compiles on first use."""
 
-    __slots__ = ("bindings", "compiled", "constraints", "fails_closed", "name", "param_kind", "size", "spec")
+    __slots__ = (
+        "bindings",
+        "by_request",
+        "compiled",
+        "constraints",
+        "fails_closed",
+        "name",
+        "param_kind",
+        "size",
+        "spec",
+    )
 
     def __init__(self, stored: Object, size: int) -> None:
         self.name: str = stored["metadata"]["name"]
@@ -129,6 +151,7 @@ class Policy(Generic[C]):
         self.param_kind: Object | None = self.spec.get("paramKind")
         self.constraints = MatchResources(self.spec.get("matchConstraints") or {})
         self.bindings: tuple[Binding, ...] = ()
+        self.by_request = True  # whether it depends on names, or on what its bindings match
         self.compiled: C | None = None
 
     @property
@@ -226,15 +249,16 @@ class Policies(Matcher[Policy[C]]):
         found: list[Invoked[C]] = []
         selected: _Selected | None = None
         for match in self.matching(request):
-            policy, definition = match.hook, match.definition
-            if selected is None:
-                selected = _Selected(self, request)
-            if policy.constraints.by_name:
-                by_name = selected.definition(policy.constraints)
-                if by_name is None:
-                    continue
-                definition = by_name
-            bindings = tuple(one for one in policy.bindings if selected.matches(one.resources))
+            policy, definition, bindings = match.hook, match.definition, match.hook.bindings
+            if policy.by_request:
+                if selected is None:
+                    selected = _Selected(self, request)
+                if policy.constraints.by_name:
+                    by_name = selected.definition(policy.constraints)
+                    if by_name is None:
+                        continue
+                    definition = by_name
+                bindings = tuple([one for one in bindings if selected.matches(one.resources)])
             if bindings or policy.param_kind is not None:
                 found.append(Invoked(policy, definition, bindings))
         return found
@@ -264,7 +288,10 @@ class Policies(Matcher[Policy[C]]):
         for name in sorted(self._bindings):
             by_policy.setdefault(self._bindings[name].policy, []).append(self._bindings[name])
         for name, policy in self._policies.items():
-            policy.bindings = tuple(by_policy.get(name, ()))
+            bindings = policy.bindings = tuple(by_policy.get(name, ()))
+            policy.by_request = policy.constraints.by_name or any(
+                one.resources is not EVERYTHING for one in bindings
+            )
         self.set_hooks(
             tuple(self._policies[name] for name in sorted(self._policies) if self._policies[name].bindings)
         )
@@ -284,6 +311,8 @@ class _Selected:
         self._labels = labels_of(request)
 
     def definition(self, resources: MatchResources) -> Definition | None:
+        if resources.names is not None and self._name not in resources.names:
+            return None
         return resources.definition_for(*self._key, self._name)
 
     def matches(self, resources: MatchResources) -> bool:
@@ -293,8 +322,10 @@ class _Selected:
         if selector is not None and self._namespace is not None and not selector.matches(self._namespace):
             return False
         selector = resources.object_selector
-        if selector is not None and not any(
-            one is not None and selector.matches(one) for one in self._labels
-        ):
-            return False
+        if selector is not None:
+            new, old = self._labels
+            if not (new is not None and selector.matches(new)) and not (
+                old is not None and selector.matches(old)
+            ):
+                return False
         return self.definition(resources) is not None

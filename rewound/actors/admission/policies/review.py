@@ -140,7 +140,7 @@ class Review:
             kind=definition if shared.names_matched_kind else original,
             resource=definition if shared.names_matched_kind and not for_conditions else original,
             find_namespace=None if for_conditions else self._find_namespace,
-            authorizers=self._authorizers() if shared.has_authorizer else None,
+            authorizers=self._authorizers if shared.has_authorizer else None,
         )
 
     def in_version(self, definition: Definition) -> AdmissionRequest:

@@ -19,7 +19,7 @@ from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import stored_policy
 from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.plugin import Plugin
-from rewound.actors.admission.policies.plugins import validating_policies
+from rewound.actors.admission.policies.plugins import policy_plugins
 from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
@@ -51,10 +51,9 @@ class PolicyStore(Store):
             self.registry,
             features=RELEASE.features,
         )
-        [plugin] = validating_policies(context)
-        assert isinstance(plugin, ValidatingAdmissionPolicy)
-        self.plugin = plugin
-        return (plugin,)
+        found = tuple(policy_plugins(context))
+        [self.plugin] = (one for one in found if isinstance(one, ValidatingAdmissionPolicy))
+        return found
 
     def definition(self, plural: str) -> Definition:
         found = (one for one in self.catalog.definitions if one.plural == plural)
