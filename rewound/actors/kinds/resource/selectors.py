@@ -1,7 +1,8 @@
 """The selectors of devices: CEL expressions about one device, `device.attributes["dra.example.com"].model == "a"`.
 
 Expressions are compiled when an object is written, and never evaluated here: allocating devices is what a scheduler
-does. The library has no quantities, versions and `cel.bind` yet: expressions that use them are only parsed.
+does. The library has no `cel.bind` and `includes` yet: expressions that use them are only parsed, as are those with
+versions before all expressions may use them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rewound.actors.cel.parser import parse
 from rewound.actors.cel.syntax import Problems
 from rewound.actors.cel.types import ANY, BOOL, DYN, STRING, Environment, MessageType, Type, map_of
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES
+from rewound.actors.versions.features import CEL_SEMVER, CONSUMABLE_CAPACITY, LIST_ATTRIBUTES
 
 TOO_COMPLEX: Final = "too complex, exceeds cost limit"
 MAX_COST: Final = 1_000_000
@@ -29,10 +30,9 @@ LONGEST_DOMAIN, LONGEST_ID, LONGEST_DRIVER, LONGEST_VALUE, MOST_VALUES, MOST_PRO
     48,
     32,
 )
-_names_unknown = re.compile(
-    r"\b(quantity|isQuantity|semver|isSemver|compareTo|isGreaterThan|isLessThan|asInteger|asApproximateFloat|isInteger"
-    r"|sign|add|sub|major|minor|patch|cel|includes|ip|cidr|isIP|isCIDR|format|optional|orValue|hasValue|sets|math|base64)\b|\.\?|\[\?"
-).search
+# What only selectors of devices have, and this library has not.
+_names_unknown = re.compile(r"\bcel\s*\.\s*bind\b|\.\s*includes\s*\(").search
+_names_versions = re.compile(r"\b(semver|isSemver)\b").search
 
 
 def selector_error(names: Names, features: frozenset[str], expression: str) -> str:
@@ -40,8 +40,8 @@ def selector_error(names: Names, features: frozenset[str], expression: str) -> s
     language = language_of(names, features)
     parsed = parse(expression, language)
     if isinstance(parsed, Problems):
-        return "" if "cel.bind" in expression else f"compilation failed: {parsed}"
-    if _names_unknown(expression):
+        return "" if _names_unknown(expression) else f"compilation failed: {parsed}"
+    if _names_unknown(expression) or (CEL_SEMVER not in language.features and _names_versions(expression)):
         return ""
     lists = LIST_ATTRIBUTES in features
     device = _device_type(names, CONSUMABLE_CAPACITY in features, DYN if lists else ANY)
