@@ -44,9 +44,9 @@ from rewound.actors.cel.types import DYN, Type, is_optional, kind_of
 from rewound.actors.versions.features import (
     CEL_COST_OF_HAS,
     CEL_ENTRY_SIZES,
-    CEL_FUNCTION_ESTIMATES,
     CEL_HAS_COSTS,
     CEL_LOOP_SIZES,
+    CEL_QUANTITY_COSTS,
     CEL_RESULT_SIZES,
     CEL_URL_SIZES,
     TYPES_IN_WORDS,
@@ -230,7 +230,7 @@ def _parsed(factor: float) -> _OfLibrary:
     """Reading a text that becomes a quantity, an address or a version."""
 
     def read(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Price | None:
-        if CEL_FUNCTION_ESTIMATES not in sizing.features:
+        if CEL_QUANTITY_COSTS not in sizing.features:
             return None
         return _size(sizing, arguments[0]).scaled(factor), None
 

@@ -494,17 +494,14 @@ PLAIN_RESOLUTION_TEXTS: Final = _change(
     since="1.29",
 )
 CEL_QUANTITY_COSTS: Final = _change(
-    "cel-quantity-costs", "charges CEL expressions for the size of quantities that they parse", since="1.30"
+    "cel-quantity-costs",
+    "charges CEL expressions for the size of quantities that they parse, and estimates that cost",
+    since="1.30",
 )
 CEL_EQUALITY_COSTS: Final = _change(
     "cel-equality-costs",
     "charges CEL expressions 1 for `==` of quantities, addresses, formats and checks",
     since="1.32",
-)
-CEL_FUNCTION_ESTIMATES: Final = _change(
-    "cel-function-estimates",
-    "estimates the cost of CEL expressions with the sizes of quantities, addresses and versions that they parse",
-    since="1.34",
 )
 CEL_NETWORKS_IN_NETWORKS: Final = _change(
     "cel-networks-in-networks",
@@ -590,7 +587,6 @@ CEL_BEHAVIOUR: Final = frozenset(
         PLAIN_RESOLUTION_TEXTS,
         CEL_QUANTITY_COSTS,
         CEL_EQUALITY_COSTS,
-        CEL_FUNCTION_ESTIMATES,
         CEL_NETWORKS_IN_NETWORKS,
         LABEL_KEY_TEXTS,
     )

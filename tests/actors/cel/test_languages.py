@@ -102,3 +102,16 @@ def test_an_older_language_does_not_know_optional_values() -> None:
 def test_numbers_of_different_types_compare_in_later_languages(version: str) -> None:
     found = result_of("1 < 1.5", language_of(KUBERNETES, choose_release(version).features))
     assert found is True if version == "1.36" else "no matching overload" in found
+
+
+@cases(
+    "source, earlier, later",
+    [
+        ("has(x.a)", "invalid type for field selection.", False),
+        ("[1, 2][x]", "index '5' out of range in list size '2'", "index out of bounds: 5"),
+        ("bool(x)", "type conversion error from 'int' to 'bool'", "no such overload: bool(int)"),
+    ],
+)
+def test_what_later_versions_of_cel_go_find(source: str, earlier: Any, later: Any) -> None:
+    assert result_of(source, language_of(KUBERNETES, choose_release("1.25").features), x=5) == earlier
+    assert result_of(source, NEWEST, x=5) == later
