@@ -26,7 +26,7 @@ from typing import Any, Final
 import orjson
 import trio
 
-from rewound.actors.admission.policies.policy import PolicyPlugin, Tried
+from rewound.actors.admission.policies.plugin import PolicyPlugin, Tried
 from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.built_in import built_in

@@ -13,34 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import trio
-
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, denied_mutation, rule
-from rewound.actors.admission.policies.params import MustWait, ParamProblem, Params
+from rewound.actors.admission.plugin import Admitted, denied_mutation, rule
+from rewound.actors.admission.policies.params import ParamProblem, Params
+from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried
 from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
-from rewound.actors.admission.request import CONNECT, CREATE, UPDATE, AdmissionRequest, Reinvocation
+from rewound.actors.admission.request import CONNECT, CREATE, UPDATE, Reinvocation
 from rewound.actors.admission.timings import MutationChecks
 from rewound.actors.errors import ConversionFailed
+from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.background_import import imported as load_module
-from rewound.actors.runtime.background_import import is_imported
-from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limited
+from rewound.actors.rewind.difference import ABSENT, Change, difference
 from rewound.actors.versions.features import MUTATION_METRICS
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.mutation import MutatingExpressions, PolicyRun
     from rewound.actors.admission.policies.review import Review, Reviewer
 
-_CEL: Final = "rewound.actors.admission.policies.mutation"
-# Larger policies, in bytes, are compiled in a worker thread: some milliseconds.
-SMALL_POLICY: Final = 2000
-ADMITTED: Final = Admitted()
+MOST_CHANGES: Final = 50  # of an object on which a policy is tried
 
 
 class _Invocation(NamedTuple):
@@ -62,6 +55,7 @@ class _Outcome:
     """What a step has found so far."""
 
     refusals: list[tuple[str, str]] = field(default_factory=list)  # texts and reasons
+    problems: list[tuple[str, str]] = field(default_factory=list)  # bindings and texts of refusals
     warnings: list[str] = field(default_factory=list)
     checks: list[tuple[str, str, str, float]] = field(default_factory=list)  # for metrics
 
@@ -73,12 +67,16 @@ class _Outcome:
         named = (
             f"policy '{policy.name}' with binding '{binding.name}'" if binding else f'policy "{policy.name}"'
         )
+        self.problems.append((binding.name if binding else "", text))
         self.refusals.append((f"{named} denied request: {text}", reason))
 
 
-class MutatingAdmissionPolicy(AsyncPlugin):
+class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
     name = "MutatingAdmissionPolicy"
     mutates = (rule(CREATE, UPDATE, CONNECT, subresources=None),)
+
+    expressions = "rewound.actors.admission.policies.mutation"
+    validates_prepared = False
 
     def __init__(
         self,
@@ -88,55 +86,10 @@ class MutatingAdmissionPolicy(AsyncPlugin):
         params: Params,
         new_reviewer: Callable[[], Reviewer],
     ) -> None:
-        """`new_reviewer` imports CEL: it is called with the first request that a policy matches."""
-        self._names, self._features = names, features
-        self._policies, self._params = policies, params
-        self._new_reviewer = new_reviewer
-        self._reviewer: Reviewer | None = None
-        self._thread = trio.CapacityLimiter(1)
+        super().__init__(names, features, policies, params, new_reviewer)
         self.checks = MutationChecks() if MUTATION_METRICS in features else None
-        policies.set_plugin(self)
-
-    def concerns(self, request: AdmissionRequest) -> bool:
-        return bool(self._policies.matching(request))
-
-    def may_concern(self, request: AdmissionRequest) -> bool:
-        return self._policies.may_match(request)
-
-    def admit_now(self, request: AdmissionRequest) -> Admitted | None:
-        invoked = self._policies.invoked(request)
-        if not invoked:
-            return ADMITTED
-        if not is_imported(_CEL, "PolicyRun"):
-            need_thread()
-        try:
-            return self._admit(self._review(request), invoked)
-        except MustWait:
-            return None
-
-    async def admit(self, request: AdmissionRequest) -> Admitted:
-        invoked = self._policies.invoked(request)
-        if not invoked:
-            return ADMITTED
-        await load_module(_CEL)
-        review = self._review(request)
-        while True:
-            try:
-                try:
-                    return self._admit(review, invoked)
-                except NeedsThread:
-                    run = partial(run_limited, self._admit, review, invoked)
-                    return await run_in_thread(run, limiter=self._thread)
-            except MustWait as missing:
-                await missing.fetch()
-
-    def _review(self, request: AdmissionRequest) -> Review:
-        if self._reviewer is None:
-            self._reviewer = self._new_reviewer()
-        return self._reviewer.review(request, is_prepared=False)
 
     def _admit(self, review: Review, invoked: list[Invoked[MutatingExpressions]]) -> Admitted:
-        """Run policies. Raises PolicyDenied, NeedsThread and MustWait. Any thread may call it."""
         request, outcome = review.request, _Outcome()
         before = request.reinvocation or Reinvocation()
         state = before.policies.since(request.object) if before.round else before.policies
@@ -171,6 +124,18 @@ class MutatingAdmissionPolicy(AsyncPlugin):
             tuple(outcome.warnings),
             reinvocation=replace(before, due=due, policies=state),
         )
+
+    def _try(self, review: Review, invoked: list[Invoked[MutatingExpressions]]) -> Tried:
+        (one,), outcome, decided = invoked, _Outcome(), []
+        review.work.cost = 0
+        for each in self._invocations(one, review, outcome):
+            left = self._mutate(each, review, outcome) if self._matches(each, review, outcome) else None
+            before, after = review.request.object, left.request.object if left is not None else None
+            if before is not None and after is not None and before != after:
+                changes = tuple(map(_shown, difference(before, after, most=MOST_CHANGES)))
+                decided.append(Decided(each.binding.name, "change", "changes the object", changes))
+        decided += [Decided(binding, "deny", text) for binding, text in outcome.problems]
+        return Tried(one.policy.name, review.work.cost, tuple(decided))
 
     def _invocations(
         self, one: Invoked[MutatingExpressions], review: Review, outcome: _Outcome
@@ -215,13 +180,14 @@ class MutatingAdmissionPolicy(AsyncPlugin):
     def _run(self, one: _Invocation, review: Review) -> PolicyRun:
         from rewound.actors.admission.policies.mutation import PolicyRun
 
-        compiled = one.policy.compiled or self._compile(one.policy)
-        return PolicyRun(compiled, review, one.definition, one.param)
+        return PolicyRun(self._compiled(one.policy), review, one.definition, one.param)
 
     def _compile(self, policy: Policy[MutatingExpressions]) -> MutatingExpressions:
         from rewound.actors.admission.policies.mutation import compile_policy
 
-        if policy.size > SMALL_POLICY:
-            need_thread()
-        compiled = policy.compiled = compile_policy(self._names, self._features, policy.spec)
-        return compiled
+        return compile_policy(self._names, self._features, policy.spec)
+
+
+def _shown(change: Change) -> str:
+    value = change.before if change.after is ABSENT else change.after
+    return f"{change.sign} {change.path} {dumps(value).decode()}"

@@ -2,7 +2,7 @@
 
 Most steps stay in the actor. A step runs in a worker thread if its expressions take long, and starts again after
 something that it has to wait for (`MustWait`): an object or a parameter that a webhook converts, an authorizer that
-asks a webhook, the version of an object that is being committed. So it collects what it finds and reports it at its end.
+asks a webhook, the version of an object that is being committed. So it reports what it has found at its end.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from rewound.actors.admission.plugin import AsyncPlugin
 from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.admission.webhooks.candidates import labels_of
 from rewound.actors.admission.webhooks.hook import HookRule, rule_of
@@ -189,31 +188,6 @@ class Invoked(NamedTuple, Generic[C]):
     policy: Policy[C]
     definition: Definition
     bindings: tuple[Binding, ...]
-
-
-class Decided(NamedTuple):
-    """What a policy with a binding does about a request: deny, warn, audit, change, or allow although it failed."""
-
-    binding: str
-    action: str
-    message: str
-    changes: tuple[str, ...] = ()
-
-
-class Tried(NamedTuple):
-    """What a policy would do about a request, and the cost of its expressions."""
-
-    policy: str
-    cost: int
-    decisions: tuple[Decided, ...]
-
-
-class PolicyPlugin(AsyncPlugin):
-    """A plugin whose policies can be tried on a request (`rewound policy test`)."""
-
-    async def try_each(self, request: AdmissionRequest) -> list[Tried]:
-        """What each policy that matches would do if it were the only one; nothing is counted or annotated."""
-        raise NotImplementedError
 
 
 class Policies(Matcher[Policy[C]]):

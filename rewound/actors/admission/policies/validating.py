@@ -1,53 +1,29 @@
 """ValidatingAdmissionPolicy: refuses, warns of or annotates writes for which an expression of a policy is not true.
 
-All policies that match are evaluated, whatever the first one says; the error names the first refusal. A step collects
-everything and reports it at its end, because it may have to start again: in a worker thread if its expressions take
-long, or after something that it has to wait for (`MustWait`): an object or a parameter that a webhook converts, an
-authorizer that asks a webhook, the version of an object that is being committed. Most steps need none of these and stay
-in the actor.
+All policies that match are evaluated, whatever the first one says; the error names the first refusal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
-
-import trio
+from typing import TYPE_CHECKING
 
 from rewound.actors.admission.plugin import Admitted, denied, rule
-from rewound.actors.admission.policies.params import MustWait, ParamProblem, Params
-from rewound.actors.admission.policies.policy import (
-    Binding,
-    Decided,
-    Invoked,
-    Policies,
-    Policy,
-    PolicyPlugin,
-    Tried,
-)
-from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.admission.policies.params import ParamProblem, Params
+from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried
+from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE
 from rewound.actors.admission.timings import PolicyChecks
 from rewound.actors.errors import ConversionFailed
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
-from rewound.actors.runtime.background_import import imported as load_module
-from rewound.actors.runtime.background_import import is_imported
-from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limited
 from rewound.actors.versions.features import ERROR_TYPE_IN_POLICY_METRICS
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.review import Review, Reviewer
     from rewound.actors.admission.policies.validation import Failure, Result, ValidatingExpressions
-
-_CEL: Final = "rewound.actors.admission.policies.validation"
-# Larger policies, in bytes, are compiled in a worker thread: some milliseconds.
-SMALL_POLICY: Final = 2000
-ADMITTED: Final = Admitted()
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -63,9 +39,12 @@ class _Outcome:
     )  # bindings that cannot be evaluated, and why
 
 
-class ValidatingAdmissionPolicy(PolicyPlugin):
+class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
     name = "ValidatingAdmissionPolicy"
     validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
+
+    expressions = "rewound.actors.admission.policies.validation"
+    validates_prepared = True
 
     def __init__(
         self,
@@ -75,68 +54,11 @@ class ValidatingAdmissionPolicy(PolicyPlugin):
         params: Params,
         new_reviewer: Callable[[], Reviewer],
     ) -> None:
-        """`new_reviewer` imports CEL: it is called with the first request that a policy matches."""
-        self._names, self._features = names, features
-        self._policies, self._params = policies, params
-        self._new_reviewer = new_reviewer
-        self._reviewer: Reviewer | None = None
+        super().__init__(names, features, policies, params, new_reviewer)
         self._failure_key = f"{names.group('validation.policy.admission')}/validation_failure"
-        self._thread = trio.CapacityLimiter(1)
         self.checks = PolicyChecks(with_error_type=ERROR_TYPE_IN_POLICY_METRICS in features)
-        policies.set_plugin(self)
-
-    def concerns(self, request: AdmissionRequest) -> bool:
-        return bool(self._policies.matching(request))
-
-    def may_concern(self, request: AdmissionRequest) -> bool:
-        return self._policies.may_match(request)
-
-    def admit_now(self, request: AdmissionRequest) -> Admitted | None:
-        invoked = self._policies.invoked(request)
-        if not invoked:
-            return ADMITTED
-        if not is_imported(_CEL, "PolicyRun"):
-            need_thread()
-        try:
-            return self._admit(self._review(request), invoked)
-        except MustWait:
-            return None
-
-    async def admit(self, request: AdmissionRequest) -> Admitted:
-        invoked = self._policies.invoked(request)
-        if not invoked:
-            return ADMITTED
-        return await self._waiting(self._admit, request, invoked)
-
-    async def try_each(self, request: AdmissionRequest) -> list[Tried]:
-        return [await self._waiting(self._try, request, [one]) for one in self._policies.invoked(request)]
-
-    async def _waiting(
-        self,
-        evaluate: Callable[[Review, list[Invoked[ValidatingExpressions]]], T],
-        request: AdmissionRequest,
-        invoked: list[Invoked[ValidatingExpressions]],
-    ) -> T:
-        """Evaluate policies in a thread if that takes long, and again after whatever they have to wait for."""
-        await load_module(_CEL)
-        review = self._review(request)
-        while True:
-            try:
-                try:
-                    return evaluate(review, invoked)
-                except NeedsThread:
-                    run = partial(run_limited, evaluate, review, invoked)
-                    return await run_in_thread(run, limiter=self._thread)
-            except MustWait as missing:
-                await missing.fetch()
-
-    def _review(self, request: AdmissionRequest) -> Review:
-        if self._reviewer is None:
-            self._reviewer = self._new_reviewer()
-        return self._reviewer.review(request)
 
     def _admit(self, review: Review, invoked: list[Invoked[ValidatingExpressions]]) -> Admitted:
-        """Evaluate policies. Raises PolicyDenied, NeedsThread and MustWait. Any thread may call it."""
         outcome = _Outcome()
         for one in invoked:
             self._invoke(one, review, outcome)
@@ -205,7 +127,7 @@ class ValidatingAdmissionPolicy(PolicyPlugin):
 
         policy = one.policy
         found = self._params.of(kind, binding, review.namespace)
-        compiled = policy.compiled or self._compile(policy)
+        compiled = self._compiled(policy)
         closed = policy.fails_closed
         return [
             PolicyRun(compiled, review, one.definition, param, fails_closed=closed).result()
@@ -215,10 +137,7 @@ class ValidatingAdmissionPolicy(PolicyPlugin):
     def _compile(self, policy: Policy[ValidatingExpressions]) -> ValidatingExpressions:
         from rewound.actors.admission.policies.validation import compile_policy
 
-        if policy.size > SMALL_POLICY:
-            need_thread()
-        compiled = policy.compiled = compile_policy(self._names, self._features, policy.spec)
-        return compiled
+        return compile_policy(self._names, self._features, policy.spec)
 
     def _take(
         self,
