@@ -50,6 +50,20 @@ spec:
   - {expression: "request.operation != 'DELETE' || request.userInfo.username == 'nobody'", message: keep it}
   - {expression: "request.operation != 'CREATE' || !has(object.spec) || object.spec.small", message: too large}
 """
+LABELS = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: labels}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: "Object{metadata: Object.metadata{labels: {'by': request.userInfo.username}}}"
+"""
 CRD = """\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -162,6 +176,16 @@ def test_objects_of_a_server_and_manifests_are_creates(
     code, document = result_of(capsys, str(policy), "--file", str(manifests))
     assert (code, list(denied(document))) == (1, ["too large"])
     assert document["writes"] == 3
+
+
+def test_changes_of_mutating_policies(server: Rewound, policy: Path, capsys: Output) -> None:
+    policy.write_text(LABELS)
+    code, document = result_of(capsys, str(policy), "--data-dir", str(server.data_dir), "-n", "default")
+    [finding] = [one for one in document["findings"] if "admin (helm)" in one["by"]]
+    assert (code, finding["action"], finding["policy"]) == (0, "change", "labels")
+    assert [(one["name"], one["changes"]) for one in finding["writes"] if one["by"] == "admin (helm)"] == [
+        (name, ['+ metadata.labels {"by":"admin"}']) for name in ("a", "limits", "b", "c")
+    ]
 
 
 @cases(
