@@ -21,7 +21,7 @@ from rewound.actors.access.authentication.oidc import OidcTokens, Provider
 from rewound.actors.access.authentication.oidc_claims import ALGORITHMS
 from rewound.actors.names import Names
 from rewound.actors.runtime.clock import Clock
-from rewound.actors.versions.features import IDS_OF_ISSUERS
+from rewound.actors.versions.features import IDS_OF_ISSUERS, features_of_files
 from rewound.gateway.settings.access import CONFIGURATION_FLAG
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Settings
@@ -73,14 +73,13 @@ def _read(
         KIND,
         SCHEME,
         check_configuration,
-        configuration_features,
         structs_of_file,
     )
     from rewound.server.configuration_file import decode_configuration
 
     if not contents:
         raise ValueError("empty config data")
-    features = configuration_features(names, settings.features)
+    features = features_of_files(settings.dialect, settings.features)
     document = decode_configuration(contents, KIND, structs_of_file(names, features), SCHEME)
     lone_group = settings.rules.oidc_groups == "list-or-string"
     return check_configuration(document, names, features, own_issuers, lone_group=lone_group)

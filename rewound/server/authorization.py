@@ -36,7 +36,7 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.followed_file import Reloads, follow_file
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import SELECTORS
+from rewound.actors.versions.features import SELECTORS, features_of_files
 from rewound.gateway.settings.checks import SettingsError, check_parsed
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Task
@@ -179,7 +179,7 @@ class Authorization:
         from rewound.actors.access.authorization.match_conditions import environment_of
         from rewound.server.configuration_file import ConfigurationFileError, decode_configuration
 
-        features = self._settings.features
+        features = features_of_files(self._settings.dialect, self._settings.features)
         try:
             structs = structs_of_file(self._names, features)
             found = decode_configuration(contents, KIND, structs, SCHEME) if contents else {}

@@ -27,6 +27,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "rewound"
 # Expressions that compare or look up a dialect without deciding a rule, by module.
 ABOUT_NAMES = {
+    (
+        "actors/versions/features.py",
+        "dialect == DOCUMENTS_DIALECT",
+    ),  # configuration files, which the documents lack
     ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
     ("rewound/server/open_store.py", "NAMES[settings.dialect]"),
     ("rewound/testing/zygote.py", "NAMES[dialect]"),
@@ -49,6 +53,9 @@ ABOUT_NAMES = {
     ("actors/versions/version.py", "_DEFAULTS[dialect]"),  # the version of a dialect
     ("actors/versions/version.py", "dialect == DOCUMENTS_DIALECT"),
     ("rewound/cli/upgrade_check.py", "names.dialect == DOCUMENTS_DIALECT"),
+    ("rewound/cli/policy.py", "recording.dialect == DOCUMENTS_DIALECT"),
+    ("rewound/cli/policy.py", "NAMES[recording.dialect]"),
+    ("rewound/recording/policies/trial.py", "NAMES[recording.dialect]"),
     ("rewound/testing/fixture/plugin.py", "dialect == 'kubernetes'"),  # which has several versions
     ("rewound/recording/record/kinds.py", "names.dialect != 'kubernetes'"),
     ("rewound/server/flags/parser.py", "given['dialect'] == dialect"),  # that of the folder

@@ -14,6 +14,7 @@ from rewound.actors.admission.selection import AVAILABLE, plugins_off
 from rewound.actors.names import CLUSTER
 from rewound.actors.profile import default_rules
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import release_of
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import ControllerSettings, Settings
 from rewound.journal.log import Journal
@@ -240,7 +241,8 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
         feed = Feed(0, journal)
         rbac = Rbac(stored_policy(CLUSTER, journal, feed))
-        available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac))
+        features = release_of("1.36").features
+        available = plugins(PluginContext(CLUSTER, journal, feed, AlwaysAllow(), rbac, features=features))
         run = {one.name for one in available if not one.completes}
     # These belong to the server itself; no flag disables them.
     assert run - {"CertificateLibrary", "DeviceAccess", "PodCertificateSigning", "SchemaLibrary"} == set(
@@ -386,7 +388,8 @@ def test_plugins_that_are_on_by_default_are_those_of_kubernetes() -> None:
     on = """NamespaceLifecycle LimitRanger ServiceAccount TaintNodesByCondition PodSecurity Priority
         DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
         RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
-        ClusterTrustBundleAttest PodTopologyLabels MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
+        ClusterTrustBundleAttest PodTopologyLabels MutatingAdmissionPolicy MutatingAdmissionWebhook
+        ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota"""
     off = plugins_off(default_rules("kubernetes"), frozenset(), frozenset())
     assert set(AVAILABLE) - off == set(on.split())
     assert plugins_off(default_rules("cluster"), frozenset(), frozenset()) - off == {

@@ -20,7 +20,9 @@ from typing import Final
 
 from rewound.actors.versions.gates import Gate, gates_of, outlived_by_features
 from rewound.actors.versions.version import (
+    DOCUMENTS_DIALECT,
     FIRST,
+    NEWEST,
     PATCH_RELEASES,
     exists_in,
     later,
@@ -1087,6 +1089,11 @@ def gates_in(release: Release) -> Iterator[tuple[str, str, bool]]:
 def release_of(recorded: str) -> Release:
     """Return the version that a journal records, with default features; the nearest if a later release wrote it."""
     return choose_release(nearest_version(stored_version(recorded)))
+
+
+def features_of_files(dialect: str, features: frozenset[str]) -> frozenset[str]:
+    """Return the features that decide about configuration files: the documents' dialect has their newest form."""
+    return choose_release(NEWEST).features if dialect == DOCUMENTS_DIALECT else features
 
 
 def _default(gate: Gate, given: Mapping[str, bool]) -> bool:

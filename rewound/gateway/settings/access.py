@@ -109,11 +109,9 @@ class AuthenticationSettings:
     def __post_init__(self) -> None:
         check_file(CONFIGURATION_FLAG, self.authentication_config)
 
-    def check_others(self, names: Names, features: frozenset[str], oidc: OidcSettings) -> None:
+    def check_others(self, features: frozenset[str], oidc: OidcSettings) -> None:
         """Refuse the file in versions without it, and beside the flags that it replaces."""
-        if self.authentication_config is None:
-            return
-        if ISSUERS_IN_FILE not in features and names.dialect == "kubernetes":
+        if ISSUERS_IN_FILE not in features:
             raise SettingsError(
                 CONFIGURATION_FLAG,
                 f"set --feature-gates={ISSUERS_IN_FILE}=true to use authentication-config file; "

@@ -27,7 +27,7 @@ from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.validation import dns_subdomain
 from rewound.actors.names import NAMES, REWIND_GROUP
 from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, parse_assignments
-from rewound.actors.versions.features import AUTHORIZATION_CONFIG, Release, choose_release
+from rewound.actors.versions.features import AUTHORIZATION_CONFIG, Release, choose_release, features_of_files
 from rewound.actors.versions.version import check_version
 from rewound.gateway.settings.access import (
     AuthenticationSettings,
@@ -814,7 +814,8 @@ class Settings:
                 "--client-ca-file",
                 "has no effect without the secure port; give --secure-port, or leave this out",
             )
-        self.authentication.check_others(NAMES[self.dialect], self.features, self.oidc)
+        if self.authentication.authentication_config is not None:
+            self.authentication.check_others(features_of_files(self.dialect, self.features), self.oidc)
         if "AlwaysAllow" in modes and self.allows_anonymous and not self.authentication.authentication_config:
             raise SettingsError(
                 "--anonymous-auth",
@@ -917,7 +918,7 @@ class Settings:
         check_parsed("--kubernetes-version", lambda: check_version(self.dialect, self.kubernetes_version))
         check_parsed("--feature-gates", lambda: self.release)
         config = self.authorization.authorization_config
-        if config is not None and self.dialect == "kubernetes" and AUTHORIZATION_CONFIG not in self.features:
+        if config and AUTHORIZATION_CONFIG not in features_of_files(self.dialect, self.features):
             raise SettingsError(
                 "--authorization-config",
                 "cannot be used without enabling StructuredAuthorizationConfiguration feature flag",

@@ -60,9 +60,7 @@ from rewound.actors.versions.features import (
     EGRESS_OF_ISSUERS,
     IDS_OF_ISSUERS,
     SEVERAL_ISSUERS,
-    release_of,
 )
-from rewound.actors.versions.version import VERSIONS
 
 KIND: Final = "AuthenticationConfiguration"
 SCHEME: Final = "pkg/kubeapiserver/options/authentication.go:879"
@@ -74,11 +72,6 @@ _EMAIL_NOT_VERIFIED: Final = (
     "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in "
     "claimMappings.username.expression"
 )
-
-
-def configuration_features(names: Names, features: frozenset[str]) -> frozenset[str]:
-    """The features that decide about the file. The neutral dialect has the newest form of it, and the newest CEL."""
-    return release_of(VERSIONS[-1]).features if names.dialect == "cluster" else features
 
 
 def structs_of_file(names: Names, features: frozenset[str]) -> dict[str, Struct]:

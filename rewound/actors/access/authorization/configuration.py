@@ -47,7 +47,6 @@ from rewound.actors.kinds.values.times import duration_text, nanoseconds_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
-    AUTHORIZATION_CONFIG,
     AUTHORIZATION_CONFIG_BETA,
     AUTHORIZATION_CONFIG_V1,
     JSON_IN_TEXTS,
@@ -66,14 +65,9 @@ class InvalidConfiguration(ValueError):
 
 
 def structs_of_file(names: Names, features: frozenset[str]) -> dict[str, Struct]:
-    """Return the types of the file by apiVersion, as the version of the server has them.
-
-    A dialect of its own has no versions before v1.
-    """
+    """Return the types of the file by apiVersion, as the version of the server has them."""
     versions = {"v1": AUTHORIZATION_CONFIG_V1, "v1beta1": AUTHORIZATION_CONFIG_BETA, "v1alpha1": ""}
     group = names.group("apiserver.config")
-    if AUTHORIZATION_CONFIG not in features:
-        return {f"{group}/v1": _struct("v1", caches=True)}
     return {
         f"{group}/{version}": _struct(version, caches=WEBHOOK_CACHE_SWITCHES in features)
         for version, since in versions.items()

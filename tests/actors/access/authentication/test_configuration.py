@@ -11,7 +11,6 @@ from rewound.actors.access.authentication.configuration import (
     KIND,
     SCHEME,
     check_configuration,
-    configuration_features,
     structs_of_file,
 )
 from rewound.actors.access.authentication.issuers import (
@@ -20,7 +19,7 @@ from rewound.actors.access.authentication.issuers import (
     InvalidConfiguration,
 )
 from rewound.actors.names import CLUSTER, KUBERNETES
-from rewound.actors.versions.features import release_of
+from rewound.actors.versions.features import features_of_files, release_of
 from rewound.server.configuration_file import ConfigurationFileError, decode_configuration
 
 OWN = "https://kubernetes.default.svc"
@@ -29,7 +28,7 @@ VERSIONS = {"1.29": "v1alpha1", "1.30": "v1beta1", "1.33": "v1beta1", "1.36": "v
 
 def read(version: str, **members: Any) -> AuthenticationConfiguration:
     names = KUBERNETES if version else CLUSTER
-    features = configuration_features(names, release_of(version or "1.25").features)
+    features = features_of_files(names.dialect, release_of(version or "1.25").features)
     group = names.group("apiserver.config")
     document = {"apiVersion": f"{group}/{VERSIONS.get(version, 'v1')}", "kind": KIND, **members}
     decoded = decode_configuration(
