@@ -118,6 +118,11 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     errors.IllTyped: st.builds(errors.IllTyped, text),
     errors.Unprocessable: st.builds(errors.Unprocessable, text),
     errors.Forbidden: st.builds(errors.Forbidden, st.none() | resources, text, text, causes),
+    errors.PolicyDenied: st.builds(errors.PolicyDenied, st.none() | resources, text, text, text),
+    errors.MutationDenied: st.builds(
+        errors.MutationDenied, st.none() | resources, text, st.lists(text, min_size=1, max_size=2), text
+    ),
+    errors.NotANumber: st.builds(errors.NotANumber, text),
     errors.EvictionRefused: st.builds(errors.EvictionRefused, text, st.integers(0, 100)),
     errors.TooManyBudgets: st.builds(errors.TooManyBudgets),
     errors.Unauthorized: st.builds(errors.Unauthorized, texts),

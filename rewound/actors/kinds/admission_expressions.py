@@ -58,12 +58,13 @@ class Compiler:
         variables: bool = False,
         stored: bool = False,
         request_resource: bool = True,
+        library_costs: bool = True,
     ) -> None:
         """`stored`: the expressions are those of a stored object, which may use more than new ones.
 
-        `request_resource`: they may use `authorizer.requestResource`.
+        `request_resource`: they may use `authorizer.requestResource`. `library_costs`: as in `Language`.
         """
-        self._stored = language_of(names, features, stored=True)
+        self._stored = language_of(names, features, stored=True, library_costs=library_costs)
         self._new = self._stored if stored else language_of(names, features)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}

@@ -1003,6 +1003,8 @@ DROPPED_CLASSES: Final = _change(
 MUTATING_POLICIES: Final = _gate("MutatingAdmissionPolicy")
 MUTATION_METRICS: Final = _change("mutation-metrics", "counts mutations of policies", since="1.34")
 VALIDATING_POLICIES: Final = _gate("ValidatingAdmissionPolicy")
+STRICT_POLICY_COSTS: Final = _gate("StrictCostEnforcementForVAP")
+STRICT_CONDITION_COSTS: Final = _gate("StrictCostEnforcementForWebhooks")
 VALIDATION_ACTIONS: Final = _change(
     "validation-actions",
     "lets bindings of validating policies choose what follows a failed validation",

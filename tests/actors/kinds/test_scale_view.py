@@ -29,8 +29,8 @@ def put(kinds: Definitions, replicas: int, **metadata: str) -> dict[str, Any]:
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
     command = Replace(definition.api_version, "ns", "a", sent, CONTEXT, "scale")
     current = Current(7, stored(kinds))
-    check_uid(definition, "a", sent["metadata"].get("uid"), current)
-    prepared = prepare_replace(definition, current, command, working_copy(sent))
+    check_uid(definition, command, sent["metadata"].get("uid"), current)
+    prepared, _ = prepare_replace(definition, current, command, working_copy(sent))
     decision = decide_replace(definition, current, prepared)
     assert isinstance(decision, Store)
     return decision.object

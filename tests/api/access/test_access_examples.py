@@ -49,11 +49,15 @@ def examples() -> dict[str, str]:
     for heading, lines in sections().items():
         blocks = "\n".join(line if line[:4] == "    " else "" for line in lines).split("\n\n")
         typed = [re.sub("(?m)^    ", "", block) for block in blocks if block.strip()]
-        shell = "\n".join(block.strip("\n") for block in typed if not block.lstrip("\n").startswith("users:"))
+        shell = "\n".join(block.strip("\n") for block in typed if not _is_yaml(block))
         if shell:
             before = re.search(r"With the server of \[(.*?)\]", "\n".join(lines))
             found[heading] = f"{found[before[1]]}\n{shell}" if before else shell
     return found
+
+
+def _is_yaml(block: str) -> bool:
+    return block.lstrip("\n").startswith(("users:", "apiVersion:"))
 
 
 def commands(text: str) -> Iterator[list[str]]:

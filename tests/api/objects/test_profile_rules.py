@@ -476,6 +476,15 @@ async def denial_right(api: Api) -> str:
 
 
 @probe
+async def error_texts(api: Api) -> str:
+    path = api.path("configmaps")
+    await api.ask("POST", path, {"metadata": {"name": "texts"}})
+    sent = {"metadata": {"name": "texts", "resourceVersion": "x"}}
+    response = await api.ask("PUT", f"{path}/texts", sent)
+    return {400: "explained", 500: "kubernetes"}[response.status]
+
+
+@probe
 async def url_wildcards(api: Api) -> str:
     rules = [{"verbs": ["get"], "nonResourceURLs": ["/metric*"]}]
     response = await api.ask(

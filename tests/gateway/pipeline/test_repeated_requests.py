@@ -36,6 +36,8 @@ class Quick:
 class Server:
     """A pipeline with minimal parts: this object is its authenticator, authorizer and handler."""
 
+    anonymous_paths = ()
+
     def __init__(self) -> None:
         self.users: dict[bytes | None, User] = {HEADERS[b"authorization"]: User("alice", "1", ("devs",))}
         self.allowed: Callable[[User], bool] = lambda user: "devs" in user.groups

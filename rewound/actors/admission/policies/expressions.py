@@ -45,6 +45,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.versions.features import STRICT_POLICY_COSTS
 
 NAMES: Final = (
     "object",
@@ -91,9 +92,23 @@ class PolicyCompiler:
     """Compiles the expressions of one stored policy or webhook. They may use the variables declared before them."""
 
     def __init__(
-        self, names: Names, features: frozenset[str], *, has_params: bool = False, variables: bool = False
+        self,
+        names: Names,
+        features: frozenset[str],
+        *,
+        has_params: bool = False,
+        variables: bool = False,
+        strict_costs: str = STRICT_POLICY_COSTS,
     ) -> None:
-        self._compiler = Compiler(names, features, has_params=has_params, variables=variables, stored=True)
+        """`strict_costs` is the feature with which functions of Kubernetes cost what they cost in custom kinds."""
+        self._compiler = Compiler(
+            names,
+            features,
+            has_params=has_params,
+            variables=variables,
+            stored=True,
+            library_costs=strict_costs in features,
+        )
         self.variables: dict[str, Expression] = {}
 
     def declare(self, name: str, text: str) -> None:

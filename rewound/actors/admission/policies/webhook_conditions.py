@@ -26,6 +26,7 @@ from rewound.actors.errors import ConversionFailed, Forbidden, WebhookFailed
 from rewound.actors.runtime.background_import import imported as load_module
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limited
+from rewound.actors.versions.features import STRICT_CONDITION_COSTS
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.review import Review, Reviewer
@@ -131,6 +132,8 @@ class ConditionMatcher:
         if conditions.compiled is None:
             if sum(map(len, conditions.expressions)) > SMALL:
                 need_thread()
-            compiler = PolicyCompiler(self._context.names, self._context.features)
+            compiler = PolicyCompiler(
+                self._context.names, self._context.features, strict_costs=STRICT_CONDITION_COSTS
+            )
             conditions.compiled = tuple(compiler.compile(text, "bool") for text in conditions.expressions)
         return conditions.compiled

@@ -25,6 +25,7 @@ from functools import lru_cache
 from math import isfinite, isnan, modf
 from typing import Any, Final, NamedTuple
 
+from rewound.actors.golang.json import DEEPEST
 from rewound.actors.golang.quoting import LONGEST, quoted_start
 from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
@@ -112,7 +113,7 @@ def read_object(struct: Struct, type_name: str, raw: bytes, most_values: int) ->
     check_form(raw, most_values)
     _check_type_meta(raw)
     reader = _Reader(raw)
-    value = _within_depth(lambda: reader.root(_document(struct), type_name))
+    value = reader.root(_document(struct), type_name)
     index = reader.unknown
     return Read(value, () if index is None else (f"cbor: found unknown field at map element index {index}",))
 
@@ -130,8 +131,7 @@ def read_custom(raw: bytes, most_values: int) -> Any:
 def read_values(raw: bytes, most_values: int) -> Any:
     """Decode a map that no struct describes, or null."""
     check_form(raw, most_values)
-    reader = _Reader(raw)
-    return _within_depth(lambda: reader.read(_ANY_MAP))
+    return _Reader(raw).read(_ANY_MAP)
 
 
 def _check_type_meta(raw: bytes) -> None:
@@ -140,13 +140,6 @@ def _check_type_meta(raw: bytes) -> None:
     except NotCbor as error:
         error.is_recognizable = False
         raise
-
-
-def _within_depth(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except RecursionError:
-        raise NotCbor(TOO_DEEP) from None
 
 
 _ANY: Final = JsonValue("any", "interface {}", "")
@@ -326,6 +319,7 @@ class _Reader:
         self._raw = raw
         self._at = 0
         self._encoding = 0  # the tag that says how byte strings are to be written as text
+        self._depth = 0  # open arrays and maps that are read, not those that are skipped
         self.unknown: int | None = None
 
     def check_type_meta(self) -> None:
@@ -456,14 +450,18 @@ class _Reader:
         """The indexes of the items of an array or map, whose head is next; each is to be read before the next one."""
         head = self._untagged()
         self._at = head.after
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise NotCbor(TOO_DEEP)
         if head.info != _INDEFINITE:
             yield from range(head.value)
-            return
-        index = 0
-        while self._raw[self._at] != _BREAK:
-            yield index
-            index += 1
-        self._at += 1
+        else:
+            index = 0
+            while self._raw[self._at] != _BREAK:
+                yield index
+                index += 1
+            self._at += 1
+        self._depth -= 1
 
     def _free(self, type_: Type, head: _Head) -> Any:
         """A value of any type."""

@@ -128,3 +128,16 @@ def test_many_cheap_expressions_need_a_thread_together() -> None:
     given = scope(made, params=dict.fromkeys(map(str, range(100))))
     with pytest.raises(NeedsThread):
         list(map(given.evaluate, [cheap] * 100))
+
+
+def test_functions_of_kubernetes_cost_one_before_costs_were_strict() -> None:
+    """The gate StrictCostEnforcementForVAP; since 1.32 it is always on."""
+    text = f"'{'a' * 200}'.find('b+') == ''"
+
+    def cost(version: str, gates: str = "") -> int:
+        made = PolicyCompiler(KUBERNETES, choose_release(version, gates).features)
+        evaluated = scope(made)
+        assert run_limited(evaluated.evaluate, made.compile(text)) is True
+        return BUDGET - evaluated.left
+
+    assert cost("1.30") < cost("1.30", "StrictCostEnforcementForVAP=true") == cost("1.32")
