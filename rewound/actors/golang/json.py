@@ -21,9 +21,10 @@ from rewound.journal.escapes import escaped
 DEEPEST: Final = 600
 _AROUND: Final = 30  # levels of the documents that such documents are put into
 _AT_ONCE: Final = 200
-# Functions over documents call themselves for every level, some through three others. Python's limit counts calls,
-# and these need no C stack; those that do (comparing, parsing) take less than a kilobyte of 8 MiB per level.
-_CALLS: Final = 5 * DEEPEST
+# Functions over documents call themselves for every level, some through four others. Python's limit counts calls,
+# and these need no C stack; those that do (comparing, parsing) take less than a kilobyte of 8 MiB per level. Parsing a
+# CEL expression takes ten calls for each of up to 250 brackets, and evaluating it a few more.
+_CALLS: Final = 9 * DEEPEST
 if sys.getrecursionlimit() < _CALLS:
     sys.setrecursionlimit(_CALLS)
 
