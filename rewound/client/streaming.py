@@ -185,15 +185,20 @@ async def _read_all(response: httpx.Response, take: Callable[[bytes], Awaitable[
     """Pass data to `take` until the end, or until `take` raises: returns what it raised.
 
     The response is then cancelled, not abandoned: the iterators of the HTTP library are generators, which must not be
-    garbage-collected half-read.
+    garbage-collected half-read. So a cancelled `take` goes on to read, which is cancelled too.
     """
     failure: Exception | None = None
+    cancelled: trio.Cancelled | None = None
     with trio.CancelScope() as scope:
         async for data in response.aiter_bytes():
-            if failure is None:
+            if failure is None and cancelled is None:
                 try:
                     await take(data)
+                except trio.Cancelled as error:
+                    cancelled = error
                 except Exception as error:
                     failure = error
                     scope.cancel()
+        if cancelled is not None:
+            raise cancelled  # the response ended before it was read again
     return failure
