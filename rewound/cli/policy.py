@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.access.flags import Options, Parser, add_connection
+from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.command import run_command
-from rewound.cli.journal.flags import DATA_DIR, MOMENT, add_output, moment
+from rewound.cli.journal.flags import DATA_DIR, MOMENT, add_manifests_or_journal, add_output, moment
 from rewound.cli.journal.opening import server_flag
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import ClientError, Failure, UsageError
@@ -76,22 +76,7 @@ def _parser() -> Parser:
     parser.add_argument("--since", type=moment, metavar="MOMENT", help=f"writes from then on: {MOMENT}")
     parser.add_argument("--until", type=moment, metavar="MOMENT", help="writes up to then")
     add_output(parser, "json")
-    group = parser.add_argument_group("what is tested instead of the objects of a server")
-    group.add_argument(
-        "--file",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="manifests, folders of them, or one file of `rewound export`, `record` or `backup`",
-    )
-    group.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="FOLDER",
-        help="(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)",
-    )
+    add_manifests_or_journal(parser)
     add_connection(parser, "only writes in this namespace (default: everything)")
     return parser
 
@@ -189,22 +174,11 @@ def _server_items(options: Options, report: Report) -> tuple[list[Item], str]:
     from rewound.actors.names import NAMES
     from rewound.actors.versions.features import choose_release
     from rewound.actors.versions.version import nearest_version
-    from rewound.client.kubeconfig import Overrides, load_target
     from rewound.client.streaming import StreamingSession
     from rewound.recording.record.kinds import version_of
     from rewound.recording.upgrade.inputs import ServerObjects
 
-    target = load_target(
-        Overrides(
-            kubeconfig=options.kubeconfig,
-            context=options.context,
-            server=options.server,
-            certificate_authority=options.certificate_authority,
-            token=options.token,
-            impersonated_user=options.as_user,
-            impersonated_groups=tuple(options.as_group),
-        )
-    )
+    target = chosen_target(options)
 
     async def read() -> tuple[list[Item], str]:
         session = StreamingSession(target)

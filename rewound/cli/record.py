@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.access.flags import Options, Parser, add_connection
+from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.command import cancel_on_signal, only_error
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.journal.errors import JournalError
@@ -75,7 +75,6 @@ def record(arguments: Sequence[str]) -> int:
 
 
 def _record(options: Options) -> int:
-    from rewound.client.kubeconfig import Overrides, load_target
     from rewound.client.streaming import StreamingSession
     from rewound.recording.record.recorder import RecordOptions
 
@@ -93,17 +92,7 @@ def _record(options: Options) -> int:
         check_no_refused(out)
     if not as_file and out.is_file():
         raise Failure(f"{out} is a file; name a folder, or a file that ends in {' or '.join(FILES)}")
-    target = load_target(
-        Overrides(
-            kubeconfig=options.kubeconfig,
-            context=options.context,
-            server=options.server,
-            certificate_authority=options.certificate_authority,
-            token=options.token,
-            impersonated_user=options.as_user,
-            impersonated_groups=tuple(options.as_group),
-        )
-    )
+    target = chosen_target(options)
     folder = out.with_name(out.name + UNFINISHED) if as_file else out
     chosen = RecordOptions(
         _kinds(options.kinds),

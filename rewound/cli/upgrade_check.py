@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.access.flags import Options, Parser, add_connection
+from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.command import run_command
-from rewound.cli.journal.flags import DATA_DIR, add_output
+from rewound.cli.journal.flags import DATA_DIR, add_manifests_or_journal, add_output
 from rewound.cli.journal.opening import server_flag
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import ClientError, Failure, UsageError
@@ -82,22 +82,7 @@ def _parser() -> Parser:
         "--all", action="store_true", help="also what the present version refuses, drops or warns about"
     )
     add_output(parser, "json")
-    group = parser.add_argument_group("files instead of a server")
-    group.add_argument(
-        "--file",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="manifests, folders of them, or one file of `rewound export`, `record` or `backup`",
-    )
-    group.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="FOLDER",
-        help="(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)",
-    )
+    group = add_manifests_or_journal(parser)
     group.add_argument(
         "--audit-log",
         type=Path,
@@ -247,22 +232,9 @@ class _Checked:
     def server(self) -> None:
         import trio
 
-        from rewound.client.kubeconfig import Overrides, load_target
         from rewound.client.streaming import StreamingSession
 
-        options = self._options
-        target = load_target(
-            Overrides(
-                kubeconfig=options.kubeconfig,
-                context=options.context,
-                server=options.server,
-                certificate_authority=options.certificate_authority,
-                token=options.token,
-                impersonated_user=options.as_user,
-                impersonated_groups=tuple(options.as_group),
-            )
-        )
-        trio.run(self._server, StreamingSession(target))
+        trio.run(self._server, StreamingSession(chosen_target(self._options)))
 
     async def _server(self, session: Any) -> None:
         from rewound.actors.kinds.built_in import built_in

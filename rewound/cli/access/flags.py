@@ -10,6 +10,7 @@ from rewound.client.errors import UsageError
 
 if TYPE_CHECKING:
     from rewound.client.session import Session
+    from rewound.client.target import Target
 
 Options = Any  # argparse.Namespace: its attributes are the flags
 
@@ -84,24 +85,28 @@ def add_connection(parser: Any, namespace: str = "instead of that of the context
     group.add_argument("-n", "--namespace", default="", metavar="NAME", help=namespace)
 
 
-def open_session(options: Options) -> Session:
+def chosen_target(options: Options, namespace: str = "") -> Target:
+    """The server that the flags of `add_connection` choose, and how to reach it."""
     from rewound.client.kubeconfig import Overrides, load_target
-    from rewound.client.session import Session
 
-    return Session(
-        load_target(
-            Overrides(
-                kubeconfig=options.kubeconfig,
-                context=options.context,
-                server=options.server,
-                certificate_authority=options.certificate_authority,
-                token=options.token,
-                impersonated_user=options.as_user,
-                impersonated_groups=tuple(options.as_group),
-                namespace=options.namespace,
-            )
+    return load_target(
+        Overrides(
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+            server=options.server,
+            certificate_authority=options.certificate_authority,
+            token=options.token,
+            impersonated_user=options.as_user,
+            impersonated_groups=tuple(options.as_group),
+            namespace=namespace,
         )
     )
+
+
+def open_session(options: Options) -> Session:
+    from rewound.client.session import Session
+
+    return Session(chosen_target(options, options.namespace))
 
 
 def account(text: str, namespace: str) -> tuple[str, str]:

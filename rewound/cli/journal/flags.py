@@ -21,20 +21,46 @@ MOMENT = "a version, a time or how long ago"
 OBJECT_NAMESPACE = "of the object (default: that of the context, or default)"
 
 
+UNLESS_SERVER = "(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)"
+
+
 def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: bool = False) -> None:
     """Add the flags that choose a server, a folder or a file. `namespace` is the help of --namespace.
 
     `writes`: the command writes to a server, and with a folder or file only prints what it would write.
     """
     group = parser.add_argument_group("a data folder or a file instead of a server")
-    unless = "(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)"
     group.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER", help="print what would be written" if writes else unless
+        "--data-dir",
+        type=Path,
+        metavar="FOLDER",
+        help="print what would be written" if writes else UNLESS_SERVER,
     )
     group.add_argument(
         "--file", type=Path, metavar="FILE", help="that `rewound export`, `record` or `backup` wrote"
     )
     add_connection(parser, namespace)
+
+
+def add_manifests_or_journal(parser: Parser) -> Any:
+    """Add the flags of a command that checks manifests or a journal instead of the objects of a server."""
+    group = parser.add_argument_group("files instead of a server")
+    group.add_argument(
+        "--file",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="manifests, folders of them, or one file of `rewound export`, `record` or `backup`",
+    )
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="FOLDER",
+        help=UNLESS_SERVER,
+    )
+    return group
 
 
 def add_folder(parser: Parser) -> None:

@@ -92,8 +92,8 @@ class _TriedView(LimitedView):
     ) -> Iterator[tuple[str, str, Row]]:
         tried = self._tried
         given = tried.given.get(type_id, {})
-        for key, row in given.items():
-            if namespace in (None, key[0]):
+        for key, row in sorted(given.items()):
+            if namespace in (None, key[0]) and (after is None or key > after):
                 yield *key, row
         if type_id not in tried.replaced:
             for where, name, row in super().rows(type_id, namespace, after, wanted):
