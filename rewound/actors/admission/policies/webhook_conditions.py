@@ -12,6 +12,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import trio
+
 from rewound.actors.access.authorize import join_errors
 from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.policies.params import MustWait
@@ -60,6 +62,8 @@ class ConditionMatcher:
         self._type, self._timings = type_, timings
         self._converter = converter
         self._reviewer: Reviewer | None = None
+        # One: more threads would only take turns with the interpreter lock.
+        self._thread = trio.CapacityLimiter(1)
 
     async def are_met(self, match: Match, request: AdmissionRequest) -> bool:
         """Whether a webhook is to be called. Raises Forbidden if that is unknown and it fails closed."""
@@ -99,7 +103,7 @@ class ConditionMatcher:
                 try:
                     return evaluate()
                 except NeedsThread:
-                    return await run_in_thread(run_limited, evaluate)
+                    return await run_in_thread(partial(run_limited, evaluate), limiter=self._thread)
             except MustWait as missing:
                 await missing.fetch()
 
