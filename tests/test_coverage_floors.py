@@ -11,37 +11,44 @@ from pathlib import Path
 import pytest
 
 CHECK = Path(__file__).parent.parent / ".ci" / "covered.py"
-OLD = "".join(f"line{n}\n" for n in range(1, 101))
-UNMEASURED = {"executed_lines": [], "missing_lines": list(range(1, 1000))}
+OLD = "".join(f"line{n}\n" for n in range(1, 5001))
+UNMEASURED = {"executed_lines": [], "missing_lines": list(range(1, 10000))}
 IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main")
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone with two commits: the second adds the lines 101 to 110, and changes line 1."""
+    """A clone with two commits: the second adds the lines 5001 to 5600, and changes line 1."""
     clone = tmp_path / "clone"
     (clone / "rewound" / "actors").mkdir(parents=True)
     git(clone, "init", "-q")
     commit(clone, OLD)
-    commit(clone, OLD.replace("line1\n", "changed\n") + "added\n" * 10)
+    commit(clone, OLD.replace("line1\n", "changed\n") + "added\n" * 600)
     return clone
 
 
 def test_changed_lines_that_no_test_runs_fail_and_are_named(clone: Path) -> None:
-    status, printed = check(clone, missing={1, 50, 103, 104, 107})
+    status, printed = check(clone, missing={1, 50, *range(5003, 5103), 5107})
     assert status == 1
-    assert "rewound/actors/module.py: no test runs 1, 103-104, 107\n" in printed
+    assert "rewound/actors/module.py: no test runs 1, 5003-5102, 5107\n" in printed
     assert re.search(
-        r"Changed since \w+, 63.6% of 11 lines are covered: FAILED, at least 85% must be\n", printed
+        r"Changed since \w+, 83.0% of 601 lines are covered: FAILED, at least 85% must be\n", printed
     )
-    assert "In all, 95.5% of 110 lines are covered\n" in printed
+    assert "In all, 98.2% of 5600 lines are covered\n" in printed
+
+
+def test_few_changed_lines_are_named_and_decide_nothing(clone: Path) -> None:
+    commit(clone, (clone / "rewound" / "actors" / "module.py").read_text().replace("line2\n", "changed\n"))
+    status, printed = check(clone, "--base", "HEAD~1", missing={2})
+    assert status == 0
+    assert "no test runs 2\n" in printed and "0.0% of 1 lines are covered\n" in printed
 
 
 def test_old_lines_may_be_uncovered_until_the_whole_is_too_little(clone: Path) -> None:
     status, printed = check(clone, missing={50, 51})
-    assert status == 0 and "100.0% of 11 lines are covered\n" in printed
-    status, printed = check(clone, missing=set(range(2, 60)))
-    assert status == 1 and "In all, 47.3% of 110 lines are covered: FAILED" in printed
+    assert status == 0 and "100.0% of 601 lines are covered\n" in printed
+    status, printed = check(clone, missing=set(range(2, 3000)))
+    assert status == 1 and "In all, 46.5% of 5600 lines are covered: FAILED" in printed
 
 
 def test_renamed_file_has_only_its_changed_lines(clone: Path) -> None:
@@ -59,11 +66,11 @@ def test_without_older_commits_only_the_whole_is_checked(clone: Path, tmp_path: 
         git(tmp_path, "clone", "-q", "--depth", "1", f"file://{clone}", str(copy))
     status, printed = check(copy, missing={1})
     assert status == 0 and "no older commit to compare with" in printed
-    assert check(copy, missing=set(range(2, 60)))[0] == 1
+    assert check(copy, missing=set(range(2, 3000)))[0] == 1
 
 
 def check(clone: Path, *more: str, missing: set[int], name: str = "module.py") -> tuple[int, str]:
-    file = {"executed_lines": sorted(set(range(1, 111)) - missing), "missing_lines": sorted(missing)}
+    file = {"executed_lines": sorted(set(range(1, 5601)) - missing), "missing_lines": sorted(missing)}
     measured = clone.parent / "measured.json"
     measured.write_text(
         json.dumps({"files": {f"rewound/actors/{name}": file, "rewound/cli/module.py": UNMEASURED}})
