@@ -21,7 +21,7 @@ from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.server.background_imports import import_used_later
 from rewound.server.extensions import Extensions
 from rewound.server.failures import explain
-from rewound.server.logs import configure_logging, print_error
+from rewound.server.logs import configure_logging, print_error, report_left_out
 from rewound.server.memory_faults import explain_memory_faults
 from rewound.server.run import Announce, run
 
@@ -53,10 +53,17 @@ def run_configured(settings: Settings, main: Callable[[], int]) -> int:
         return 130
     except BaseException as error:
         explanation = explain(error, settings)
-        if explanation is None:
+        if settings.log.log_format == "json":
+            logger.critical(
+                "stopped: %s", explanation or "internal error", exc_info=None if explanation else error
+            )
+        elif explanation is None:
             raise
-        print_error(explanation)
+        else:
+            print_error(explanation)
         return 1
+    finally:
+        report_left_out()
 
 
 async def serve_until_signal(
@@ -125,8 +132,11 @@ def raise_file_limit() -> None:
 async def _stop_on_signal(stop: trio.Event) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
+            name = signal.Signals(number).name
             if stop.is_set():
+                logger.warning("%s came while the server was stopping: it ends at once", name)
                 os._exit(128 + number)
+            logger.info("stopping because of %s: requests complete, then the journal closes", name)
             stop.set()
 
 

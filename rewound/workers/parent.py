@@ -222,6 +222,10 @@ class Parent:
                 if number == signal.SIGHUP:
                     self._keeping.start_soon(self._replace_all)
                 else:
+                    logger.info(
+                        "stopping because of %s: requests of all processes complete",
+                        signal.Signals(number).name,
+                    )
                     self._serving.cancel()
 
     async def _replace_all(self) -> None:

@@ -48,7 +48,6 @@ _HTTP2: Final = "rewound.gateway.connections.http2.connection"
 _ACCEPT_BATCH = 32
 # How long a process lets another one with fewer connections accept the next.
 _YIELD = 0.001
-_REPORT_PAUSE = 10.0  # seconds between two log lines about certificates that fail for the same reason
 
 
 class Server:
@@ -69,7 +68,6 @@ class Server:
         self._background: trio.Nursery | None = None
         self._bios = SharedBios()
         self._turns = ReadTurns()
-        self._reported: dict[str, float] = {}  # when each reason for a failed certificate was last logged
         self._pools: TrustPools | None = None  # if set, the roles of a client certificate depend on its CA
         self._accepted = trio.Event()
         self._closed = trio.Event()
@@ -202,8 +200,8 @@ class Server:
             await self._refuse_plain_http(transport)
         except HandshakeFailed as error:
             self._state.handshake_failures += 1
-            if isinstance(error.__cause__, ssl.SSLCertVerificationError):
-                self._report_certificate(transport, error.__cause__.verify_message)
+            if isinstance(error.__cause__, ssl.SSLError):
+                self._report_handshake(transport, error.__cause__)
         except (OSError, trio.ClosedResourceError):
             pass  # the client disconnected, or the watchdog interrupted
         except Exception:
@@ -220,18 +218,18 @@ class Server:
         if self._lease is not None:
             self._lease.open = len(self._state.transports)
 
-    def _report_certificate(self, transport: Transport, why: str) -> None:
-        """Log each reason at intervals, because any client can send certificates. OpenSSL has few reasons."""
+    def _report_handshake(self, transport: Transport, error: ssl.SSLError) -> None:
+        """Log why a handshake failed. The log limits how often: any client can cause this."""
+        if not isinstance(error, ssl.SSLCertVerificationError):
+            log.info("a TLS handshake with %s failed: %s", transport.peer_address(), error.reason or error)
+            return
         self._state.certificate_failures += 1
-        now = trio.current_time()
-        if now >= self._reported.get(why, -inf) + _REPORT_PAUSE:
-            self._reported[why] = now
-            log.warning(
-                "the certificate of a client at %s cannot be verified: %s; its connection ends, whatever other "
-                "credentials it has",
-                transport.peer_address(),
-                why,
-            )
+        log.warning(
+            "the certificate of a client at %s cannot be verified: %s; its connection ends, whatever other "
+            "credentials it has",
+            transport.peer_address(),
+            error.verify_message,
+        )
 
     async def _run_protocol(self, transport: Transport, secure: bool) -> None:
         transport.idle = False

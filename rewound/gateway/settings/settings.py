@@ -320,6 +320,21 @@ class StandbySettings:
             raise SettingsError("--follow-max-lag", "must be greater than 0; the usual value is 30s")
 
 
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    log_format: str = "text"
+    log_level: str = ""  # empty: that of --server-config, or info
+
+    def __post_init__(self) -> None:
+        check_choice("--log-format", self.log_format, LOG_FORMATS)
+        if self.log_level:
+            check_choice("--log-level", self.log_level, LOG_LEVELS)
+
+
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")
 STANDARD_OUTPUT = "-"
@@ -532,6 +547,7 @@ class Settings:
     proxy: ProxySettings = field(default_factory=ProxySettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    log: LogSettings = field(default_factory=LogSettings)
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -549,6 +565,10 @@ class Settings:
         self._check_ranges()
         self._check_plugins()
         self._check_kinds()
+        if self.log.log_level and "loglevel" in self.server.keys:
+            raise self.server.refuse(
+                "loglevel", "says the level, and so does --log-level; leave one of them out"
+            )
 
     @property
     def secure(self) -> Address | None:

@@ -251,6 +251,8 @@ def add_operation(group: Any) -> None:
         "TIME",
         "serve for this long after /readyz begins to fail (default 0)",
     )
+    add(group, "--log-format", str, "text|json", "lines of the log: text, or one JSON document each")
+    add(group, "--log-level", str, "debug|info|warning|error", "least level of the lines (default info)")
     add_switch(
         group,
         "--unsafe-no-fsync",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -82,15 +83,30 @@ async def test_acknowledged_writes_survive_and_no_response_is_cut_off(tmp_path: 
 
 
 async def test_during_the_shutdown_delay_readyz_fails_and_requests_are_served(tmp_path: Path) -> None:
-    async with process(tmp_path, "--shutdown-delay-duration", "60s") as server:
-        server.signal(signal.SIGINT)
-        with trio.fail_after(60):
-            while (await server.client.get("/readyz")).status_code == 200:
-                await trio.lowlevel.checkpoint()
-        assert (await server.client.get("/livez")).status_code == 200
-        made = await server.client.post(PATH, json={"metadata": {"name": "late"}})
-        assert made.status_code == 201
-        server.signal(signal.SIGTERM)
-        assert await server.ended() == 128 + signal.SIGTERM
+    log = tmp_path / "log"
+    flags = ("--shutdown-delay-duration", "60s", "--log-format", "json")
+    with log.open("wb") as file:
+        async with process(tmp_path, *flags, errors=file.fileno()) as server:
+            await stopped_twice(server)
+    ends = [
+        line["message"] for line in map(json.loads, log.read_text().splitlines()) if "SIG" in line["message"]
+    ]
+    assert ends == [
+        "stopping because of SIGINT: requests complete, then the journal closes",
+        "SIGTERM came while the server was stopping: it ends at once",
+    ]
     async with served(tmp_path) as api:
         await api.get("configmaps", "late")
+
+
+async def stopped_twice(server: Server) -> None:
+    """SIGINT begins the delay, in which a request is served; SIGTERM ends it."""
+    server.signal(signal.SIGINT)
+    with trio.fail_after(60):
+        while (await server.client.get("/readyz")).status_code == 200:
+            await trio.lowlevel.checkpoint()
+    assert (await server.client.get("/livez")).status_code == 200
+    made = await server.client.post(PATH, json={"metadata": {"name": "late"}})
+    assert made.status_code == 201
+    server.signal(signal.SIGTERM)
+    assert await server.ended() == 128 + signal.SIGTERM

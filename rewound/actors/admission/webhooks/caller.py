@@ -107,6 +107,7 @@ class WebhookCaller:
                 self._timings.ignored(self._type, hook.name)
                 self._record(hook, request, failed.code, began, rejected=False)
                 return None, None
+            logger.warning("a webhook failed, and its write is refused: %s", failed)
             self.refused(hook, request, CALLING, failed.code, began)
             raise WebhookFailed(str(failed)) from None
         except RequestError:
