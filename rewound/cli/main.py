@@ -54,6 +54,7 @@ def _journal(arguments: Sequence[str]) -> int:
 
 COMMANDS: dict[str, tuple[Run, str]] = {
     "serve": (_serve, "serve the API; `rewound serve --help` lists the flags"),
+    "config": (_in("config", "config"), "`config print`: the settings of `serve`, and where each comes from"),
     "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
     "envtest": (
         _in("envtest", "envtest"),

@@ -16,13 +16,14 @@ from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.release import RELEASE
-from rewound.server.flags.parser import parse_flags
+from rewound.server.flags.parser import parse_flags, without_config
 from rewound.server.logs import print_error
 
 
 def serve(arguments: Sequence[str]) -> int:
     try:
         settings, warnings = parse_flags(arguments)
+        arguments = without_config(arguments)  # for processes of --workers, whatever the file says later
     except SettingsError as error:
         print_error(str(error))
         return 2

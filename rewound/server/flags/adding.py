@@ -10,10 +10,9 @@ from rewound.gateway.settings.settings import Settings
 from rewound.server.flags.values import boolean, duration
 
 
-def _defaults() -> dict[str, Any]:
-    """The default of every setting, by the name of its flag with underscores."""
+def values_of(settings: Settings) -> dict[str, Any]:
+    """The value of every setting, by the name of its flag with underscores."""
     found: dict[str, Any] = {}
-    settings = Settings()
     for one in fields(settings):
         value = getattr(settings, one.name)
         if is_dataclass(value):
@@ -23,7 +22,7 @@ def _defaults() -> dict[str, Any]:
     return found
 
 
-_DEFAULTS = _defaults()
+_DEFAULTS = values_of(Settings())
 
 
 def _default(flag: str) -> Any:
@@ -33,13 +32,18 @@ def _default(flag: str) -> Any:
 def add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: str) -> None:
     default = _default(flag)
     if default not in (None, "", ()) and "default" not in text:
-        text += f" (default {_written(default) if kind is duration else default})"
+        text += f" (default {written_duration(default) if kind is duration else default})"
     group.add_argument(flag, type=kind, metavar=shown, help=text)
 
 
-def _written(seconds: float) -> str:
-    """Format a duration as a flag takes it: 100ms, 30s."""
-    return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
+def written_duration(seconds: float) -> str:
+    """Format a duration as a flag takes it: 100ms, 30s, 5m, 24h."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    for size, unit in ((3600, "h"), (60, "m")):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 def add_list(group: Any, flag: str, shown: str, text: str) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rewound.actors.versions.version import stored_version
 from rewound.gateway.settings.checks import SettingsError
@@ -39,6 +39,9 @@ from rewound.server.flags.sections import (
     add_workloads,
 )
 
+if TYPE_CHECKING:
+    from rewound.server.flags.config_file import ConfigFile
+
 _LISTS = {
     "authorization_mode",
     "runtime_config",
@@ -49,7 +52,7 @@ _LISTS = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
+class FlagParser(argparse.ArgumentParser):
     """Raises SettingsError for every mistake, so that all of them are reported in one form."""
 
     def error(self, message: str) -> NoReturn:
@@ -82,11 +85,61 @@ class _Parser(argparse.ArgumentParser):
 
 def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """Parse flags; returns the settings, and the warnings to print. Raises SettingsError."""
-    parser = make_parser()
+    return read_flags(arguments).settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is given: flags of the command line, and keys of the file of --config that no flag overrides."""
+
+    flags: dict[str, Any]  # parsed values, by the name of the setting
+    file: ConfigFile | None
+
+    def settings(self) -> tuple[Settings, list[str]]:
+        """The settings, and the warnings to print. Raises SettingsError."""
+        values = dict(self.flags)
+        if self.file is None:
+            return _settings(values)
+        values = {name: entry.value for name, entry in self.file.entries.items()} | values
+        try:
+            return _settings(values)
+        except SettingsError as error:
+            raise self.file.locate(error, self.flags) from None
+
+    def file_arguments(self) -> list[str]:
+        """The keys of the file that no flag overrides, as arguments."""
+        entries = {} if self.file is None else self.file.entries
+        return [one for name, entry in entries.items() if name not in self.flags for one in entry.arguments]
+
+
+def read_flags(arguments: Sequence[str], parser: FlagParser | None = None) -> Given:
+    """Parse flags, and read the file of --config. Raises SettingsError."""
+    parser = parser or make_parser()
     values, rest = parser.parse_known_args(arguments)
     if rest:
         raise parser.unknown(rest[0])
-    given = {name: value for name, value in vars(values).items() if value is not None}
+    flags = {name: value for name, value in vars(values).items() if value is not None}
+    path = flags.pop("config", None)
+    if path is None:
+        return Given(flags, None)
+    from rewound.server.flags.config_file import read_config_file
+
+    return Given(flags, read_config_file(path, parser._actions))
+
+
+def without_config(arguments: Sequence[str]) -> list[str]:
+    """The same flags without --config: with what its file says now. Raises SettingsError."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for one in rest:
+        if one == "--config":
+            next(rest)
+        elif not one.startswith("--config="):
+            kept.append(one)
+    return kept if len(kept) == len(arguments) else [*read_flags(arguments).file_arguments(), *kept]
+
+
+def _settings(given: dict[str, Any]) -> tuple[Settings, list[str]]:
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
     if (
@@ -186,11 +239,12 @@ examples:
   rewound serve --dialect kubernetes --data-dir k8s          with the names that kubectl expects
   rewound serve --secure-port 0 --insecure-port 8080 --token-auth-file tokens.csv
   rewound serve --audit-policy-file policy.yaml --audit-log-path audit.log
+  rewound serve --config server.yaml                         flags from a file; `rewound config print` shows them
 """
 
 
-def make_parser() -> _Parser:
-    parser = _Parser(
+def make_parser() -> FlagParser:
+    parser = FlagParser(
         prog="rewound serve",
         usage="rewound serve [flags]",
         description="Serve the API from a data folder, which the first start creates.",

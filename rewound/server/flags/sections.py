@@ -11,6 +11,13 @@ from rewound.server.flags.values import duration, folder, number, port, rate, si
 
 
 def add_serving(group: Any) -> None:
+    add(
+        group,
+        "--config",
+        Path,
+        "FILE",
+        "YAML with flags as keys, like `secure-port: 7443`; flags of the command line take precedence",
+    )
     add(group, "--data-dir", folder, "FOLDER", "journal, certificates and admin.kubeconfig")
     add(
         group,
