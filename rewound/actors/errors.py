@@ -230,13 +230,13 @@ class TooManyBudgets(RequestError):
 
 class Unauthorized(RequestError):
     """No authentication method accepts the credentials. Clients get no reason; TokenReviews and the log show
-    `reasons`.
+    `reasons`, audit events `annotations`.
     """
 
     message = "Unauthorized"
 
-    def __init__(self, reasons: Sequence[str] = ()) -> None:
-        self.reasons = tuple(reasons)
+    def __init__(self, reasons: Sequence[str] = (), annotations: Sequence[tuple[str, str]] = ()) -> None:
+        self.reasons, self.annotations = tuple(reasons), tuple(annotations)
 
 
 class AuthorizationFailed(RequestError):

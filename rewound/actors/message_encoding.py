@@ -229,6 +229,7 @@ _ERROR_FIELDS: Final[Mapping[str, Restore]] = {
     "resource": _optional(_RESOURCE.of),
     "causes": lambda value: tuple(map(_CAUSE.of, value)),
     "reasons": tuple,
+    "annotations": lambda value: tuple((key, text) for key, text in value),
     "warnings": tuple,
 }
 _JOURNAL_ERRORS: Final[Mapping[str, type[Damaged] | type[CannotRead]]] = {

@@ -27,7 +27,7 @@ from rewound.actors.admission.webhooks.services import Services
 from rewound.actors.aggregation.api_services import ApiServices
 from rewound.actors.aggregation.context import AggregationContext
 from rewound.actors.bootstrap.bootstrap import create_namespace
-from rewound.actors.controllers.built_in import controllers, description_controllers
+from rewound.actors.controllers.built_in import controllers, description_controllers, token_use
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import QuotaCharges
@@ -356,6 +356,8 @@ def _build_store(
         settings, store, _aggregation_context(settings, store) if calls_out else None
     )
     store.loops.extend(description_controllers(context))
+    if writes or send is not None:
+        store.loops.extend(token_use(context, store.write_contexts, access.accounts.tokens))
     tasks += [(loop.name, loop.run) for loop in store.loops]
     if writes:
         tasks += _writing_tasks(settings, store, context)

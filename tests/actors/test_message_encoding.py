@@ -125,7 +125,9 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     errors.NotANumber: st.builds(errors.NotANumber, text),
     errors.EvictionRefused: st.builds(errors.EvictionRefused, text, st.integers(0, 100)),
     errors.TooManyBudgets: st.builds(errors.TooManyBudgets),
-    errors.Unauthorized: st.builds(errors.Unauthorized, texts),
+    errors.Unauthorized: st.builds(
+        errors.Unauthorized, texts, st.lists(st.tuples(st.text(), st.text()), max_size=2)
+    ),
     errors.AuthorizationFailed: st.builds(errors.AuthorizationFailed, text),
     errors.KeysUnusable: st.builds(errors.KeysUnusable),
     errors.Expired: st.builds(errors.Expired, text, text),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rewound.actors.access.accounts.tokens import AccountTokens
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
 from rewound.actors.controllers.api_services import (
     AvailabilityController,
@@ -38,7 +39,9 @@ from rewound.actors.controllers.policy_status import PolicyStatusController, hav
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import ResourceQuotaController
 from rewound.actors.controllers.service_accounts import (
+    LegacyTokenCleaner,
     LegacyTokenTracking,
+    LegacyTokenUse,
     RootCertificatePublisher,
     ServiceAccountController,
     TokenSecretController,
@@ -54,9 +57,11 @@ from rewound.actors.controllers.storage import (
     EphemeralVolumeController,
     VolumeProtection,
 )
+from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.versions.features import (
     ATTRIBUTES_CLASSES,
     CLASSES_PROTECTED,
+    LEGACY_TOKENS_CLEANED,
     LEGACY_TOKENS_TRACKED,
     POD_CERTIFICATES,
     SERVICE_CIDRS,
@@ -93,6 +98,8 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         by_name["service-cidr-controller"] = lambda: ServiceCidrController(context)
     if POD_CERTIFICATES in context.features:
         by_name["podcertificaterequest-cleaner-controller"] = lambda: PodRequestCleaning(context)
+    if LEGACY_TOKENS_CLEANED in context.features:
+        by_name["legacy-serviceaccount-token-cleaner-controller"] = lambda: LegacyTokenCleaner(context)
     if have_status(context):
         by_name[POLICY_STATUS] = lambda: PolicyStatusController(context)
     if context.publishes_certificate:
@@ -121,6 +128,15 @@ def description_controllers(context: ControllerContext) -> tuple[Loop[Any], ...]
     if context.aggregation is None:
         return ()
     return (Loop(DescriptionController(context, context.aggregation), context.feed),)
+
+
+def token_use(
+    context: ControllerContext, write_contexts: WriteContexts, tokens: AccountTokens
+) -> tuple[Loop[Any], ...]:
+    """The controller of every process that authenticates requests and may write."""
+    if LEGACY_TOKENS_TRACKED not in context.features:
+        return ()
+    return (Loop(LegacyTokenUse(context, write_contexts, tokens), context.feed),)
 
 
 def _quotas(context: ControllerContext) -> QuotaAccounts:

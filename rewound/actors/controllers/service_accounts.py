@@ -2,7 +2,8 @@
 
 `ServiceAccountController` creates the account `default` in every namespace, `TokenSecretController` fills Secrets with
 tokens of accounts, `RootCertificatePublisher` maintains a ConfigMap with the CA certificate of this server,
-`LegacyTokenTracking` one that says since when the use of such Secrets is tracked.
+`LegacyTokenTracking` one that says since when the use of such Secrets is tracked. `LegacyTokenUse` labels those that
+are used, and `LegacyTokenCleaner` deletes generated ones that nobody uses.
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ import base64
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 
 import trio
 
 from rewound.actors.access.accounts.claims import Reference
-from rewound.actors.access.accounts.tokens import TokenIssuer
+from rewound.actors.access.accounts.tokens import AccountTokens, TokenIssuer
 from rewound.actors.certificates.pki import CertificateError
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Position, each_stored, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
-from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
+from rewound.actors.kinds.core.referenced_objects import secrets_of_pod
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.names import Names
+from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
 from rewound.actors.selectors.facts import field_bytes, unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event, Row
@@ -101,10 +106,7 @@ class LegacyTokenTracking:
 
     def __init__(self, context: ControllerContext) -> None:
         self._journal, self._clock = context.journal, context.clock
-        self._key = (
-            context.names.system_namespace,
-            f"{context.names.server_manager}-legacy-service-account-token-tracking",
-        )
+        self._key = _tracking_key(context.names)
         self._config_maps = context.journal.type_id("configmaps")
         self.observed_types = frozenset({self._config_maps})
         self._definition = context.registry.current.storage("configmaps")
@@ -144,6 +146,149 @@ class LegacyTokenTracking:
             return  # its event adds the key again
 
 
+def _tracking_key(names: Names) -> tuple[str, str]:
+    """Namespace and name of the ConfigMap of `LegacyTokenTracking`."""
+    return names.system_namespace, f"{names.server_manager}-legacy-service-account-token-tracking"
+
+
+class LegacyTokenUse:
+    """Labels a Secret with the day on which its token was last used; `AccountTokens` reports the first use of a day.
+
+    Every process that authenticates requests runs one.
+    """
+
+    name = "legacy token use"
+    observed_types: frozenset[int] = frozenset()
+
+    def __init__(
+        self, context: ControllerContext, write_contexts: WriteContexts, tokens: AccountTokens
+    ) -> None:
+        self._journal, self._clock, self._label = context.journal, context.clock, tokens.last_used_label
+        self._secrets = context.journal.type_id("secrets")
+        self._definition = context.registry.current.storage("secrets")
+        self._client = Client(context.directory, write_contexts, SERVER_USER, context.names.server_manager)
+        self.queue: WorkQueue[tuple[str, str]] = WorkQueue()
+        tokens.used = lambda secret: self.queue.add((secret.namespace, secret.name))
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Nothing: uses are reported, not stored."""
+
+    async def catch_up(self) -> None:
+        """Nothing: the next request reports its token again."""
+
+    async def reconcile(self, key: tuple[str, str]) -> None:
+        with self._journal.read() as view:
+            row = view.get(self._secrets, *key)
+        if row is None:
+            return
+        labels = {self._label: seconds_text(self._clock.now())[:10]}
+        patch = {"metadata": {"uid": unpack_uids(row.facts)[0], "labels": labels}}
+        try:
+            await self._client.patch(self._definition, *key, patch)
+        except (NotFound, Conflict):
+            return  # gone, or another Secret of this name
+
+
+class LegacyTokenCleaner:
+    """Marks generated token Secrets invalid that nobody has used for a year, and deletes them after another year.
+
+    A Secret counts as generated if its account lists it. Those that a pod mounts stay, and all stay until their use has
+    been tracked for a year. It looks once a day.
+    """
+
+    name = "legacy service account token cleaner"
+    observed_types: frozenset[int] = frozenset()
+
+    def __init__(self, context: ControllerContext) -> None:
+        names = context.names
+        self._journal, self._clock = context.journal, context.clock
+        self._tracking = _tracking_key(names)
+        plurals = ("configmaps", "secrets", "serviceaccounts", "pods")
+        self._config_maps, self._secrets, self._accounts, self._pods = map(context.journal.type_id, plurals)
+        self._definition = context.registry.current.storage("secrets")
+        self._client = Client.of_controller(
+            context.directory, context.write_contexts, names, "legacy-service-account-token-cleaner"
+        )
+        self._type = names.key("service-account-token")
+        self._name_key, self._uid_key = names.key("service-account.name"), names.key("service-account.uid")
+        self._last_used = names.key("legacy-token-last-used")
+        self._invalid_since = names.key("legacy-token-invalid-since")
+        self.queue: WorkQueue[str] = WorkQueue()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Nothing: it reads all Secrets once a day."""
+
+    async def catch_up(self) -> None:
+        self.queue.add("")
+
+    async def reconcile(self, key: str) -> None:
+        self.queue.add_after(key, _DAY)
+        now = datetime.fromtimestamp(self._clock.now() // 1_000_000, UTC)
+        before = now - _UNUSED
+        tracked = self._tracked_since()
+        if tracked is None or before < tracked + timedelta(days=1):
+            return
+        mounted: dict[str, frozenset[str]] = {}
+        async with aclosing(each_stored(self._journal, self._secrets, None)) as stored:
+            async for secret in stored:
+                if self._is_unused(secret, before) and not await self._is_mounted(secret, mounted):
+                    await self._clean(secret, now, before)
+
+    def _tracked_since(self) -> datetime | None:
+        with self._journal.read() as view:
+            row = view.get(self._config_maps, *self._tracking)
+        since = "" if row is None else decode(row.body).get("data", {}).get("since", "")
+        return datetime.fromisoformat(f"{since}T00:00:00+00:00") if _IS_DATE(since) else None
+
+    def _is_unused(self, secret: Object, before: datetime) -> bool:
+        metadata = secret["metadata"]
+        if secret.get("type") != self._type or "deletionTimestamp" in metadata:
+            return False
+        if metadata["creationTimestamp"] >= f"{before:%Y-%m-%dT%H:%M:%SZ}":
+            return False
+        last_used = (metadata.get("labels") or {}).get(self._last_used)
+        if last_used is not None and not (_IS_DATE(last_used) and last_used < f"{before:%Y-%m-%d}"):
+            return False
+        return self._is_listed(metadata)
+
+    def _is_listed(self, metadata: Object) -> bool:
+        annotations = metadata.get("annotations") or {}
+        with self._journal.read() as view:
+            row = view.get(self._accounts, metadata["namespace"], annotations.get(self._name_key, ""))
+        if row is None or annotations.get(self._uid_key, "") not in ("", unpack_uids(row.facts)[0]):
+            return False
+        return any(one.get("name") == metadata["name"] for one in decode(row.body).get("secrets") or ())
+
+    async def _is_mounted(self, secret: Object, mounted: dict[str, frozenset[str]]) -> bool:
+        """Whether a pod refers to the Secret; `mounted` remembers the Secrets of pods by namespace."""
+        namespace = secret["metadata"]["namespace"]
+        if namespace not in mounted:
+            found: set[str] = set()
+            async with aclosing(each_stored(self._journal, self._pods, namespace)) as pods:
+                async for pod in pods:
+                    found.update(secrets_of_pod(pod["spec"]))
+            mounted[namespace] = frozenset(found)
+        return secret["metadata"]["name"] in mounted[namespace]
+
+    async def _clean(self, secret: Object, now: datetime, before: datetime) -> None:
+        metadata = secret["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        since = (metadata.get("labels") or {}).get(self._invalid_since, "")
+        try:
+            if not _IS_DATE(since):
+                labels = {self._invalid_since: f"{now:%Y-%m-%d}"}
+                patch = {"metadata": {"uid": metadata["uid"], "labels": labels}}
+                await self._client.patch(self._definition, namespace, name, patch)
+            elif since < f"{before:%Y-%m-%d}":
+                version = DeleteOptions(resource_version=metadata["resourceVersion"])
+                await self._client.delete(self._definition, namespace, name, version)
+        except RequestError as refused:
+            if not isinstance(refused, Conflict | NotFound):
+                logger.warning("%s/%s: %s", namespace, name, refused)
+
+
+_UNUSED = timedelta(days=365)  # before a Secret is marked invalid, and again before it is deleted
+_DAY = 86400.0  # seconds
 _RECREATION = 1800 * 1_000_000  # microseconds: servers of two versions must not fight over it
 _IS_DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])").fullmatch
 logger = logging.getLogger(__name__)

@@ -331,7 +331,15 @@ ISSUED_IDS: Final = _change(
 CONSTRAINED_IMPERSONATION: Final = _gate(
     "ConstrainedImpersonation"
 )  # for some verbs, or as some kinds of users
-LEGACY_TOKENS_TRACKED: Final = _gate("LegacyServiceAccountTokenTracking")  # a config map says since when
+LEGACY_TOKENS_TRACKED: Final = _gate(
+    "LegacyServiceAccountTokenTracking"
+)  # when one in a Secret was last used
+LEGACY_TOKENS_CLEANED: Final = _gate("LegacyServiceAccountTokenCleanUp")  # unused generated ones are deleted
+LEGACY_TOKENS_AUDITED: Final = _change(
+    "legacy-tokens-audited",
+    "audits how the Secret of a token was created, and refuses tokens in Secrets that are marked invalid",
+    since="1.29",
+)
 TOKEN_NODES: Final = _gate("ServiceAccountTokenPodNodeInfo")  # tokens bound to a pod name its node
 TOKENS_OF_NODES: Final = _gate("ServiceAccountTokenNodeBinding")  # tokens may be bound to nodes
 ACCOUNT_UIDS: Final = _gate("TokenRequestServiceAccountUIDValidation")  # TokenRequests have the account's uid

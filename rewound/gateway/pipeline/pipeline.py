@@ -175,8 +175,11 @@ class Pipeline:
                 found = await found
             if services.authenticator.anonymous_paths:
                 self._check_anonymous(found.user, request.path)
-        except Unauthorized:
+        except Unauthorized as refused:
             self._count_unauthenticated(request)
+            if context.exchange is not None:
+                for key, value in refused.annotations:
+                    context.exchange.annotate(key, value)
             if context.route.is_resource or not services.paths.is_public(context.route.path):
                 raise
             found = _UNKNOWN

@@ -91,6 +91,7 @@ CONTROLLERS: Final = (
     ENDPOINT_CLEANUP,
     "ephemeral-volume",
     "garbagecollector",
+    "legacy-serviceaccount-token-cleaner-controller",
     "namespace",
     "podcertificaterequest-cleaner-controller",
     "podgc",

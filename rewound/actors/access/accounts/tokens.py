@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import Final
 
 import trio
 
@@ -44,7 +46,7 @@ from rewound.actors.runtime.clock import Clock, nanoseconds
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import ISSUED_IDS
+from rewound.actors.versions.features import ISSUED_IDS, LEGACY_TOKENS_AUDITED, LEGACY_TOKENS_TRACKED
 from rewound.journal.log import Journal
 from rewound.journal.records import Event, Row
 
@@ -115,8 +117,18 @@ MAX_LISTED = 20  # audiences in an error
 # The texts of TokenReviews, as Kubernetes has them.
 WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
 WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
+_INVALIDATED: Final = (
+    "the token in secret {0}/{1} for service account {0}/{2} has been marked invalid. Use tokens from the TokenRequest "
+    "API or manually created secret-based tokens, or remove the '{3}' label from the secret to temporarily allow use "
+    "of this token"
+)
+_GENERATED: Final = (
+    "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated "
+    "secret-based tokens."
+)
 EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
 _SECOND = 1_000_000_000  # nanoseconds
+_DAY = 86400 * _SECOND
 LEEWAY = 60 * _SECOND
 
 
@@ -134,6 +146,8 @@ class _Verified:
     checked_until: int = 0  # valid until then without reading the journal
     known_until: int = 0  # `result` is valid until then
     reported: bool = False  # the log has a warning that the token is used too long
+    warnings: tuple[str, ...] = ()  # of each response
+    annotations: tuple[tuple[str, str], ...] = ()  # of each audit event
 
 
 class AccountTokens:
@@ -147,6 +161,9 @@ class AccountTokens:
 
     As in Kubernetes, `nbf` may be a minute ahead and `exp` a minute past: the clocks of two servers with the same keys
     may differ. `iat` is informative only (RFC 7519, section 4.1.6): it must be a number, and may be in the future.
+
+    Where the version tracks tokens in Secrets, `used` is called with the Secret of a token that is first used on a day
+    (UTC) and has no label of that day: what is known about such a token ends with the day.
 
     Implements `CachingMethod`.
     """
@@ -168,6 +185,11 @@ class AccountTokens:
         self._issuers = frozenset({*options.issuers, names.secret_token_issuer})
         self._legacy = f"{names.group('authentication')}/legacy-token"
         self._stale = f"{names.group('authentication')}/stale-token"
+        self.last_used_label = names.key("legacy-token-last-used")
+        self._invalid_since_label = names.key("legacy-token-invalid-since")
+        self._tracks = options.lookup and LEGACY_TOKENS_TRACKED in options.features
+        self._audits = LEGACY_TOKENS_AUDITED in options.features
+        self.used: Callable[[Reference], None] = lambda secret: None
         self._references = References(journal)
         self._max_cached = max_cached
         self._verified: dict[bytes, _Verified] = {}
@@ -221,11 +243,14 @@ class AccountTokens:
             subject,
             user,
             objects,
-            self._result(subject, user, audiences) if audiences else None,
+            None,
             _nanoseconds(subject.not_before, 0) - LEEWAY,
             _nanoseconds(subject.expires, FOR_EVER) + LEEWAY,
             _nanoseconds(subject.warn_after, FOR_EVER),
+            annotations=() if subject.audiences else ((self._legacy, user.name),),
         )
+        if audiences:
+            verified.result = self._result(verified, audiences)
         if len(token) <= MAX_CACHED_BYTES:
             self._forget(token)  # several requests with this token may have waited for the keys
             if len(self._verified) >= self._max_cached:
@@ -260,17 +285,18 @@ class AccountTokens:
             return Refused(EXPIRED)
         if now < verified.not_before:
             return Refused(TOO_EARLY)
-        if now >= verified.checked_until and not self._look_up(verified, token, now):
-            return Refused(self._references.refusal(subject, token, now))
+        if now >= verified.checked_until:
+            refused = self._look_up(verified, token, now)
+            if refused is not None:
+                return refused
         if now >= verified.warn_after:
             return self._used_too_long(verified, accepted, now)
         if not audiences and verified.result is not None:
             return verified.result
-        return self._result(subject, verified.user, accepted)
+        return self._result(verified, accepted)
 
-    def _result(self, subject: Subject, user: User, audiences: tuple[str, ...]) -> Authenticated:
-        legacy = () if subject.audiences else ((self._legacy, user.name),)
-        return Authenticated(user, audiences=audiences, annotations=legacy)
+    def _result(self, verified: _Verified, audiences: tuple[str, ...]) -> Authenticated:
+        return Authenticated(verified.user, verified.warnings, audiences, verified.annotations)
 
     def _used_too_long(self, verified: _Verified, audiences: tuple[str, ...], now: int) -> Authenticated:
         """Accept a projected volume's token that the pod should have re-read; each use is recorded."""
@@ -289,18 +315,44 @@ class AccountTokens:
         of_token, wanted = _listed(subject.audiences or own), _listed(requested or own)
         return Refused(f"token audiences {of_token} is invalid for the target audiences {wanted}")
 
-    def _look_up(self, verified: _Verified, token: bytes, now: int) -> bool:
+    def _look_up(self, verified: _Verified, token: bytes, now: int) -> Refused | None:
         """Read whether the objects that the token names exist; the result holds until one changes."""
         subject = verified.subject
         until = FOR_EVER
         if self._options.lookup or not subject.in_secret:
             until = self._references.valid_until(subject, token)
         if now >= until:
-            return False
+            return Refused(self._references.refusal(subject, token, now))
+        if subject.in_secret and self._tracks:
+            refused = self._track(verified, now)
+            if refused is not None:
+                return refused
+            until = (now // _DAY + 1) * _DAY
         verified.checked_until = min(until, verified.expires)
         # Uses after the requested time are recorded one by one.
         verified.known_until = min(verified.checked_until, verified.warn_after)
-        return True
+        return None
+
+    def _track(self, verified: _Verified, now: int) -> Refused | None:
+        """Report the use of a token in a Secret, warn about a generated one, and refuse one that is marked."""
+        account, secret = verified.subject.account, verified.subject.bound
+        assert secret is not None
+        labels, is_generated = self._references.marks(account, secret)
+        day = datetime.fromtimestamp(now // _SECOND, UTC)
+        near = [f"{one:%Y-%m-%d}" for one in (day, day + timedelta(days=1))]
+        if labels.get(self.last_used_label) not in near:
+            self.used(secret)
+        if self._audits and labels.get(self._invalid_since_label):
+            names = (secret.namespace, secret.name, account.name, self._invalid_since_label)
+            annotation = (f"{self._legacy}-invalidated", f"{secret.name}/{secret.namespace}")
+            return Refused(_INVALIDATED.format(*names), (annotation,))
+        verified.warnings = (_GENERATED,) if is_generated else ()
+        origin = "autogenerated" if is_generated else "manual"
+        audited = ((f"{self._legacy}-{origin}-secret", secret.name),) if self._audits else ()
+        verified.annotations = ((self._legacy, verified.user.name), *audited)
+        if verified.result is not None:
+            verified.result = self._result(verified, verified.result.audiences)
+        return None
 
     def _accepted_audiences(self, subject: Subject, requested: tuple[str, ...]) -> tuple[str, ...]:
         """The requested audiences, or by default this server's, that the token is for."""
@@ -378,6 +430,13 @@ class References:
         if not uid or uid == bound.uid:
             return "service account token has been invalidated"
         return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({bound.uid})"
+
+    def marks(self, account: Reference, secret: Reference) -> tuple[dict[str, str], bool]:
+        """The labels of a token's Secret, and whether the account lists it, as accounts list generated ones."""
+        rows = self._row(secret), self._row(account)
+        stored, owner = ({} if row is None else decode(row.body) for row in rows)
+        listed = any(one.get("name") == secret.name for one in owner.get("secrets") or ())
+        return stored.get("metadata", {}).get("labels") or {}, listed
 
     def _account_refusal(self, account: Reference, kind: str) -> str:
         row = self._row(account)

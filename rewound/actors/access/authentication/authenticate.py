@@ -45,6 +45,7 @@ class Refused:
     """A token that a method recognizes and rejects. The other methods are still called."""
 
     reason: str = ""  # for TokenReviews; clients that send the token get no reason
+    annotations: tuple[tuple[str, str], ...] = ()  # for the audit events of the request
 
 
 Outcome = Authenticated | Refused | None
@@ -203,16 +204,16 @@ class Authenticator:
         known = None if audiences else self._tokens.get(token)
         if known is not None:
             return known
-        reasons: list[str] = []
+        refused: list[Refused] = []
         for index, method in enumerate(self._methods):
             found = method.authenticate(token, audiences)
             if isinstance(found, Authenticated):
                 return found if AUTHENTICATED in found.user.groups else _with_authenticated_group(found)
             if isinstance(found, Refused):
-                reasons.append(found.reason)
+                refused.append(found)
             elif found is not None:
-                return _await_rest(token, audiences, found, self._methods[index + 1 :], reasons)
-        raise Unauthorized(list(filter(None, reasons)))
+                return _await_rest(token, audiences, found, self._methods[index + 1 :], refused)
+        raise _refusal(refused)
 
     def _anonymous(self, warnings: tuple[str, ...] = ()) -> Authenticated:
         if self._anonymous_result is None:
@@ -225,21 +226,26 @@ async def _await_rest(
     audiences: tuple[str, ...],
     pending: Awaitable[Outcome],
     following: Sequence[TokenMethod],
-    reasons: list[str],
+    refused: list[Refused],
 ) -> Authenticated:
     found = await pending
     for method in following:
         if isinstance(found, Authenticated):
             break
         if found is not None:
-            reasons.append(found.reason)
+            refused.append(found)
         result = method.authenticate(token, audiences)
         found = result if result is None or isinstance(result, Authenticated | Refused) else await result
     if isinstance(found, Authenticated):
         return _with_authenticated_group(found)
     if found is not None:
-        reasons.append(found.reason)
-    raise Unauthorized(list(filter(None, reasons)))
+        refused.append(found)
+    raise _refusal(refused)
+
+
+def _refusal(refused: Sequence[Refused]) -> Unauthorized:
+    reasons = [one.reason for one in refused if one.reason]
+    return Unauthorized(reasons, [annotation for one in refused for annotation in one.annotations])
 
 
 def _with_authenticated_group(found: Authenticated) -> Authenticated:
