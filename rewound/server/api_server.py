@@ -67,6 +67,8 @@ from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 from rewound.rewind.handler import RewindHandler
+from rewound.rewind.page.about import RECORDING, About
+from rewound.rewind.page.refused import RefusedWrites
 from rewound.rewind.past_reads import PastReads
 from rewound.server.controls import Controls
 from rewound.server.extensions import (
@@ -207,6 +209,7 @@ class ApiServer:
             None if self._shared is None else self._shared.collect_levels,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
+        refused = self._refused = self._refused_writes(extensions)
         services = PipelineServices(
             names=store.names,
             rules=store.rules,
@@ -225,6 +228,7 @@ class ApiServer:
             protobuf=protobuf,
             cbor=CborEncoder(protobuf) if CBOR in store.release.features else None,
             memory=store.memory,
+            note_refused=None if refused is None else refused.add,
             catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
         )
         self._faults = services.faults
@@ -303,13 +307,19 @@ class ApiServer:
         servers = await self._store.aggregated.get()
         return AggregationHandler(servers, self._settings.request_headers.headers, self._stop)
 
+    def _refused_writes(self, extensions: Extensions) -> RefusedWrites | None:
+        """Keeps the writes that this server refuses; a recording has those of the recorded server."""
+        folder = self._settings.data_dir
+        if not self._settings.serves_page or extensions.replayed or (folder / RECORDING).exists():
+            return None
+        return RefusedWrites(folder, nanoseconds(self._store.clock), self._nursery.start_soon)
+
     def _journal_page(self, extensions: Extensions) -> Serve | None:
         """The page about the journal; None if it or the timeline, on which it depends, is off."""
         if not self._settings.serves_page:
             return None
 
         async def make() -> JournalPage:
-            from rewound.rewind.page.about import About
             from rewound.rewind.page.handler import JournalPage
 
             names = self._store.names
@@ -321,7 +331,8 @@ class ApiServer:
                 extensions.replayed,
             )
             replays = extensions.add_controls is not None
-            return JournalPage(self._store, self._stop, self._nursery.start_soon, about, replays=replays)
+            start = self._nursery.start_soon
+            return JournalPage(self._store, self._stop, start, about, self._refused, replays=replays)
 
         page = OnDemand("rewound.rewind.page.handler", make)
 

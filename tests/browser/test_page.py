@@ -12,6 +12,7 @@ from rewound.server.extensions import Extensions
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import (
     LOADS,
+    MERGE,
     address,
     journal_page,
     minutes,
@@ -82,6 +83,27 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
         everywhere = [request["url"] for request in page.requests]
         assert all(url.startswith(address(api).partition("/debug")[0]) for url in everywhere)
         assert not any(ADMIN in url for url in everywhere)
+
+
+async def test_refused_writes_name_who_refused_them(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        path = api.path("deployments", name="web")
+        assert (await api.ask("DELETE", path, token=ALICE)).status == 403
+        wrong = {"spec": {"replicas": -1}}
+        assert (await api.ask("PATCH", path, wrong, headers=MERGE)).status == 422
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        await page.wait("document.querySelectorAll('#events li.refused').length === 2")
+        assert "2 writes were refused, the last: patch refused (422)" in await page.text("#headline")
+        shown = await page.text("#events li.refused:nth-child(2)")
+        assert "delete refused by missing rights (403)" in shown and "alice" in shown
+        # Those of others are for users who may see authors.
+        await page.click("#sign-out")
+        await allow(api, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]})
+        await page.go(address(api, namespace="default", **minutes(api, 15, 1)))
+        await sign_in(page, ALICE)
+        await page.wait("document.querySelectorAll('#events li').length === 9")
+        assert "refused" not in await page.text()
 
 
 @pytest.mark.slow

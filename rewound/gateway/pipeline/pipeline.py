@@ -45,6 +45,7 @@ from rewound.gateway.pipeline.context import NO_ROUTE, READING, RequestContext
 from rewound.gateway.pipeline.credentials import take_impersonated, take_websocket_token
 from rewound.gateway.pipeline.errors import (
     RETRY_SOON,
+    Failure,
     MethodNotAllowed,
     NoSuchPath,
     UnsupportedPatch,
@@ -393,6 +394,8 @@ class Pipeline:
             failure = plain_failure(500, INTERNAL_ERROR)
         elif isinstance(error, JournalError):
             logger.error("%s %s failed: %s", request.method, request.path, error)
+        else:
+            self._note_refused(context, failure)
         # Kubernetes has no CBOR before a handler takes the request.
         cbor = context.cbor is not None and not isinstance(error, _NOT_SERVED)
         try:
@@ -402,6 +405,11 @@ class Pipeline:
             if exchange is not None:
                 exchange.not_negotiated = True
         return await render.failure(context, failure)
+
+    def _note_refused(self, context: RequestContext, failure: Failure) -> None:
+        note, route = self.services.note_refused, context.route
+        if note is not None and route.is_resource and route.verb not in READING:
+            note(context, failure)
 
     def _count(self, context: RequestContext, response: Response) -> None:
         """Add the request to the metrics; a forwarded one is added when the other server responds."""

@@ -19,11 +19,13 @@ from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Forwarding, Request, Response
 from rewound.gateway.pipeline.context import Limits, RequestContext, Running
 from rewound.gateway.pipeline.credentials import bearer_prefix
+from rewound.gateway.pipeline.errors import Failure
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
+NoteRefused = Callable[[RequestContext, Failure], None]
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 # Returns what a request has to wait for, so that it sees the objects, access rules and kinds that clients may have seen
 # from other processes or nodes; None if nothing.
@@ -138,6 +140,7 @@ class PipelineServices:
     rules: Rules = DOCUMENTED
     constrained_impersonation: bool = False
     catch_up: CatchUp | None = None  # None if this process alone serves the journal
+    note_refused: NoteRefused | None = None  # called for each write that is refused
     faults: FaultHook = field(default_factory=FaultHook)
     bearer_prefix: bytes = field(init=False)
     watches_items: bool = field(init=False)  # whether a GET of one object may be a watch

@@ -14,14 +14,11 @@ from typing import Any, BinaryIO, Final
 
 from rewound.actors.golang.json import unescaped
 from rewound.recording.record.requests import Request
-from rewound.rewind.page.refused import FILE, LONGEST_LINE
+from rewound.rewind.page.refused import FILE, LONGEST_LINE, may_quote_secret
 
 Document = dict[str, Any]
 
 LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
-
-# Messages with these codes have users, names and versions only; others may quote the request's body.
-_QUOTE_NOTHING: Final = (401, 403, 404, 409, 429)
 
 
 class RefusedRequests:
@@ -37,7 +34,8 @@ class RefusedRequests:
 
     def add(self, request: Request) -> None:
         document = document_of(request)
-        if not self._with_secrets and _may_quote(request):
+        quotes = may_quote_secret(request.group, request.resource, request.subresource, request.code)
+        if quotes and not self._with_secrets:
             document["message"] = ""
         line = unescaped(document) + b"\n"
         if self._stream is None:
@@ -58,16 +56,6 @@ class RefusedRequests:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-
-
-def _may_quote(request: Request) -> bool:
-    """Whether the message may quote secret values of the request."""
-    secret = (
-        (request.resource == "secrets" and not request.group)
-        or request.resource == "tokenreviews"
-        or (request.resource == "serviceaccounts" and request.subresource == "token")
-    )
-    return secret and request.code not in _QUOTE_NOTHING
 
 
 def document_of(request: Request) -> Document:

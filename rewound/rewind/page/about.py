@@ -13,7 +13,7 @@ import orjson
 from rewound.release import RELEASE
 
 # The file of `rewound record` beside the journal (`rewound/recording/record/recorder.py`).
-_RECORDING: Final = "recording.json"
+RECORDING: Final = "recording.json"
 # Generic names: that of the parent folder is better.
 _COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
 # Temporary names that our own commands choose with `tempfile`.
@@ -63,7 +63,7 @@ def _recording(source: Path) -> dict[str, str]:
     """The recorded server, and the first version that is exact; empty if this is not a recording, or cannot be read."""
     folder = source.parent if source.name == "journal" else source
     try:
-        found = orjson.loads((folder / _RECORDING).read_bytes())
+        found = orjson.loads((folder / RECORDING).read_bytes())
         server, exact_from = found["server"], found["exactFrom"]
     except (OSError, ValueError, TypeError, KeyError):
         return {}

@@ -5,7 +5,7 @@
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/objects     lifelines: objects from create to delete, with their phases
     GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
-    GET /apis/rewound.cluster.io/v1/timeline/refused     requests that the recorded server refused
+    GET /apis/rewound.cluster.io/v1/timeline/refused     requests that this server, or a recorded one, refused
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
 All but the first are open to every user who may read discovery, and return what that user may list (`visibility.py`).
@@ -57,7 +57,7 @@ from rewound.rewind.page.comparison import ComparisonReader
 from rewound.rewind.page.events import EventReader, Page, Query
 from rewound.rewind.page.index import PageIndex, Start
 from rewound.rewind.page.objects import ObjectReader
-from rewound.rewind.page.refused import visible_refused
+from rewound.rewind.page.refused import RefusedWrites, visible_refused
 from rewound.rewind.page.visibility import Visibility, VisibleTypes
 from rewound.rewind.turns import run_in_turns
 
@@ -72,7 +72,16 @@ Document = dict[str, Any]
 
 
 class JournalPage:
-    def __init__(self, store: Store, stop: trio.Event, start: Start, about: About, *, replays: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        stop: trio.Event,
+        start: Start,
+        about: About,
+        refused: RefusedWrites | None,
+        *,
+        replays: bool,
+    ) -> None:
         """`start` starts a task that ends with `stop`. `replays`: whether the server may have /debug/rewound/replay."""
         journal = store.journal
         self._replays = replays
@@ -88,6 +97,7 @@ class JournalPage:
         self._events = EventReader(journal, self._indexes, store.feed, stop)
         self._objects = ObjectReader(journal, self._indexes, self._events)
         self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
+        self._refused = refused
         self._recording = about.replayed or about.data_dir
         self._refused_reads = trio.CapacityLimiter(1)  # one at a time: each reads a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
@@ -260,6 +270,8 @@ class JournalPage:
     async def _list_refused(self, context: RequestContext) -> Response:
         visible = await self._visible_types(context)
         span, sought = parameters.whole_span_of(context), parameters.filter_of(context)
+        if self._refused is not None:
+            await self._refused.written()
         read = partial(visible_refused, self._recording, visible, span, sought, parameters.limit_of(context))
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
         document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}

@@ -1,14 +1,15 @@
-"""GET timeline/refused: writes that a recorded server refused, for callers who may see the authors of a type's
-events.
+"""GET timeline/refused: writes that the server, or a recorded one, refused, for callers who may see the authors of a
+type's events.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rewound.rewind.page.refused import FILE
+from rewound.rewind.page.refused import FILE, LARGEST, refused_in
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.rewind.test_at import allow
 
@@ -65,3 +66,45 @@ async def test_words_managers_and_updates_of_status() -> None:
         assert await users(api, "?manager=!kubelet") == ["third", "first"]
         assert await users(api, "?status=false") == ["third", "first"]
         assert (await api.ask("GET", f"{REFUSED}?q=--")).status == 400
+
+
+async def test_a_running_server_keeps_the_writes_that_it_refused() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("web"))
+        path, head = api.path("configmaps", name="web"), api.store.journal.head
+        assert (await api.ask("DELETE", path, token=ALICE)).status == 403
+        assert (await api.ask("GET", path, token=ALICE)).status == 403  # a read
+        assert (await api.ask("DELETE", api.path("configmaps", name="missing"))).status == 404
+        assert (await api.ask("POST", api.path("configmaps"), config_map("web"))).status == 409
+        wrong = {**config_map("new"), "metadata": {"name": "New"}}
+        assert (await api.ask("POST", f"{api.path('configmaps')}?fieldManager=tool", wrong)).status == 422
+        secret = {"metadata": {"name": "key"}, "data": {"password": "not in base64"}}
+        await api.create("secrets", {"metadata": {"name": "other"}})
+        refused = await api.ask("POST", api.path("secrets"), secret)
+        assert refused.status == 400
+        found = (await api.ask("GET", REFUSED)).expect(200)["items"]
+        assert [(one["code"], one["verb"], one["user"], one["name"]) for one in found] == [
+            (400, "create", "admin", ""),
+            (422, "create", "admin", "New"),
+            (409, "create", "admin", "web"),
+            (403, "delete", "alice", "web"),
+        ]
+        assert found[0]["message"] == "" and found[1]["manager"] == "tool"
+        assert 'cannot delete resource "configmaps"' in found[3]["message"]
+        assert api.store.journal.head == head + 1  # none of them is in the journal
+        assert await users(api, token=ALICE) == []
+        assert (api.settings.data_dir / FILE).stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_running_server_drops_the_older_half(tmp_path: Path) -> None:
+    old = b"".join(request(number, f"{number}", message="x" * 1000) for number in range(LARGEST // 1000))
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / FILE
+    file.write_bytes(old)
+    async with served(tmp_path) as api:
+        await api.create("configmaps", config_map("web"))
+        assert (await api.ask("DELETE", api.path("configmaps", name="web"), token=ALICE)).status == 403
+        assert (await users(api, "?limit=1"))[0] == "alice"
+        kept = list(refused_in(file.parent))
+        assert kept[-1]["user"] == "alice" and kept[-2]["user"] == f"{LARGEST // 1000 - 1}"
+        assert LARGEST // 3 < file.stat().st_size <= LARGEST

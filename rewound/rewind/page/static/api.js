@@ -74,6 +74,12 @@ export class Session {
     return this.get(`${GROUP}/timeline/events`, { parameters, signal });
   }
 
+  // Writes that were refused, newest first, in the form of events; they have no version.
+  async refused(parameters, signal = null) {
+    const found = await this.get(`${GROUP}/timeline/refused`, { parameters, signal });
+    return found.items.map((one) => ({ ...one, refused: true, change: "refused", version: "", fieldManager: one.manager }));
+  }
+
   // Objects with their lives: from when to when they existed, and in which phases.
   lifelines(parameters, signal = null) {
     return this.get(`${GROUP}/timeline/objects`, { parameters, signal });

@@ -53,7 +53,7 @@ const replay = new Replay(session, async () => {
   showDetail();
 });
 let state = null;  // see start()
-let newest = null, oldest = null, now = 0, known = [];
+let newest = null, oldest = null, now = 0, known = [], refused = [];
 let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
 let loadedRange = { from: 0, to: 0 }, groups = [], trees = { items: [], token: "", query: null };
 const flat = new Map();  // objects of kinds that are below others elsewhere: {items, token} by key
@@ -182,8 +182,11 @@ async function reload() {
     lives.set("limit", String(TREES));
     const counted = session.timeline(counts, signal);
     if (!lanes.data) showCounts(await counted);
+    // An addition: the other requests say what failed.
+    const refusing = session.refused(rangeQuery(loaded), signal).catch(() => []);
     const [data, objects, list] = await Promise.all([
       counted, session.lifelines(lives, signal), session.events(eventQuery(LISTED), signal)]);
+    refused = await refusing;
     ({ oldest = null, now } = data);
     // Three responses at once: what only one of them has seen, none has shown.
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
@@ -219,7 +222,7 @@ function showCounts(data) {
 
 function showGroups(data) {
   groups = grouped(data, state.view, state.by, trees.items, !trees.token, flat);
-  lanes.load(data, groups, known, now);
+  lanes.load(data, groups, known, refused, now);
 }
 
 // All events of what was loaded, if they are few: they are drawn at their exact times. Else null.
@@ -285,12 +288,12 @@ const reloadLater = debounced(reload, 2000); // the server reads older events me
 function showLoaded(data, objects, list) {
   const total = groups.reduce((sum, one) => sum + one.total, 0);
   const inView = (event) => event.micros >= state.view.from && event.micros <= state.view.to;
-  showHeadline({ groups, total, items: objects.items, events: (known ?? list.items).filter(inView) }, openAt);
+  showHeadline({ groups, total, items: objects.items, events: (known ?? list.items).filter(inView), refused: refused.filter(inView) }, openAt);
   showLegend(known ?? []);
   say(notices(data, objects));
   showMoment();
   changes.show({
-    items: list.items, token: list.metadata.continue, query: eventQuery(LISTED), filtered: isFiltered(state), text: state.q,
+    items: list.items, refused: refused.filter(inView), token: list.metadata.continue, query: eventQuery(LISTED), filtered: isFiltered(state), text: state.q,
     indexed: list.indexed, total: data.searchedFrom ? null : total, newest, allowed: session.types.size > 0,
   });
   showNothing(total);
@@ -340,6 +343,7 @@ function showPlaying() {
 
 function choose(event) {
   setCursor({ time: event.micros, version: event.version });
+  if (!event.name) return;  // a refused create
   state.left = "";
   state.right = event.version;
   openObject({ type: event.type, namespace: event.namespace, name: event.name }, false);
@@ -347,7 +351,7 @@ function choose(event) {
 
 // An object as it was last in the view.
 function openAt(item) {
-  if (item.version) choose(item);
+  if (item.version || item.refused) choose(item);
   else openObject({ type: item.type, namespace: item.namespace, name: item.name });
 }
 

@@ -21,6 +21,7 @@ export class ChangesPane {
   #actions;
   #items = [];
   #rows = [];          // a list item for each
+  #refused = [];       // writes that were refused in the range, newest first: they stand between the events
   #query = null;       // parameters of the request that found the items
   #older = false;      // events of the range that are older than the last item are not in the list
   #newer = false;      // the same for events that are newer than the first item
@@ -70,17 +71,18 @@ export class ChangesPane {
 
   // `query` found `items`, newest first, and more after `token`. `filtered`: there is a filter. `indexed`: how far the
   // index of texts is, if it is behind. `text`: what was searched. `total`: events in the range. `newest`: that of the
-  // journal, null if it has none. `allowed`: the caller may list some kind.
-  show({ items, token = "", query = null, filtered = false, indexed = null, text = "", total = null, newest, allowed = true }) {
+  // journal, null if it has none. `refused`: writes of the range that changed nothing. `allowed`: the caller may list some kind.
+  show({ items, refused = [], token = "", query = null, filtered = false, indexed = null, text = "", total = null, newest, allowed = true }) {
     this.#loading?.abort();
     this.#query = query;
     this.#words = wordsOf(text);
     this.#total = total;
+    this.#refused = refused;
     this.#set(items, Boolean(token), false);
     this.#note.textContent = indexingText(indexed);
     this.#note.hidden = !this.#note.textContent;
-    this.#empty.hidden = items.length > 0;
-    if (!items.length) this.#empty.replaceChildren(...this.#reasons(filtered, newest, allowed, text));
+    this.#empty.hidden = items.length + refused.length > 0;
+    if (!this.#empty.hidden) this.#empty.replaceChildren(...this.#reasons(filtered, newest, allowed, text));
     this.#mark(indexAt(items, this.#cursor));
     this.#showCurrent();
   }
@@ -131,9 +133,9 @@ export class ChangesPane {
     this.#rows = items.map((event, at) => this.#row(event, items[at - 1]));
     this.#current = -1;
     this.#stop = null;
-    this.#list.replaceChildren(...this.#rows);
+    this.#list.replaceChildren(...this.#withRefused());
     this.#list.setAttribute("aria-busy", "false");
-    this.#list.hidden = !items.length;
+    this.#list.hidden = !this.#list.children.length;
     this.#skeleton.hidden = true;
     this.#more.hidden = !older;
     this.#later.hidden = !newer;
@@ -142,14 +144,26 @@ export class ChangesPane {
     if (focused) this.#rows.find((row) => row.dataset.version === focused)?.firstElementChild.focus({ preventScroll: true });
   }
 
+  // The rows of events, and of refused writes between them where all events around them are in the list.
+  #withRefused() {
+    const items = this.#items, newest = this.#newer ? items[0]?.micros : Infinity, oldest = this.#older ? items.at(-1)?.micros : 0;
+    const refused = this.#refused.filter((one) => one.micros >= oldest && one.micros <= newest), rows = [];
+    items.forEach((event, at) => {
+      while (refused.length && refused[0].micros > event.micros) rows.push(this.#row(refused.shift(), null));
+      rows.push(this.#rows[at]);
+    });
+    return [...rows, ...refused.map((one) => this.#row(one, null))];
+  }
+
   #row(event, above) {
     const { what, more, who } = sentence(event);
     const time = rfc3339(event.micros), day = time.slice(0, 10);
-    const isNewDay = !above || rfc3339(above.micros).slice(0, 10) !== day;
+    const isNewDay = !event.refused && (!above || rfc3339(above.micros).slice(0, 10) !== day);
     const said = element("span", { class: "said", title: what }, ...marked(what, this.#words));
     if (more) said.append(element("small", { text: ` and ${more} more` }));
     const author = who && element("span", { class: `who author author-${authorNumber(authorOf(event))}`, title: visible(authorOf(event)) }, ...marked(who, this.#words));
-    return element("li", { class: event.change, "data-version": event.version },
+    if (event.refused && event.message) said.append(element("small", {}, ` ${visible(event.message)}`));
+    return element("li", { class: event.change, "data-version": event.version, ...(event.refused ? { title: visible(event.message) } : {}) },
       element("button", { type: "button", class: "event", tabindex: "-1", on: { click: () => this.#actions.choose(event) } },
         said,
         element("time", { datetime: time }, isNewDay ? element("span", { class: "day", text: `${day} ` }) : null, time.slice(11, 23)),
@@ -167,13 +181,14 @@ export class ChangesPane {
   }
 
   #press(event) {
-    const at = this.#rows.indexOf(document.activeElement?.parentElement);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.#rows.length - 1 }[event.key];
+    const rows = [...this.#list.children], at = rows.indexOf(document.activeElement?.parentElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
     if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    if (!this.#rows[to]) return;
-    this.#rows[to].firstElementChild.focus({ preventScroll: true });
-    this.#actions.move(this.#items[to]);
+    if (!rows[to]) return;
+    rows[to].firstElementChild.focus();
+    const item = this.#items[this.#rows.indexOf(rows[to])];
+    if (item) this.#actions.move(item);
   }
 
   // Why there is nothing, and what to do.

@@ -5,7 +5,7 @@ import { visible } from "./diff.js";
 import { button, element, find } from "./dom.js";
 import { CHANGES } from "./lanes.js";
 import { duration, readable, spanOf } from "./scale.js";
-import { objectText } from "./summary.js";
+import { objectText, refusedText } from "./summary.js";
 
 const FOUGHT = 4;  // changes of one field by two authors in turn
 
@@ -29,7 +29,7 @@ export function showRange(view, newest, now) {
 }
 
 // One or two sentences about what the picture shows. `open` opens an object, `events` are those that are known.
-export function showHeadline({ groups, total, items, events }, open) {
+export function showHeadline({ groups, total, items, events, refused = [] }, open) {
   const parts = [], changed = groups.filter((one) => one.total);
   if (total) {
     const most = changed.slice(0, 3).map((one) => `${one.total.toLocaleString("en")} of ${one.label}`);
@@ -48,8 +48,13 @@ export function showHeadline({ groups, total, items, events }, open) {
       ...between(bad.slice(0, 3).map((one) => button(visible(`${objectText(one)} (${one.phases.at(-1)[1]})`), () => open(one), { class: "link" }))),
       bad.length > 3 ? " and others. " : ". ");
   }
+  if (refused.length) {
+    const latest = refused[0], more = refused.length > 1 ? `${refused.length} writes were refused, the last: ` : "A write was refused: ";
+    parts.push(element("span", { class: "bad", text: more }),
+      button(`${refusedText(latest)} of ${objectText(latest)}`, () => open(latest), { class: "link" }), `${latest.user ? visible(` by ${latest.user}`) : ""}. `);
+  }
   const busiest = items.reduce((one, other) => (other.changes > (one?.changes ?? 2) ? other : one), null);
-  if (!fight && !bad.length && busiest) {
+  if (!fight && !bad.length && !refused.length && busiest) {
     parts.push("Most changed: ", button(objectText(busiest), () => open(busiest), { class: "link" }), ` (${busiest.changes} times). `);
   }
   find("headline").replaceChildren(...parts);

@@ -27,6 +27,7 @@ export class Lanes extends EventTarget {
   #rows = [];            // what is shown, from top to bottom
   #events = new Map();   // by uid, ascending; only if there are few
   #few = false;
+  #refused = new Map();  // writes by the key of the row that shows them
   #folded = new Map();   // by key of a group or uid of an object, if somebody chose
   #selected = "";        // the key of a row
   #now = 0;
@@ -81,7 +82,7 @@ export class Lanes extends EventTarget {
   }
 
   // `groups` are in the order in which they are shown; `events` are all events of the view, or null if there are many.
-  load(data, groups, events, now) {
+  load(data, groups, events, refused, now) {
     this.data = data;
     this.#groups = groups;
     this.#now = now;
@@ -92,6 +93,8 @@ export class Lanes extends EventTarget {
       if (known) known.push(event);
       else this.#events.set(event.uid, [event]);
     }
+    this.#refused = new Map();
+    for (const one of refused) this.#refused.set(keyOfRefused(one), [...(this.#refused.get(keyOfRefused(one)) ?? []), one]);
     this.#arrange();
   }
 
@@ -179,6 +182,7 @@ export class Lanes extends EventTarget {
     this.#clipped(left, HEAD, width, height, () => {
       if (this.data) this.#paintCounts(shown.filter(([row]) => row.group && !row.note), left);
       for (const [row, y] of shown) if (row.item) this.#paintLife(row.item, y, left, width);
+      for (const [row, y] of shown) this.#paintRefused(row, y, left);
       this.#paintPresent(left, width, height);
     });
     this.#clipped(0, HEAD, left - 4, height, () => {
@@ -358,6 +362,32 @@ export class Lanes extends EventTarget {
         context.lineWidth = 1;
       }
     }
+  }
+
+  // Writes that were refused: a cross in the row of the object, or of its kind if that is folded or the object unknown.
+  #refusedIn(row) {
+    if (row.note) return [];
+    if (row.item) return this.#refused.get(keyOfRefused(row.item)) ?? [];
+    const hidden = (one) => one.type === row.group.key && !this.#rows.some((other) => other.item && keyOfRefused(other.item) === keyOfRefused(one));
+    return [...this.#refused.values()].filter(([one]) => hidden(one)).flat();
+  }
+
+  #paintRefused(row, y, left) {
+    const context = this.#context, middle = y + ROW / 2;
+    for (const [style, width] of [[this.#colors.back, 5], [this.#colors.deleted, 2.5]]) {
+      context.strokeStyle = style;
+      context.lineWidth = width;
+      context.beginPath();
+      for (const { micros } of this.#refusedIn(row)) {
+        const x = left + xOf(this.view, this.#width, micros);
+        context.moveTo(x - 4, middle - 4);
+        context.lineTo(x + 4, middle + 4);
+        context.moveTo(x + 4, middle - 4);
+        context.lineTo(x - 4, middle + 4);
+      }
+      context.stroke();
+    }
+    context.lineWidth = 1;
   }
 
   // New values and phases, each where it begins, if there is room before the next.
@@ -603,7 +633,7 @@ export class Lanes extends EventTarget {
     const candidates = row.item ? this.#events.get(row.item.uid) ?? []
       : [...this.#events.values()].flat().filter((one) => one.type === row.group?.key || one.namespace === row.group?.key);
     let best = null;
-    for (const one of candidates) {
+    for (const one of [...candidates, ...this.#refusedIn(row)]) {
       if (Math.abs(one.micros - time) <= reach && (!best || Math.abs(one.micros - time) < Math.abs(best.micros - time))) best = one;
     }
     return best;
@@ -646,6 +676,8 @@ export class Lanes extends EventTarget {
     else this.draw();
   }
 }
+
+const keyOfRefused = ({ type, namespace, name }) => `${type} ${namespace}/${name}`;
 
 // The new value of what changed most tellingly, long and short: "replicas 5", "5". Phases show what the status says, and
 // metadata is rarely what a picture is looked at for.

@@ -23,7 +23,24 @@ export function whoText({ user = "", fieldManager = "", guessed, userGuessed }) 
   return visible([mark(shortened, userGuessed), user && isEnough ? "" : mark(fieldManager, guessed)].filter(Boolean).join(" with "));
 }
 
+// Who refused a write, as the text of the refusal says.
+const REFUSERS = [
+  [/AdmissionPolicy '([^']+)'/, "policy"], [/admission webhook "([^"]+)"/, "webhook"], [/exceeded quota: ([^,]+)/, "quota"],
+  [/violates (PodSecurity) /, "admission plugin"], [/cannot \w+ resource/, "missing rights"], [/object has been modified/, "a newer version"],
+  [/already exists/, "an object with that name"],
+];
+
+export function refusedText({ verb, subresource, code, message }) {
+  const what = subresource ? `${verb} of ${subresource}` : verb;
+  for (const [pattern, kind] of REFUSERS) {
+    const found = pattern.exec(message);
+    if (found) return visible(`${what} refused by ${[kind, found[1]].filter(Boolean).join(" ")} (${code})`);
+  }
+  return visible(`${what} refused (${code})`);
+}
+
 function whatOf(event) {
+  if (event.refused) return { what: refusedText(event), more: 0 };
   const summary = event.summary ?? {};
   if (event.change === "deleted") return { what: "deleted", more: 0 };
   if (event.change === "created") {
