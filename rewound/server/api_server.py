@@ -52,7 +52,7 @@ from rewound.gateway.ops.request_series import RequestSeries, ServedRoutes
 from rewound.gateway.pipeline.aggregated import aggregated_at
 from rewound.gateway.pipeline.context import Limits as RequestLimits
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.pipeline.errors import plain_failure
+from rewound.gateway.pipeline.errors import Failure, plain_failure
 from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
 from rewound.gateway.pipeline.render import Encoders
@@ -67,8 +67,6 @@ from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 from rewound.rewind.handler import RewindHandler
-from rewound.rewind.page.about import RECORDING, About
-from rewound.rewind.page.refused import RefusedWrites
 from rewound.rewind.past_reads import PastReads
 from rewound.server.controls import Controls
 from rewound.server.extensions import (
@@ -87,6 +85,7 @@ if TYPE_CHECKING:
     from rewound.gateway.aggregation.handler import AggregationHandler
     from rewound.gateway.proxy.connects import Connects
     from rewound.rewind.page.handler import JournalPage
+    from rewound.rewind.page.refused import RefusedWrites
 
 
 class ApiServer:
@@ -104,6 +103,7 @@ class ApiServer:
         self._nursery = nursery
         self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
+        self._refused: RefusedWrites | None = None  # made for the first one
         self._connects = OnDemand("rewound.gateway.proxy.connects", self._make_connects)
         self._aggregation = OnDemand("rewound.gateway.aggregation.handler", self._make_aggregation)
         self._journal_feed = OnDemand("rewound.cluster.standby.feed", self._make_journal_feed)
@@ -209,7 +209,6 @@ class ApiServer:
             None if self._shared is None else self._shared.collect_levels,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
-        refused = self._refused = self._refused_writes(extensions)
         services = PipelineServices(
             names=store.names,
             rules=store.rules,
@@ -228,7 +227,7 @@ class ApiServer:
             protobuf=protobuf,
             cbor=CborEncoder(protobuf) if CBOR in store.release.features else None,
             memory=store.memory,
-            note_refused=None if refused is None else refused.add,
+            note_refused=None if extensions.replayed or not settings.serves_page else self._note_refused,
             catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
         )
         self._faults = services.faults
@@ -307,12 +306,18 @@ class ApiServer:
         servers = await self._store.aggregated.get()
         return AggregationHandler(servers, self._settings.request_headers.headers, self._stop)
 
-    def _refused_writes(self, extensions: Extensions) -> RefusedWrites | None:
-        """Keeps the writes that this server refuses; a recording has those of the recorded server."""
-        folder = self._settings.data_dir
-        if not self._settings.serves_page or extensions.replayed or (folder / RECORDING).exists():
-            return None
-        return RefusedWrites(folder, nanoseconds(self._store.clock), self._nursery.start_soon)
+    def _note_refused(self, context: RequestContext, failure: Failure) -> None:
+        """Keep a write that this server refused, for the page."""
+        if self._refused is None:
+            from rewound.rewind.page.refused import RefusedWrites
+
+            now = nanoseconds(self._store.clock)
+            self._refused = RefusedWrites(self._settings.data_dir, now, self._nursery.start_soon)
+        self._refused.add(context, failure)
+
+    async def _refused_written(self) -> None:
+        if self._refused is not None:
+            await self._refused.written()
 
     def _journal_page(self, extensions: Extensions) -> Serve | None:
         """The page about the journal; None if it or the timeline, on which it depends, is off."""
@@ -320,6 +325,7 @@ class ApiServer:
             return None
 
         async def make() -> JournalPage:
+            from rewound.rewind.page.about import About
             from rewound.rewind.page.handler import JournalPage
 
             names = self._store.names
@@ -332,7 +338,7 @@ class ApiServer:
             )
             replays = extensions.add_controls is not None
             start = self._nursery.start_soon
-            return JournalPage(self._store, self._stop, start, about, self._refused, replays=replays)
+            return JournalPage(self._store, self._stop, start, about, self._refused_written, replays=replays)
 
         page = OnDemand("rewound.rewind.page.handler", make)
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
+from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 
 from rewound.actors.rewind.long_work import LongWork, Piece
-from rewound.actors.rewind.phases import Phase, phase_of
+from rewound.actors.rewind.phases import BAD, Phase, phase_of
 from rewound.actors.rewind.timeline import (
     CREATED,
     DELETED,
@@ -142,6 +143,33 @@ class _TrackLives:
         """Return the life of an object that exists."""
         life = self._current.get(number)
         return self._add(number, 0, offset) if life is None else life
+
+    def newest(
+        self, track: Track, last: int, only: frozenset[int] | None
+    ) -> LongWork[list[tuple[int, Track]]]:
+        """Find the newest event up to `last` of each object that exists there."""
+        newest: dict[int, int] = {}
+        for change in (CREATED, UPDATED):
+            lives, offsets = self.of_events[change], track.offsets[change]
+            end = min(bisect_right(offsets, last), len(lives))
+            for at in range(0, end, _COPIED):
+                part = slice(at, min(at + _COPIED, end))
+                yield Piece(partial(newest.update, zip(lives[part], offsets[part], strict=False)))
+        found: list[tuple[int, Track]] = []
+        for at in range(0, len(self.created), _COPIED):
+            found += yield Piece(partial(self._newest, track, at, last, only, newest))
+        return found
+
+    def _newest(
+        self, track: Track, at: int, last: int, only: frozenset[int] | None, newest: dict[int, int]
+    ) -> list[tuple[int, Track]]:
+        part = slice(at, at + _COPIED)
+        lives = enumerate(zip(self.created[part], self.deleted[part], self.numbers[part], strict=True), at)
+        return [
+            (newest.get(life, self.known[life]), track)
+            for life, (created, deleted, number) in lives
+            if created <= last and (not deleted or deleted > last) and (only is None or number in only)
+        ]
 
     def in_range(
         self, track: Track, first: int, last: int, only: frozenset[int] | None, without: array[int]
@@ -270,6 +298,17 @@ class Moment(NamedTuple):
 
     time: int
     phase: Phase | None
+    author: tuple[str, str]  # user and field manager
+
+
+class Failing(NamedTuple):
+    """An object that exists at the end of a range and whose phase is bad there."""
+
+    track: Track
+    identity: Identity
+    newest: int  # the offset of its newest event
+    time: int
+    words: str
 
 
 K = TypeVar("K")
@@ -325,6 +364,7 @@ class Details:
     deleted: int = 0
     phases: list[tuple[int, Phase]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
+    authors: list[tuple[str, str]] = field(default_factory=list)  # of each mark; empty if marks are merged
 
 
 class Lifelines:
@@ -333,6 +373,7 @@ class Lifelines:
         self._tracks: dict[tuple[int, str], _TrackLives] = {}
         self._identities: _Cache[int, Identity] = _Cache(_CACHED_LIVES)  # both by offset
         self._moments: _Cache[int, Moment] = _Cache(_CACHED_EVENTS)
+        self._authors: dict[tuple[str, str], tuple[str, str]] = {}  # each once
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -444,7 +485,7 @@ class Lifelines:
         left_out: LeftOut | None = None,
     ) -> LongWork[list[Details]]:
         """Return the details of the lives of one page, or of fewer if they are large. `type_name`: "" for no phases."""
-        offsets = yield from _events_of(placed, span)
+        offsets = yield from events_of(placed, span.first, span.last)
         budget = _Budget()
         found: list[Details] = []
         for one, own in zip(placed, offsets, strict=True):
@@ -475,7 +516,9 @@ class Lifelines:
             offsets = yield Piece(partial(_kept, offsets, without), len(offsets) * 8)
         if len(offsets) <= MAX_MARKS and budget.allows(len(offsets)):
             read = yield from self._read(offsets, "", budget)
-            details.marks = sorted({read[offset].time for offset in offsets if offset in read})
+            by_time = {read[offset].time: read[offset].author for offset in offsets if offset in read}
+            details.marks = sorted(by_time)
+            details.authors = [by_time[time] for time in details.marks]
         else:
             details.marks = yield Piece(partial(span.merged_marks, offsets))
         return details
@@ -561,11 +604,56 @@ class Lifelines:
 
     def _cache(self, events: list[Event], type_name: str) -> dict[int, Moment]:
         found: dict[int, Moment] = {}
+        if len(self._authors) > _CACHED_LIVES:
+            self._authors.clear()
         for event in events:
             phase = phase_of(type_name, orjson.loads(event.body)) if type_name else _UNREAD
-            found[event.offset] = Moment(event.time, phase)
+            author = self._authors.setdefault((event.user, event.manager), (event.user, event.manager))
+            found[event.offset] = Moment(event.time, phase, author)
             self._moments.put(event.offset, found[event.offset])
         return found
+
+    # Objects that fail.
+
+    def failing(
+        self,
+        tracks: Sequence[Track],
+        last: int,
+        chosen: Callable[[Track], frozenset[int] | None],
+        type_name: Callable[[Track], str],
+    ) -> LongWork[tuple[list[Failing], bool]]:
+        """Return the objects whose phase at an offset is bad, the last changed first, and whether these are all.
+
+        It reads the newest event of the objects that changed last, at most `MAX_READS`.
+        """
+        newest: list[tuple[int, Track]] = []
+        for track in tracks:
+            if type_name(track) and ((only := chosen(track)) is None or only):
+                lives = yield from self._lives_of(track)
+                newest += yield from lives.newest(track, last, only)
+        newest = yield Piece(partial(sorted, newest, key=itemgetter(0), reverse=True), len(newest) * 8)
+        found: list[Failing] = []
+        for track, offsets in _by_track(newest[:MAX_READS]):
+            read = yield from self._read(sorted(offsets), type_name(track), _Budget(), always=True)
+            bad = [offset for offset in offsets if offset in read and _is_bad(read[offset].phase)]
+            yield from self._identify(bad)
+            for offset in bad:
+                phase, identity = read[offset].phase, self._identities.get(offset)
+                if phase is not None and identity is not None:
+                    found.append(Failing(track, identity, offset, read[offset].time, phase.words))
+        found.sort(key=lambda one: -one.newest)
+        return found, len(newest) <= MAX_READS
+
+
+def _is_bad(phase: Phase | None) -> bool:
+    return phase is not None and phase.tone == BAD
+
+
+def _by_track(found: Iterable[tuple[int, Track]]) -> list[tuple[Track, list[int]]]:
+    grouped: dict[bytes, tuple[Track, list[int]]] = {}
+    for offset, track in found:
+        grouped.setdefault(track.scope, (track, []))[1].append(offset)
+    return list(grouped.values())
 
 
 _UNREAD: Final = Phase("", "")  # of an event whose time alone was read
@@ -686,7 +774,7 @@ def _tree(
         left.extend((other, depth + 1) for other in below)
 
 
-def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[array[int]]]:
+def events_of(placed: Sequence[Placed], first: int, last: int) -> LongWork[list[array[int]]]:
     """Return the offsets of each life in the range, ascending."""
     by_track: dict[tuple[int, str], list[int]] = {}
     for at, one in enumerate(placed):
@@ -698,7 +786,7 @@ def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[arra
         # The index replaces the arrays of a track when it drops events or reads older ones: positions are valid only
         # in the arrays that they were found in.
         for offsets, objects in list(zip(track.offsets, track.objects, strict=True)):
-            start, end = bisect_right(offsets, span.first), bisect_right(offsets, span.last)
+            start, end = bisect_right(offsets, first), bisect_right(offsets, last)
             for begin in range(start, end, _COPIED):
                 part = slice(begin, min(begin + _COPIED, end))
                 yield Piece(partial(_collect, offsets[part], objects[part], of_object))
@@ -730,7 +818,7 @@ def _transitions(read: dict[int, Moment], before: int, start: int) -> list[tuple
     """Return where the phase changes; the first one is at the start of the life or of the range."""
     found: list[tuple[int, Phase]] = []
     for offset in sorted(read):
-        time, phase = read[offset]
+        time, phase, _ = read[offset]
         if phase is not None and phase != _UNREAD and (not found or found[-1][1] != phase):
             found.append((start if offset == before else time, phase))
     return found

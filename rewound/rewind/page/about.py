@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from rewound.release import RELEASE
+from rewound.rewind.page.refused import RECORDING
 
-# The file of `rewound record` beside the journal (`rewound/recording/record/recorder.py`).
-RECORDING: Final = "recording.json"
 # Generic names: that of the parent folder is better.
 _COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
 # Temporary names that our own commands choose with `tempfile`.

@@ -4,6 +4,7 @@
     GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/objects     lifelines: objects from create to delete, with their phases
+    GET /apis/rewound.cluster.io/v1/timeline/highlights  fields that authors fight over, and objects that fail
     GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
     GET /apis/rewound.cluster.io/v1/timeline/refused     requests that this server, or a recorded one, refused
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
@@ -57,7 +58,7 @@ from rewound.rewind.page.comparison import ComparisonReader
 from rewound.rewind.page.events import EventReader, Page, Query
 from rewound.rewind.page.index import PageIndex, Start
 from rewound.rewind.page.objects import ObjectReader
-from rewound.rewind.page.refused import RefusedWrites, visible_refused
+from rewound.rewind.page.refused import visible_refused
 from rewound.rewind.page.visibility import Visibility, VisibleTypes
 from rewound.rewind.turns import run_in_turns
 
@@ -78,11 +79,14 @@ class JournalPage:
         stop: trio.Event,
         start: Start,
         about: About,
-        refused: RefusedWrites | None,
+        refused_written: Callable[[], Awaitable[None]],
         *,
         replays: bool,
     ) -> None:
-        """`start` starts a task that ends with `stop`. `replays`: whether the server may have /debug/rewound/replay."""
+        """`start` starts a task that ends with `stop`. `refused_written` waits until refused writes are in their file.
+
+        `replays`: whether the server may have /debug/rewound/replay.
+        """
         journal = store.journal
         self._replays = replays
         self._about = about
@@ -97,13 +101,14 @@ class JournalPage:
         self._events = EventReader(journal, self._indexes, store.feed, stop)
         self._objects = ObjectReader(journal, self._indexes, self._events)
         self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
-        self._refused = refused
+        self._refused_written = refused_written
         self._recording = about.replayed or about.data_dir
         self._refused_reads = trio.CapacityLimiter(1)  # one at a time: each reads a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
             f"{TIMELINE_PATH}/objects": self._list_objects,
+            f"{TIMELINE_PATH}/highlights": self._list_highlights,
             f"{TIMELINE_PATH}/comparison": self._compare,
             f"{TIMELINE_PATH}/refused": self._list_refused,
             f"{TIMELINE_PATH}/types": self._list_types,
@@ -261,6 +266,13 @@ class JournalPage:
             document["searchedFrom"] = str(found.searched_from)
         return await self._respond(context, document, 200 * len(found.items))
 
+    async def _list_highlights(self, context: RequestContext) -> Response:
+        span = parameters.span_of(context, self._now())
+        visible = await self._visible_types(context)
+        found = await self._objects.highlights(context, visible, span)
+        document = {"kind": "TimelineHighlights", **self._ends(visible), **self._reading(visible), **found}
+        return await self._respond(context, document, 5000)
+
     async def _compare(self, context: RequestContext) -> Response:
         visible = await self._visible_types(context)
         found = await self._comparison.read(context, visible)
@@ -270,8 +282,7 @@ class JournalPage:
     async def _list_refused(self, context: RequestContext) -> Response:
         visible = await self._visible_types(context)
         span, sought = parameters.whole_span_of(context), parameters.filter_of(context)
-        if self._refused is not None:
-            await self._refused.written()
+        await self._refused_written()
         read = partial(visible_refused, self._recording, visible, span, sought, parameters.limit_of(context))
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
         document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}

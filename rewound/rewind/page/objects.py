@@ -7,6 +7,7 @@ rows.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, takewhile
@@ -19,8 +20,10 @@ from rewound.actors.rewind.lifelines import (
     MAX_READS,
     SAMPLES,
     Details,
+    Failing,
     Forest,
     Lifelines,
+    Lives,
     Placed,
     TimedRange,
     numbers_of,
@@ -43,11 +46,13 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.rewind.page import parameters
 from rewound.rewind.page.events import EventReader, Query
+from rewound.rewind.page.fights import find_fights
 from rewound.rewind.page.index import PageIndex
 from rewound.rewind.page.visibility import VisibleTypes, seen_tracks
 from rewound.rewind.turns import run_in_turns
 
 DEFAULT_ROWS: Final = 200
+_FAILING: Final = 20  # objects that are named
 _MAX_HITS: Final = 20_000
 _BUCKETS: Final = 1000  # for marks that stand for several changes
 _REMEMBERED: Final = 4  # forests, of 20,000 lives at most
@@ -168,18 +173,67 @@ class ObjectReader:
         *,
         roots: bool,
     ) -> _Ordered:
+        tracks, chosen, searched_from = await self._chosen(visible, sought, first, last)
+        lives = await self._lives(tracks, chosen, first, last, left_out)
+        forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
+        return _Ordered(forest, searched_from)
+
+    async def _chosen(
+        self, visible: VisibleTypes, sought: Filter, first: int, last: int
+    ) -> tuple[list[Track], Callable[[Track], frozenset[int] | None], int]:
+        """The visible tracks, the objects of each that a filter allows, and down to which version it was searched."""
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
         matching, searched_from = await matching_objects(
             self._journal, self._events, tracks, visible, sought, first, last
         )
-        chosen = partial(chosen_numbers, names=sought.name, matching=matching)
+        return tracks, partial(chosen_numbers, names=sought.name, matching=matching), searched_from
+
+    async def _lives(
+        self,
+        tracks: list[Track],
+        chosen: Callable[[Track], frozenset[int] | None],
+        first: int,
+        last: int,
+        left_out: LeftOut | None,
+    ) -> Lives:
         async with self._indexes.updating:  # the arrays of the index must not change meanwhile
             knows = self._index.knows_existing
-            lives = await run_in_turns(
+            return await run_in_turns(
                 self._lifelines.lives(tracks, first, last, chosen, left_out, knows_existing=knows)
             )
-        forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
-        return _Ordered(forest, searched_from)
+
+    async def highlights(
+        self, context: RequestContext, visible: VisibleTypes, times: parameters.Span
+    ) -> Document:
+        """Objects whose fields several authors set in turn, and objects that fail, among all of a range."""
+        if not visible.types:
+            return {"fights": [], "failing": [], "failingTotal": 0}
+        sought = parameters.filter_of(context)
+        await self._indexes.update()
+        index = self._index
+        first, last = await run_in_turns(
+            index.times.offsets_before([times.start, times.end], index.start, index.upto)
+        )
+        left_out, _ = await self._indexes.updates_of_status(sought)
+        tracks, chosen, _ = await self._chosen(visible, sought, first, last)
+        lives = await self._lives(tracks, chosen, first, last, left_out)
+        shown = [track for track in tracks if visible.shows_user(track)]
+        fights = await run_in_turns(
+            find_fights(
+                self._journal, lives.busiest, first, last, left_out, visible, {one.scope for one in shown}
+            )
+        )
+        async with self._indexes.updating:
+            failing, complete = await run_in_turns(
+                self._lifelines.failing(tracks, last, chosen, partial(_type_name, visible))
+            )
+        failing = [one for one in failing if sought.name.matches(one.identity.name)]
+        return {
+            "fights": fights,
+            "failing": [_failing(one, visible) for one in failing[:_FAILING]],
+            "failingTotal": len(failing),
+            **({} if complete else {"failingPartly": True}),
+        }
 
     async def _items(
         self,
@@ -297,6 +351,18 @@ def chosen_numbers(track: Track, names: Patterns, matching: _Matching | None) ->
     return of_events if exact is None else of_events & exact
 
 
+def _failing(one: Failing, visible: VisibleTypes) -> Document:
+    return {
+        "type": visible.types[one.track.type_id].name,
+        "namespace": one.track.namespace,
+        "name": one.identity.name,
+        "uid": one.identity.uid,
+        "version": str(one.newest),
+        "micros": one.time,
+        "phase": one.words,
+    }
+
+
 def _documents(
     shown: list[Placed], details: list[Details], visible: VisibleTypes
 ) -> LongWork[list[Document]]:
@@ -327,4 +393,10 @@ def _document(placed: Placed, details: Details, visible: VisibleTypes) -> Docume
         "changes": life.changes,
         "phases": [[time, *phase] for time, phase in details.phases],
         "marks": details.marks,
+        **({"authors": _authors(details)} if details.authors and visible.shows_user(life.track) else {}),
     }
+
+
+def _authors(details: Details) -> list[str]:
+    """The author of each mark, as the page names authors."""
+    return [" with ".join(filter(None, author)) for author in details.authors]

@@ -31,6 +31,8 @@ Document = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 FILE: Final = "refused.jsonl"
+# The file of `rewound record` beside the journal (`rewound/recording/record/recorder.py`).
+RECORDING: Final = "recording.json"
 LONGEST_LINE: Final = 64 << 10
 LARGEST: Final = 4 << 20  # bytes of the file of a running server; then the older half is dropped
 _PENDING: Final = 1000  # requests that wait to be written; of more, the newest
@@ -157,6 +159,8 @@ class RefusedWrites:
 
 
 def _append(path: Path, documents: list[Document]) -> None:
+    if path.with_name(RECORDING).exists():
+        return  # the file has what the recorded server refused
     lines = b"".join(orjson.dumps(one) + b"\n" for one in documents)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
