@@ -30,6 +30,7 @@ from tests.ports import reserve_port
 TOKEN = "administrator"
 # The settings of the recorded cluster that shorten waiting.
 FLAGS = (
+    "--kubernetes-version=1.25",
     "--controllers=*",
     "--node-monitor-period=2s",
     "--node-monitor-grace-period=20s",

@@ -628,6 +628,17 @@ NAMES_FOR_HOSTS: Final = _change(
 SUCCESS_CRITERIA: Final = _change(
     "success-criteria", "validates the condition SuccessCriteriaMet of jobs", since="1.30"
 )
+ONLY_FAILED_PODS: Final = _change(
+    "only-failed-pods",
+    "replaces deleted pods of a job with a failure policy only when they have failed",
+    since="1.26",
+)
+FAILURES_BY_POD: Final = _change(
+    "failures-by-pod",
+    "replaces the failed pods of a job after a pause that counts from their end, the first one too",
+    since="1.28",
+)
+INDEX_LABELS: Final = _gate("PodIndexLabel")
 WIDE_SUCCESS_CRITERIA: Final = _change(
     "wide-success-criteria", "allows the condition SuccessCriteriaMet of all jobs", since="1.31"
 )

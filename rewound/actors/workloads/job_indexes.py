@@ -49,13 +49,28 @@ class Indexes:
         return ",".join(_written(first, last) for first, last in self._intervals)
 
     def with_more(self, indexes: Iterable[int]) -> Steps[Indexes]:
-        more = ((one, one) for one in indexes)
-        intervals = yield from in_order((*self._intervals, *more), tuple)
+        return self.with_all(Indexes([(one, one) for one in indexes]))
+
+    def with_all(self, other: Indexes) -> Steps[Indexes]:
+        intervals = yield from in_order((*self._intervals, *other._intervals), tuple)
         merged: list[tuple[int, int]] = []
         for part in parts_of(intervals):
             _add_merged(merged, part)
             yield
         return Indexes(merged)
+
+    def shared_with(self, other: Indexes) -> int:
+        """How many indexes are in both."""
+        ours, theirs = iter(self._intervals), iter(other._intervals)
+        mine, its = next(ours, None), next(theirs, None)
+        shared = 0
+        while mine is not None and its is not None:
+            shared += max(0, min(mine[1], its[1]) - max(mine[0], its[0]) + 1)
+            if mine[1] < its[1]:
+                mine = next(ours, None)
+            else:
+                its = next(theirs, None)
+        return shared
 
     def missing(self, completions: int, count: int) -> list[int]:
         """The first `count` indexes below `completions` that are not in it."""
@@ -93,6 +108,13 @@ def index_of(pod: Object, annotation: str) -> int | None:
     """The completion index of a pod; None if it has no valid one."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
     return int(text) if _is_count(text) else None
+
+
+def count_of(pod: Object, annotation: str) -> int:
+    """A count of failures that a pod has as an annotation; 0 if it has none, or one that is too large."""
+    text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
+    count = int(text) if _is_count(text) else 0
+    return count if count < 2**31 else 0
 
 
 def not_needed(

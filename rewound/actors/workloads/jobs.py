@@ -9,14 +9,17 @@ Every pod has a finalizer until it is counted. So none is missed and none counts
 A uid in the status without a pod that has the finalizer is at step 3. For an Indexed job the status has the indexes
 that succeeded, and only failures are counted this way. The last write adds the condition of a finished job.
 
-A pod that fails is replaced: the first at once, the next after 10 s, 20 s, 40 s and so on up to six minutes, until one
-succeeds. If a pod fails within a second of the last start, it is replaced after that second, as in v1.25, which
-reconciles a job a second after one of its pods has changed. Counting is immediate: only the replacement waits.
+A pod that fails is replaced after 10 s, 20 s, 40 s and so on up to ten minutes, until one succeeds; with
+`backoffLimitPerIndex` each index has its own count, in an annotation of its pods. Before 1.28 the first is replaced at
+once, and the pause ends at six minutes: `EarlyBackoff`. Counting is immediate: only the replacement waits.
+
+Since 1.31 a job that ends first has the condition FailureTarget or SuccessCriteriaMet, and Failed or Complete when none
+of its pods terminates any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -31,9 +34,21 @@ from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import (
+    FAILURE_POLICY,
+    FAILURES_BY_POD,
+    INDEX_LABELS,
+    JOB_SUCCESS,
+    MANAGED_BY,
+    ONLY_FAILED_PODS,
+    PER_INDEX_LIMITS,
+    POD_REPLACEMENT,
+    SUSPENDED_SCHEDULING,
+    WIDE_SUCCESS_CRITERIA,
+)
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
-from rewound.actors.workloads.job_indexes import Indexes, index_of, name_prefix, not_needed
+from rewound.actors.workloads.job_indexes import Indexes, count_of, index_of, name_prefix, not_needed
 from rewound.actors.workloads.pods import (
     Claims,
     PodWriter,
@@ -49,13 +64,16 @@ from rewound.actors.workloads.pods import (
 
 BURST: Final = 500  # pods that one pass creates or deletes at most
 MOST_UNCOUNTED: Final = 500  # uids in a status, which take 20 kB
-FIRST_BACKOFF, LONGEST_BACKOFF = 10.0, 360.0  # seconds
+FIRST_BACKOFF, LONGEST_BACKOFF = 10.0, 600.0  # seconds
+LONGEST_EARLY_BACKOFF: Final = 360.0  # seconds, before 1.28
 SOON: Final = 1.0  # seconds
 INTERVAL: Final = 0.1  # seconds between two passes over many pods
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 _CHECK_EVERY: Final = 64  # pods
 # Before the name of a pod in a key: its finalizer must be removed; no job has such a name.
 POD: Final = "pod/"
+# The condition of a job that will end, and the one that follows when its pods are gone.
+LAST_CONDITIONS: Final = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 
 
 def finished_condition(job: Object) -> Object | None:
@@ -67,9 +85,39 @@ def finished_condition(job: Object) -> Object | None:
     return None
 
 
+def _pause(failures: int, longest: float) -> float:
+    """How long the replacement of a pod waits, by the failures so far."""
+    # Limit the exponent before taking the power: a job may have any number of failures.
+    return float(min(FIRST_BACKOFF * 2 ** min(failures - 1, 10), longest)) if failures else 0.0
+
+
 @dataclass(slots=True)
 class Backoff:
-    """When to reconcile a job and to replace its failed pods, in seconds of trio's clock."""
+    """The failures of a job since its last success, and when the last was, in microseconds since the epoch."""
+
+    failures: int = 0
+    last_failure: int = 0
+
+    def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> Backoff:
+        """The same after more pods have finished. Call with pods that are not yet counted."""
+        ended = sorted(finished_at(pod) for pod in failed)
+        if succeeded:
+            last_success = max(finished_at(pod) for pod in succeeded)
+            ended = [time for time in ended if time > last_success]
+            return Backoff(len(ended), ended[-1] if ended else 0)
+        return Backoff(self.failures + len(ended), ended[-1]) if ended else self
+
+    def seconds_left(self, now: int) -> float:
+        return max(0.0, _pause(self.failures, LONGEST_BACKOFF) - (now - self.last_failure) / 1_000_000)
+
+
+@dataclass(slots=True)
+class EarlyBackoff:
+    """When to replace the failed pods of a job, in seconds of trio's clock, as before 1.28.
+
+    If a pod fails within a second of the last start, it is replaced after that second: these versions reconcile a job a
+    second after one of its pods has changed.
+    """
 
     failures: int = 0  # passes that found a new failure since the last success
     started: float = -SOON  # when pods were last created
@@ -79,17 +127,31 @@ class Backoff:
         if now - self.started < SOON and self.failures:
             self.until = self.started + SOON
         else:
-            self.until = now + self._pause()
+            self.until = now + _pause(self.failures, LONGEST_EARLY_BACKOFF)
         self.failures += 1
 
     def reset(self) -> None:
         self.failures, self.until = 0, 0.0
 
-    def _pause(self) -> float:
-        if not self.failures:
-            return 0.0
-        # Limit the exponent before taking the power: a job may have any number of failures.
-        return float(min(FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), LONGEST_BACKOFF))
+
+def finished_at(pod: Object) -> int:
+    """When a pod finished: its last container, or what comes closest to that."""
+    status, metadata = pod["status"], pod["metadata"]
+    sidecars = {
+        one["name"] for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"
+    }
+    containers = list(status.get("containerStatuses") or ())
+    containers += [one for one in status.get("initContainerStatuses") or () if one["name"] in sidecars]
+    ends = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in containers]
+    if ends and all(ends):
+        return max(micros_of(end) for end in ends if end)
+    ready = condition_of(pod, "Ready")
+    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return micros_of(ready["lastTransitionTime"])
+    if is_terminating(pod):
+        grace: int = metadata.get("deletionGracePeriodSeconds", 0)
+        return micros_of(metadata["deletionTimestamp"]) - grace * 1_000_000
+    return micros_of(metadata["creationTimestamp"])
 
 
 @dataclass(slots=True)
@@ -100,11 +162,18 @@ class Progress:
     pods: list[Object]
     status: Object
     active: int
-    succeeded: int
-    failed: int
-    succeeded_before: Indexes  # of an Indexed job
-    succeeded_indexes: Indexes
-    has_crashed: bool  # whether one of the uncounted pods has failed
+    ready: int
+    terminating: int
+    succeeded: int = 0
+    failed: int = 0
+    succeeded_before: Indexes = field(default_factory=Indexes)  # of an Indexed job
+    succeeded_indexes: Indexes = field(default_factory=Indexes)
+    failed_indexes: Indexes | None = None  # of one with backoffLimitPerIndex
+    replaced: dict[int, Object] = field(
+        default_factory=dict
+    )  # its failed pods that wait for another, by index
+    new_successes: list[Object] = field(default_factory=list)  # pods that are not yet counted
+    new_failures: list[Object] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)  # recorded once the status is written
     _actions: dict[tuple[str, str], tuple[str, str]] = field(
         default_factory=dict
@@ -143,7 +212,15 @@ class Jobs(WorkloadController):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
+        features = parts.context.features
+        self._features = features
+        self._ends_in_two_steps = WIDE_SUCCESS_CRITERIA in features and not features.isdisjoint(
+            (MANAGED_BY, POD_REPLACEMENT)
+        )
         self._tracking = self.names.key("job-tracking", "batch")
+        self._failure_count = self.names.key("job-index-failure-count", "batch")
+        self._ignored_count = self.names.key("job-index-ignored-failure-count", "batch")
+        self._own_name = self.names.key("job-controller")
         self._index = self.names.key("job-completion-index", "batch")
         self._jobs = self.keyed_by("jobs.batch")
         self._pods = self.dependents("pods", self._jobs)
@@ -151,6 +228,7 @@ class Jobs(WorkloadController):
         self._writer = PodWriter(self.client, self.recorder, self._jobs.definition, self._pods.definition)
         self._pace = Pace(self.queue, INTERVAL)
         self._backoffs: dict[str, Backoff] = {}  # by the uid of the job
+        self._early_backoffs: dict[str, EarlyBackoff] = {}  # the same, before 1.28
         self._jobs.listen(self._job_changed)
         self._pods.listen(self._pod_changed)
 
@@ -160,12 +238,19 @@ class Jobs(WorkloadController):
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and finished_condition(new) is not None:
-            self._backoffs.pop(new["metadata"]["uid"], None)
+            self._forget_failures(new["metadata"]["uid"])
         if old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
             uid = old["metadata"]["uid"]
-            self._backoffs.pop(uid, None)
+            self._forget_failures(uid)
             for pod in self._pods.controlled_by(uid):
                 self._pod_changed(None, pod)
+
+    def _forget_failures(self, uid: str) -> None:
+        self._backoffs.pop(uid, None)
+        self._early_backoffs.pop(uid, None)
+
+    def _is_of_another_controller(self, job: Object) -> bool:
+        return job["spec"].get("managedBy", self._own_name) != self._own_name and MANAGED_BY in self._features
 
     def _pod_changed(self, _: Object | None, new: Object | None) -> None:
         if new is not None and self._is_orphaned(new):
@@ -188,6 +273,8 @@ class Jobs(WorkloadController):
         if reference["kind"] != self._jobs.definition.kind:
             return False
         job = self._jobs.get(pod["metadata"]["namespace"], reference["name"])
+        if job is not None and self._is_of_another_controller(job):
+            return False
         return (
             job is None
             or job["metadata"]["uid"] != reference["uid"]
@@ -205,7 +292,7 @@ class Jobs(WorkloadController):
                 await self._remove_finalizer(pod)
             return
         job = self._jobs.get(*key)
-        if job is None or finished_condition(job) is not None:
+        if job is None or finished_condition(job) is not None or self._is_of_another_controller(job):
             self._pace.forget(key)
             return
         if self._pace.is_too_soon(key, len(self._pods.controlled_by(job["metadata"]["uid"]))):
@@ -221,13 +308,16 @@ class Jobs(WorkloadController):
     def _progress(self, job: Object) -> Steps[Progress]:
         pods = list(self._pods.controlled_by(job["metadata"]["uid"]))
         active = yield from chosen(pods, is_active)
+        ready = yield from chosen(active, is_ready)
+        terminating = yield from chosen(pods, _is_ending)
         status = copied(job["status"])
-        status["ready"] = len((yield from chosen(active, is_ready)))
         status.setdefault("uncountedTerminatedPods", {})
         if not job["spec"].get("suspend"):
             status.setdefault("startTime", self.now_text())
-        found = Progress(job, pods, status, len(active), 0, 0, Indexes(), Indexes(), False)
+        found = Progress(job, pods, status, len(active), len(ready), len(terminating))
         yield from self._count(found)
+        if found.failed_indexes is not None:
+            yield from self._find_replaced(found, active)
         return found
 
     def _count(self, found: Progress) -> Steps[None]:
@@ -241,20 +331,63 @@ class Jobs(WorkloadController):
             return pod["metadata"]["uid"] not in known and self._has_failed(found, pod)
 
         valid = yield from chosen(found.pods, is_valid)
-        new = yield from chosen(valid, is_new_failure)
-        found.failed = status.get("failed", 0) + len(known) + len(new)
-        found.has_crashed = any(pod["status"].get("phase") == "Failed" for pod in new)
+        found.new_failures = yield from chosen(valid, is_new_failure)
+        ignored = yield from chosen(found.new_failures, partial(_is_ignored, found))
+        found.failed = status.get("failed", 0) + len(known) + len(found.new_failures) - len(ignored)
         successes = yield from chosen(valid, lambda pod: bool(pod["status"].get("phase") == "Succeeded"))
-        if found.is_indexed:
-            completions = found.spec["completions"]
-            found.succeeded_before = Indexes.read(status.get("completedIndexes", ""), completions)
-            more = (index for pod in successes if (index := index_of(pod, self._index)) is not None)
-            found.succeeded_indexes = yield from found.succeeded_before.with_more(more)
-            found.succeeded = len(found.succeeded_indexes)
-        else:
-            counted = set(found.uncounted("succeeded"))
-            more_uids = {pod["metadata"]["uid"] for pod in successes} - counted
-            found.succeeded = status.get("succeeded", 0) + len(counted) + len(more_uids)
+        counted = set(found.uncounted("succeeded"))
+        found.new_successes = [pod for pod in successes if pod["metadata"]["uid"] not in counted]
+        if not found.is_indexed:
+            found.succeeded = status.get("succeeded", 0) + len(counted) + len(found.new_successes)
+            return
+        completions = found.spec["completions"]
+        found.succeeded_before = Indexes.read(status.get("completedIndexes", ""), completions)
+        found.succeeded_indexes = yield from found.succeeded_before.with_more(self._indexes_of(successes))
+        found.succeeded = len(found.succeeded_indexes)
+        if self._limits_indexes(found.job):
+            failed = yield from chosen(valid, partial(self._fails_its_index, found))
+            before = Indexes.read(status.get("failedIndexes", ""), completions)
+            found.failed_indexes = yield from before.with_more(self._indexes_of(failed))
+
+    def _indexes_of(self, pods: Iterable[Object]) -> Iterator[int]:
+        return (index for pod in pods if (index := index_of(pod, self._index)) is not None)
+
+    def _limits_indexes(self, job: Object) -> bool:
+        return "backoffLimitPerIndex" in job["spec"] and PER_INDEX_LIMITS in self._features
+
+    def _fails_its_index(self, found: Progress, pod: Object) -> bool:
+        if not self._has_failed(found, pod):
+            return False
+        action, _ = found.action_for(pod)
+        if action == "FailIndex":
+            return True
+        limit: int = found.spec["backoffLimitPerIndex"]
+        return action != "Ignore" and count_of(pod, self._failure_count) >= limit
+
+    def _find_replaced(self, found: Progress, active: list[Object]) -> Steps[None]:
+        """The last failed pod of each index that needs another one: its finalizer stays until that exists."""
+        assert found.failed_indexes is not None
+        running = set(self._indexes_of(active))
+        for part in parts_of(found.pods):
+            for pod in part:
+                index = index_of(pod, self._index)
+                if index is None or not self._is_tracked(pod) or not self._has_valid_index(found, pod):
+                    continue
+                if index in running or index in found.succeeded_indexes or index in found.failed_indexes:
+                    continue
+                if self._has_failed(found, pod) and self._is_later(pod, found.replaced.get(index)):
+                    found.replaced[index] = pod
+            yield
+
+    def _is_later(self, pod: Object, other: Object | None) -> bool:
+        if other is None:
+            return True
+        fewer_or_as_many = self._failures_before(other) <= self._failures_before(pod)
+        return fewer_or_as_many and finished_at(pod) >= finished_at(other)
+
+    def _failures_before(self, pod: Object) -> int:
+        """How many pods of the index failed before this one."""
+        return count_of(pod, self._failure_count) + count_of(pod, self._ignored_count)
 
     def _has_valid_index(self, found: Progress, pod: Object) -> bool:
         if not found.is_indexed:
@@ -263,63 +396,114 @@ class Jobs(WorkloadController):
         return index is not None and index < found.spec["completions"]
 
     def _has_failed(self, found: Progress, pod: Object) -> bool:
-        """Whether a pod counts as failed: a deleted one does, since its outcome may never be reported."""
+        """Whether a pod has failed: a deleted one has, since its outcome may never be reported."""
         phase = pod["status"].get("phase")
-        if phase != "Failed" and (phase == "Succeeded" or not is_terminating(pod)):
-            return False
-        return not _is_ignored(found, pod)
+        if phase == "Failed" or self._replaces_only_failed(found.job):
+            return bool(phase == "Failed")
+        return phase != "Succeeded" and is_terminating(pod)
+
+    def _replaces_only_failed(self, job: Object) -> bool:
+        """Whether a deleted pod is replaced only when it has failed."""
+        if job["spec"].get("podReplacementPolicy") == "Failed" and POD_REPLACEMENT in self._features:
+            return True
+        has_policy = "podFailurePolicy" in job["spec"] and FAILURE_POLICY in self._features
+        return has_policy and ONLY_FAILED_PODS in self._features
 
     def _counts_as_failed(self, found: Progress, pod: Object) -> bool:
         return self._has_valid_index(found, pod) and not _is_ignored(found, pod)
 
     async def _pass(self, key: Key, found: Progress) -> None:
         job = found.job
-        backoff = self._backoffs.setdefault(job["metadata"]["uid"], Backoff())
-        has_new_failure = found.failed > found.status.get("failed", 0)
-        has_new_success = found.succeeded > found.status.get("succeeded", 0)
-        if has_new_success:
-            backoff.reset()
-        if has_new_failure and found.has_crashed:
-            backoff.failed(trio.current_time())
-        end = await in_turns(self._failure(key, found))
+        self._note_failures(found)
+        end = await in_turns(self._end_of(key, found))
         errors: list[RequestError] = []
         if end is not None:
             active = await in_turns(chosen(found.pods, is_active))
-            errors = await self._writer.delete(job, active)
-            found.active = len(errors)
+            errors = await self._delete(found, active)
             if errors:
                 end = None  # pods remain that must be counted
         elif not is_terminating(job):
-            errors = await self._manage(key, found, backoff)
+            errors = await self._manage(key, found)
             end = self._completion(found)
             if end is None:
-                self._note_suspension(found, backoff)
+                self._note_suspension(found)
         else:
             end = self._completion(found)
-        found.status["active"] = found.active
+        found.status |= {"active": found.active, "ready": found.ready}
+        if POD_REPLACEMENT in self._features:
+            found.status["terminating"] = found.terminating
         await self._track(found, end)
         if errors:
             raise errors[0]
 
-    def _failure(self, key: Key, found: Progress) -> Steps[Object | None]:
-        """The condition of a job that fails now."""
-        spec, limit = found.spec, found.spec.get("backoffLimit", 6)
+    def _note_failures(self, found: Progress) -> None:
+        """Note failures for an early version; later ones note them when they are counted."""
+        if FAILURES_BY_POD in self._features:
+            return
+        backoff = self._early_backoffs.setdefault(found.job["metadata"]["uid"], EarlyBackoff())
+        if found.succeeded > found.status.get("succeeded", 0):
+            backoff.reset()
+        counted = (pod for pod in found.new_failures if not _is_ignored(found, pod))
+        has_crashed = any(pod["status"].get("phase") == "Failed" for pod in counted)
+        if has_crashed and found.failed > found.status.get("failed", 0):
+            backoff.failed(trio.current_time())
+
+    async def _delete(self, found: Progress, pods: list[Object]) -> list[RequestError]:
+        """Delete pods that must still be counted."""
+        errors = await self._writer.delete(found.job, pods)
+        self._note_deleted(found, pods, errors)
+        return errors
+
+    def _note_deleted(self, found: Progress, pods: list[Object], errors: list[RequestError]) -> None:
+        found.active -= len(pods) - len(errors)
+        found.terminating += len(pods) - len(errors)
+        found.ready = min(found.ready - sum(map(is_ready, pods)), found.active)
+
+    def _end_of(self, key: Key, found: Progress) -> Steps[Object | None]:
+        """The condition of a job that ends now, or whose end an earlier pass has decided."""
+        met = condition_of(found.job, "SuccessCriteriaMet")
+        if met is not None and met["status"] == "True":
+            return met
         target = condition_of(found.job, "FailureTarget")
         if target is not None:
             return self._condition("Failed", "True", target.get("reason", ""), target.get("message", ""))
+        failure = yield from self._failure(key, found)
+        return failure if failure is not None else self._success_by_policy(found)
+
+    def _failure(self, key: Key, found: Progress) -> Steps[Object | None]:
+        """The condition of a job that fails now."""
+        spec, limit = found.spec, found.spec.get("backoffLimit", 6)
         message = yield from self._policy_failure(found)
         if message:
             return self._condition("FailureTarget", "True", "PodFailurePolicy", message)
         if found.failed > limit or (yield from _restarted_too_often(found, limit)):
-            text = "Job has reached the specified backoff limit"
-            return self._condition("Failed", "True", "BackoffLimitExceeded", text)
+            return self._failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")
         if "activeDeadlineSeconds" in spec and not found.is_suspended:
             deadline = micros_of(found.status["startTime"]) + spec["activeDeadlineSeconds"] * 1_000_000
             left = deadline - self.now()
             if left <= 0:
-                text = "Job was active longer than specified deadline"
-                return self._condition("Failed", "True", "DeadlineExceeded", text)
+                return self._failed("DeadlineExceeded", "Job was active longer than specified deadline")
             self.queue.add_after(key, left / 1_000_000)
+        if found.failed_indexes:
+            if "maxFailedIndexes" in spec and len(found.failed_indexes) > spec["maxFailedIndexes"]:
+                text = "Job has exceeded the specified maximal number of failed indexes"
+                return self._failed("MaxFailedIndexesExceeded", text)
+            if len(found.failed_indexes) + found.succeeded >= spec["completions"]:
+                return self._failed("FailedIndexes", "Job has failed indexes")
+        return None
+
+    def _failed(self, reason: str, message: str) -> Object:
+        first = "FailureTarget" if self._ends_in_two_steps else "Failed"
+        return self._condition(first, "True", reason, message)
+
+    def _success_by_policy(self, found: Progress) -> Object | None:
+        policy = found.spec.get("successPolicy")
+        if policy is None or not found.succeeded_indexes or JOB_SUCCESS not in self._features:
+            return None
+        for place, rule in enumerate(policy.get("rules") or ()):
+            if _is_met(rule, found):
+                text = f"Matched rules at index {place}"
+                return self._condition("SuccessCriteriaMet", "True", "SuccessPolicy", text)
         return None
 
     def _policy_failure(self, found: Progress) -> Steps[str]:
@@ -338,7 +522,14 @@ class Jobs(WorkloadController):
         """The condition of a job that is complete now."""
         completions = found.spec.get("completions")
         enough = found.succeeded > 0 if completions is None else found.succeeded >= completions
-        return self._condition("Complete", "True", "", "") if enough and not found.active else None
+        if not enough or found.active:
+            return None
+        if not self._ends_in_two_steps:
+            return self._condition("Complete", "True", "", "")
+        if JOB_SUCCESS not in self._features:
+            return self._condition("SuccessCriteriaMet", "True", "", "")
+        text = "Reached expected number of succeeded pods"
+        return self._condition("SuccessCriteriaMet", "True", "CompletionsReached", text)
 
     def _condition(self, condition_type: str, status: str, reason: str, message: str) -> Object:
         now = self.now_text()
@@ -352,20 +543,23 @@ class Jobs(WorkloadController):
         }
         return {part: value for part, value in condition.items() if value}
 
-    def _note_suspension(self, found: Progress, backoff: Backoff) -> None:
+    def _note_suspension(self, found: Progress) -> None:
         known = condition_of({"status": found.status}, "Suspended")
         wanted = "True" if found.is_suspended else "False"
         if (known is None and wanted == "False") or (known is not None and known["status"] == wanted):
             return
-        backoff.reset()
+        if early := self._early_backoffs.get(found.job["metadata"]["uid"]):
+            early.reset()
         word = "suspended" if found.is_suspended else "resumed"
         condition = self._condition("Suspended", wanted, f"Job{word.capitalize()}", f"Job {word}")
         _set_condition(found.status, condition)
         found.events.append(("Normal", word.capitalize(), f"Job {word}"))
         if not found.is_suspended:
             found.status["startTime"] = self.now_text()  # the deadline counts from when it runs
+        elif SUSPENDED_SCHEDULING in self._features:
+            found.status.pop("startTime", None)
 
-    async def _manage(self, key: Key, found: Progress, backoff: Backoff) -> list[RequestError]:
+    async def _manage(self, key: Key, found: Progress) -> list[RequestError]:
         """Create missing pods, or delete surplus ones, but not both in one pass."""
         active = await in_turns(chosen(found.pods, is_active))
         wanted = self._wanted(found)
@@ -373,19 +567,37 @@ class Jobs(WorkloadController):
         if surplus:
             surplus = surplus if found.is_suspended else surplus[:BURST]
             errors = await self._remove(found.job, surplus)
-            found.active -= len(surplus) - len(errors)
+            self._note_deleted(found, surplus, errors)
             return errors
+        if self._replaces_only_failed(found.job) and FAILURES_BY_POD in self._features:
+            wanted -= found.terminating
         missing = min(wanted - len(active), BURST)
         if missing <= 0:
             return []
-        if (pause := backoff.until - trio.current_time()) > 0:
+        if (pause := self._pause_of(found)) > 0:
             self.queue.add_after(key, pause)
             return []
-        errors = await self._writer.create(found.job, await in_turns(self._new_pods(found, active, missing)))
-        backoff.started = trio.current_time()
+        new, pause = await in_turns(self._new_pods(found, active, missing))
+        if not new and pause:
+            self.queue.add_after(key, pause)
+        errors = await self._writer.create(found.job, new)
+        if early := self._early_backoffs.get(found.job["metadata"]["uid"]):
+            early.started = trio.current_time()
         mine = self._pods.controlled_by(found.job["metadata"]["uid"])
         found.active = len(await in_turns(chosen(mine, is_active)))
         return [error for error in errors if not is_namespace_terminating(error)]
+
+    def _pause_of(self, found: Progress) -> float:
+        """How long the job waits before it creates pods; not one whose indexes wait by themselves."""
+        if found.failed_indexes is not None:
+            return 0.0
+        if early := self._early_backoffs.get(found.job["metadata"]["uid"]):
+            return early.until - trio.current_time()
+        return self._backoff(found).seconds_left(self.now())
+
+    def _backoff(self, found: Progress) -> Backoff:
+        known = self._backoffs.get(found.job["metadata"]["uid"], Backoff())
+        return known.after(found.new_successes, found.new_failures)
 
     def _wanted(self, found: Progress) -> int:
         """How many pods should be active."""
@@ -418,18 +630,45 @@ class Jobs(WorkloadController):
 
         return await run_concurrently(remove, pods)
 
-    def _new_pods(self, found: Progress, active: list[Object], count: int) -> Steps[list[Object]]:
+    def _new_pods(
+        self, found: Progress, active: list[Object], count: int
+    ) -> Steps[tuple[list[Object], float]]:
+        """The pods to create, and how long to wait if each index must wait."""
         new = partial(pod_from_template, found.spec["template"], self._jobs.definition, found.job)
         if not found.is_indexed:
-            return [self._tracked(new())] * count
-        taken = (index for pod in active if (index := index_of(pod, self._index)) is not None)
-        not_missing = yield from found.succeeded_indexes.with_more(taken)
-        indexes = not_missing.missing(found.spec["completions"], count)
+            return [self._tracked(new())] * count, 0.0
+        not_missing = yield from found.succeeded_indexes.with_more(self._indexes_of(active))
+        if self._replaces_only_failed(found.job):
+            ending = yield from chosen(found.pods, _is_ending)
+            not_missing = yield from not_missing.with_more(self._indexes_of(ending))
+        if found.failed_indexes is not None:
+            not_missing = yield from not_missing.with_all(found.failed_indexes)
         name, made = found.job["metadata"]["name"], list[Object]()
-        for index in indexes:
-            made.append(self._indexed(self._tracked(new()), name, index))
+        pauses = list[float]()
+        for index in not_missing.missing(found.spec["completions"], count):
+            replaced = found.replaced.get(index)
+            if replaced is not None and (pause := self._pause_after(replaced)) > 0:
+                pauses.append(pause)
+                continue
+            pod = self._indexed(self._tracked(new()), name, index)
+            if found.failed_indexes is not None:
+                self._count_failures(found, pod, replaced)
+            made.append(pod)
             yield
-        return made
+        return made, min(pauses, default=0.0)
+
+    def _pause_after(self, failed: Object) -> float:
+        return Backoff(self._failures_before(failed) + 1, finished_at(failed)).seconds_left(self.now())
+
+    def _count_failures(self, found: Progress, pod: Object, replaced: Object | None) -> None:
+        counts = {self._failure_count: 0, self._ignored_count: 0}
+        if replaced is not None:
+            counts = {annotation: count_of(replaced, annotation) for annotation in counts}
+            counts[self._ignored_count if _is_ignored(found, replaced) else self._failure_count] += 1
+        if not counts[self._ignored_count]:
+            del counts[self._ignored_count]
+        written = {annotation: str(count) for annotation, count in counts.items()}
+        pod["metadata"]["annotations"] = dict(sorted({**pod["metadata"]["annotations"], **written}.items()))
 
     def _tracked(self, pod: Object) -> Object:
         finalizers = pod["metadata"].get("finalizers") or []
@@ -442,11 +681,17 @@ class Jobs(WorkloadController):
         metadata["generateName"] = name_prefix(job, index)
         annotations = {**(metadata.get("annotations") or {}), self._index: str(index)}
         metadata["annotations"] = dict(sorted(annotations.items()))
+        part = "annotations"
+        if INDEX_LABELS in self._features:
+            part = "labels"
+            metadata["labels"] = dict(
+                sorted({**(metadata.get("labels") or {}), self._index: str(index)}.items())
+            )
         spec["hostname"] = f"{job}-{index}"
         for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
             variables = container.get("env") or []
             if not any(one["name"] == INDEX_VARIABLE for one in variables):
-                reference = {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{self._index}']"}
+                reference = {"apiVersion": "v1", "fieldPath": f"metadata.{part}['{self._index}']"}
                 added = {"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": reference}}
                 container["env"] = [*variables, added]
         return pod
@@ -454,26 +699,34 @@ class Jobs(WorkloadController):
     async def _track(self, found: Progress, end: Object | None) -> None:
         """Count the finished pods, in the three steps above; then the job may end."""
         tracked = await in_turns(chosen(found.pods, self._is_tracked))
+        backoff = self._backoff(found)
         _settle(found, {pod["metadata"]["uid"] for pod in tracked})
-        ended, is_all = await in_turns(self._add_uncounted(found, tracked, end is not None))
-        if end is not None and end["type"] == "FailureTarget":
-            _set_condition(found.status, end)
-            end = self._condition("Failed", "True", end["reason"], end["message"])
+        ended, is_all = await in_turns(self._add_uncounted(found, tracked, end))
+        if end is not None and end["type"] in LAST_CONDITIONS:
+            if condition_of({"status": found.status}, end["type"]) is None:
+                _set_condition(found.status, end)
+            last = LAST_CONDITIONS[end["type"]]
+            end = self._condition(last, "True", end.get("reason", ""), end.get("message", ""))
         await self._write(found)
+        if FAILURES_BY_POD in self._features:
+            self._backoffs[found.job["metadata"]["uid"]] = backoff
         errors = await run_concurrently(self._remove_finalizer, ended)
         remaining = await in_turns(chosen(tracked, self._is_still_tracked))
         _settle(found, {pod["metadata"]["uid"] for pod in remaining})
-        if end is not None and is_all and not errors and not found.status["uncountedTerminatedPods"]:
+        is_counted = is_all and not errors and not found.status["uncountedTerminatedPods"]
+        if end is not None and is_counted and not (self._ends_in_two_steps and found.terminating):
             self._end(found, end)
         await self._write(found)
         if errors:
             raise errors[0]
 
     def _add_uncounted(
-        self, found: Progress, tracked: list[Object], ends: bool
+        self, found: Progress, tracked: list[Object], end: Object | None
     ) -> Steps[tuple[list[Object], bool]]:
         """Add finished pods to the status. Returns the pods that lose their finalizer, and whether these are all."""
         is_deleted, ended, is_all = is_terminating(found.job), [], True
+        is_failure = end is not None and end["type"] != "SuccessCriteriaMet"
+        waiting = {pod["metadata"]["uid"] for pod in found.replaced.values()}
         succeeded, failed = list(found.uncounted("succeeded")), list(found.uncounted("failed"))
         indexes: list[int] = []
         if found.is_indexed:
@@ -483,17 +736,19 @@ class Jobs(WorkloadController):
         for number, pod in enumerate(tracked):
             if number % _CHECK_EVERY == 0:
                 yield
-            uid, phase = pod["metadata"]["uid"], pod["status"].get("phase")
-            goes = is_terminating(pod) or ends
-            if goes or is_deleted or phase in ("Succeeded", "Failed"):
-                ended.append(pod)
-            if phase == "Succeeded" and uid not in failed:
+            uid, has_succeeded = pod["metadata"]["uid"], pod["status"].get("phase") == "Succeeded"
+            has_failed = self._has_failed(found, pod)
+            is_replaced = has_failed and uid not in waiting
+            if not (is_deleted or end is not None or has_succeeded or is_replaced):
+                continue
+            ended.append(pod)
+            if has_succeeded and uid not in failed:
                 index = index_of(pod, self._index)
                 if not found.is_indexed and uid not in succeeded:
                     succeeded.append(uid)
                 elif index is not None and self._is_new_success(found, index):
                     indexes.append(index)
-            elif (phase == "Failed" or goes) and uid not in failed and self._counts_as_failed(found, pod):
+            elif (has_failed or is_failure) and uid not in failed and self._counts_as_failed(found, pod):
                 failed.append(uid)
             if len(indexes) + len(succeeded) + len(failed) >= MOST_UNCOUNTED:
                 is_all = False
@@ -503,6 +758,8 @@ class Jobs(WorkloadController):
         if found.is_indexed:
             counted = yield from found.succeeded_before.with_more(indexes)
             found.status |= {"completedIndexes": str(counted), "succeeded": len(counted)}
+        if found.failed_indexes is not None:
+            found.status["failedIndexes"] = str(found.failed_indexes)
         return ended, is_all
 
     def _is_new_success(self, found: Progress, index: int) -> bool:
@@ -522,7 +779,7 @@ class Jobs(WorkloadController):
 
     async def _write(self, found: Progress) -> None:
         """Store the status if it differs, and record its Events."""
-        always = ("ready", "uncountedTerminatedPods")
+        always = ("ready", "terminating", "failedIndexes", "uncountedTerminatedPods")
         kept = {part: value for part, value in found.status.items() if value or part in always}
         status = JOB_STATUS.arranged(kept)
         if status != found.job["status"]:
@@ -561,6 +818,20 @@ def _set_condition(status: Object, condition: Object) -> None:
     places = (place for place, one in enumerate(others) if one["type"] == condition["type"])
     place = next(places, len(others))
     status["conditions"] = [*others[:place], condition, *others[place + 1 :]]
+
+
+def _is_ending(pod: Object) -> bool:
+    return is_terminating(pod) and pod["status"].get("phase") not in ("Succeeded", "Failed")
+
+
+def _is_met(rule: Object, found: Progress) -> bool:
+    """Whether the succeeded indexes of a job meet a rule of its success policy."""
+    wanted, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+    if wanted is None:
+        return count is not None and found.succeeded >= count
+    indexes = Indexes.read(wanted, found.spec["completions"])
+    common = indexes.shared_with(found.succeeded_indexes)
+    return len(indexes) > 0 and (common == len(indexes) or (count is not None and common >= count))
 
 
 def _index_or_minus_one(index: int | None) -> int:

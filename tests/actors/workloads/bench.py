@@ -58,6 +58,7 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.committer import Committer, UnmeasuredDisk
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.versions.features import V1_25 as FIRST_RELEASE
 from rewound.actors.versions.features import Release
 from rewound.actors.workloads.built_in import BY_NAME, Build, Workloads
 from rewound.actors.workloads.cache import Key
@@ -79,8 +80,8 @@ Before = Callable[[Definition, Command], Awaitable[None] | None]
 
 
 @cache
-def _catalog(features: frozenset[str]) -> Catalog:
-    return built_in(KUBERNETES, Release(features=features))
+def _catalog(release: Release) -> Catalog:
+    return built_in(KUBERNETES, release)
 
 
 class WatchedDirectory(Directory):
@@ -151,11 +152,11 @@ class Bench:
         nursery: trio.Nursery,
         names: frozenset[str],
         before: Before | None = None,
-        features: frozenset[str] = frozenset(),
+        release: Release = FIRST_RELEASE,
         workloads: WorkloadOptions | None = None,
     ) -> None:
         self.journal = journal
-        self.catalog = _catalog(features)
+        self.catalog = _catalog(release)
         journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
@@ -194,6 +195,7 @@ class Bench:
             authorizer,
             Authorities(partial(own_certificates, KUBERNETES.dialect)),
             rules,
+            features=release.features,
             enabled=names,
             quotas=quotas,
             workloads=workloads or WorkloadOptions(),
@@ -289,7 +291,7 @@ async def open_bench(
     pods_run: bool = True,
     more: Iterable[tuple[str, Build]] = (),
     before: Before | None = None,
-    features: frozenset[str] = frozenset(),
+    release: Release = FIRST_RELEASE,
     workloads: WorkloadOptions | None = None,
     rests: bool = True,
 ) -> AsyncIterator[Bench]:
@@ -304,7 +306,7 @@ async def open_bench(
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            bench = Bench(journal, nursery, enabled, before, features, workloads)
+            bench = Bench(journal, nursery, enabled, before, release, workloads)
             unknown = set(names).difference(CONTROLLERS, BY_NAME)
             assert not unknown, f"no such controllers: {unknown}"
             await bench.start(added, rests=rests)

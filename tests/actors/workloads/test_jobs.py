@@ -8,9 +8,9 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import FAILURE_POLICY
+from rewound.actors.versions.features import FAILURE_POLICY, Release, choose_release
 from rewound.actors.workloads import controller, jobs
-from rewound.actors.workloads.jobs import Backoff, policy_action
+from rewound.actors.workloads.jobs import EarlyBackoff, policy_action
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 from tests.cases import cases
 
@@ -144,7 +144,7 @@ async def test_pauses_between_failures_double_and_a_success_resets_them(
 
 
 def test_pauses_have_a_limit() -> None:
-    backoff = Backoff()
+    backoff = EarlyBackoff()
     for _ in range(40):
         backoff.failed(1000.0)
     assert backoff.until == 1360.0
@@ -369,7 +369,7 @@ async def test_policy_looks_at_a_failed_pod_once_in_a_pass(
 
     monkeypatch.setattr(jobs, "policy_action", counted)
     policy = {"rules": [exit_codes("FailJob", "In", 7)]}
-    async with open_bench(tmp_path, "job", features=frozenset({FAILURE_POLICY})) as bench:
+    async with open_bench(tmp_path, "job", release=Release(features=frozenset({FAILURE_POLICY}))) as bench:
         await bench.create(JOBS, job(backoffLimit=5, podFailurePolicy=policy))
         await bench.rest(10)
         (first,) = bench.names("pods")
@@ -394,3 +394,121 @@ async def test_a_kill_before_any_write_ends_in_the_same_world(
         expected = {"ready": 0, "succeeded": 4, "uncountedTerminatedPods": {}, "Complete": ("True", None)}
         assert status_of(bench) == expected
         assert len(bench.names("pods")) == 4 and not tracked(bench)
+
+
+NEWEST = choose_release("1.36")
+
+
+async def test_job_of_today_ends_in_two_steps(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job("Succeeded"))
+        await bench.rest()
+        reached = ("True", "CompletionsReached")
+        assert status_of(bench) == {
+            "ready": 0,
+            "terminating": 0,
+            "succeeded": 1,
+            "uncountedTerminatedPods": {},
+            "SuccessCriteriaMet": reached,
+            "Complete": reached,
+        }
+
+
+async def test_failed_job_of_today_waits_for_its_terminating_pods(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job(activeDeadlineSeconds=60, parallelism=2))
+        await bench.rest()
+        (first, _) = bench.names("pods")
+        await bench.patch("pods", first, {"metadata": {"finalizers": [TRACKING, "test/holds"]}})
+        await bench.rest(61)
+        target, found = ("True", "DeadlineExceeded"), status_of(bench)
+        assert (found["FailureTarget"], found["terminating"], "Failed" in found) == (target, 1, False)
+        assert (found["ready"], found["failed"], "active" in found) == (0, 2, False)
+        await bench.patch("pods", first, {"metadata": {"finalizers": None}})
+        await bench.rest()
+        found = status_of(bench)
+        assert (found["Failed"], found["FailureTarget"], found["terminating"]) == (target, target, 0)
+        assert ("DeadlineExceeded", "Job was active longer than specified deadline") in bench.events("work")
+
+
+async def test_first_failed_pod_of_today_is_replaced_after_ten_seconds(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job("Failed", backoffLimit=2))
+        await bench.rest(9)
+        assert len(bench.names("pods")) == 1
+        await bench.rest(3)
+        assert len(bench.names("pods")) == 2
+        await bench.rest(40)
+        assert (len(bench.names("pods")), status_of(bench)["failed"]) == (3, 3)
+        assert status_of(bench)["Failed"] == ("True", "BackoffLimitExceeded")
+
+
+async def test_indexes_fail_by_themselves(tmp_path: Path, autojump_clock: MockClock) -> None:
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job(**spec))
+        await bench.rest()
+        by_index = {pod["metadata"]["labels"][INDEX]: pod["metadata"]["name"] for pod in bench.all("pods")}
+        await set_phase(bench, by_index["0"], "Failed")
+        await bench.rest(11)
+        assert status_of(bench)["failedIndexes"] == "" and len(bench.names("pods")) == 4
+        (replacement,) = set(bench.names("pods")).difference(by_index.values())
+        annotations = bench.get("pods", replacement)["metadata"]["annotations"]
+        assert annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+        await set_phase(bench, replacement, "Failed")
+        await bench.rest(60)
+        found = status_of(bench)
+        assert (found["failedIndexes"], found["active"], len(bench.names("pods"))) == ("0", 2, 4)
+        for index in ("1", "2"):
+            await set_phase(bench, by_index[index], "Succeeded")
+        await bench.rest()
+        found = status_of(bench)
+        assert (found["completedIndexes"], found["Failed"]) == ("1,2", ("True", "FailedIndexes"))
+        assert (found["succeeded"], found["failed"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"succeededIndexes": "1-2", "succeededCount": 1}, {"succeededCount": 1}, {"succeededIndexes": "1"}],
+)
+async def test_success_policy_ends_a_job(tmp_path: Path, autojump_clock: MockClock, rule: Object) -> None:
+    policy = {"rules": [{"succeededIndexes": "0"}, rule]}
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "successPolicy": policy}
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job(**spec))
+        await bench.rest()
+        (one,) = (pod for pod in bench.all("pods") if pod["metadata"]["labels"][INDEX] == "1")
+        await set_phase(bench, one["metadata"]["name"], "Succeeded")
+        await bench.rest(60)
+        found, met = status_of(bench), ("True", "SuccessPolicy")
+        assert (found["SuccessCriteriaMet"], found["Complete"], found["succeeded"]) == (met, met, 1)
+        assert "failed" not in found
+        conditions = bench.get(JOBS, "work")["status"]["conditions"]
+        assert {one["message"] for one in conditions} == {"Matched rules at index 1"}
+
+
+async def test_deleted_pod_is_replaced_when_it_has_failed_if_the_job_says_so(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job(podReplacementPolicy="Failed"))
+        await bench.rest()
+        (first,) = bench.names("pods")
+        await bench.delete("pods", first)
+        await bench.rest()
+        found = status_of(bench)
+        assert (found["terminating"], "active" in found, bench.names("pods")) == (1, False, [first])
+        await bench.patch("pods", first, {"status": {"phase": "Failed"}}, "status")
+        await bench.rest(60)
+        assert status_of(bench)["failed"] == 1 and len(bench.names("pods")) == 1
+
+
+async def test_job_of_another_controller_is_left_alone(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "job", release=NEWEST) as bench:
+        await bench.create(JOBS, job(managedBy="example.com/queue"))
+        await bench.rest()
+        assert not bench.names("pods") and not status_of(bench)

@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE
+from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE, Release
 from rewound.actors.workloads import statefulsets
 from rewound.actors.workloads.pods import available_in
 from rewound.actors.workloads.revisions import holds
@@ -421,7 +421,9 @@ async def test_claims_go_with_the_set_or_their_pod_by_the_retention_policy(
 ) -> None:
     controllers = ("statefulset", "garbagecollector", "pvc-protection")
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-    async with open_bench(tmp_path, *controllers, features=frozenset({AUTO_DELETE})) as bench:
+    async with open_bench(
+        tmp_path, *controllers, release=Release(features=frozenset({AUTO_DELETE}))
+    ) as bench:
 
         def owners() -> dict[str, list[str]]:
             return {
@@ -471,7 +473,9 @@ async def test_new_pod_waits_for_the_claim_of_its_predecessor_to_go(
     new = stateful_set(
         2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"}
     )
-    async with open_bench(tmp_path, *controllers, features=frozenset({AUTO_DELETE})) as bench:
+    async with open_bench(
+        tmp_path, *controllers, release=Release(features=frozenset({AUTO_DELETE}))
+    ) as bench:
         await bench.create("statefulsets.apps", new)
         await bench.rest()
         held = {"metadata": {"finalizers": ["example.com/hold"]}}
@@ -491,7 +495,9 @@ async def test_update_replaces_as_many_pods_as_may_be_unavailable(
 ) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}
     new = stateful_set(5, updateStrategy=strategy, podManagementPolicy="Parallel")
-    async with open_bench(tmp_path, "statefulset", features=frozenset({MAX_UNAVAILABLE})) as bench:
+    async with open_bench(
+        tmp_path, "statefulset", release=Release(features=frozenset({MAX_UNAVAILABLE}))
+    ) as bench:
         await bench.create("statefulsets.apps", new)
         await bench.rest()
         (first,) = bench.names("controllerrevisions.apps")
