@@ -11,7 +11,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check fix bench hops attacks robustness conformance workloads clean
+.PHONY: help setup installed run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -24,6 +24,7 @@ help:
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
+	@echo "make docs         build the site of the documentation into build/site; a warning fails it"
 	@echo "make hooks        let git run ruff, mypy and import-linter before every commit"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
@@ -66,6 +67,16 @@ installed: $(STAMP)
 	@$(BIN)/python -m compileall -q -j $(WORKERS) rewound
 
 setup: installed $(CHECKS)
+
+# The site of the documentation. The list of decisions is made from the files, so that a new one needs no other change.
+SITE := $(VENV)/.site
+$(SITE): $(STAMP)
+	$(INSTALL) '.[docs]'
+	@touch $@
+
+docs: $(SITE)
+	$(BIN)/python -m sphinx --builder html --conf-dir docs/site --doctree-dir $(VENV)/doctrees --jobs auto \
+		--fail-on-warning --keep-going --quiet . build/site
 
 run: installed
 	$(BIN)/rewound serve $(FLAGS)
