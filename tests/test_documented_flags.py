@@ -36,8 +36,8 @@ OTHERS = {
     "kube-apiserver, which `rewound envtest` accepts or refuses": "allow-privileged cert-dir cors-allowed-origins "
     "emulated-version encryption-provider-config etcd-compaction-interval etcd-prefix etcd-servers min-request-timeout "
     "profiling request-timeout tls-cipher-suites v watch-cache",
-    "kubectl": "clusterrole embed-certs for force-conflicts from-literal image limit-bytes overwrite previous replicas "
-    "resource resource-name role server-side timestamps type watch",
+    "kubectl": "clusterrole embed-certs field-selector for force-conflicts from-literal image limit-bytes overwrite "
+    "previous replicas requests resource resource-name role server-side timestamps type watch",
     "kwokctl": "record",
     "pip": "no-build-isolation no-deps wheel-dir",
     "pytest": "full-trace only-e2e",
