@@ -80,7 +80,6 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("importing", "run"),
         "create a new data folder from such a file; `import audit` from an audit log, `import kwok`",
     ),
-    "state": (partial(_of_journal, "state"), "as `at`, of all kinds unless some are given"),
     "upgrade-check": (
         _in("upgrade_check", "upgrade_check"),
         "what another version of Kubernetes would refuse, drop or set otherwise",
@@ -92,7 +91,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "cel": (_in("cel", "cel"), "evaluate a CEL expression on an object of a file: result, type, cost"),
     "journal": (
         _journal,
-        "the commands from log to state by their longer names: `rewound journal log`",
+        "the commands from log to import by their longer names: `rewound journal log`",
     ),
     "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
     "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
@@ -115,9 +114,11 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         "verify cluster-info with a bootstrap token",
     ),
 }
+# Names of earlier releases, which no help lists.
+OLD_COMMANDS: dict[str, Run] = {"state": partial(_of_journal, "state")}
 _LINES = "".join(f"  rewound {name:13} {text}\n" for name, (_, text) in COMMANDS.items())
 USAGE = f"""\
-usage: rewound <command> [flags]
+usage: rewound <command> [flags]; `rewound help <command>` explains one
 
 {_LINES}  rewound --version     the release, and the versions of Kubernetes that it serves
 """
@@ -125,17 +126,19 @@ usage: rewound <command> [flags]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if command in COMMANDS:
-        run, _ = COMMANDS[command]
+    if command in ("--help", "-h", "help"):
+        if not rest or rest[0].startswith("-"):
+            print(USAGE, end="")
+            return 0
+        command, rest = rest[0], [*rest[1:], "--help"]
+    if command in COMMANDS or command in OLD_COMMANDS:
+        run = OLD_COMMANDS.get(command) or COMMANDS[command][0]
         return run(rest)
     if command in ("--version", "version"):
         from rewound.actors.versions.version import FIRST, NEWEST
         from rewound.release import RELEASE
 
         print(f"rewound {RELEASE}\nKubernetes {FIRST} to {NEWEST}")
-        return 0
-    if command in ("--help", "-h", "help"):
-        print(USAGE, end="")
         return 0
     if not command:
         print(USAGE, end="", file=sys.stderr)

@@ -98,6 +98,8 @@ PARSE = argparse.ArgumentParser.parse_known_args
 
 
 def parse_only(parser: argparse.ArgumentParser, *given: Any) -> Any:
+    if any(one.nargs == argparse.SUPPRESS for one in parser._actions):
+        return PARSE(parser, *given)  # parse_intermixed_args, which takes positional arguments afterwards
     options, unknown = PARSE(parser, *given)
     assert not unknown
     if parser.prog == "rewound replay":

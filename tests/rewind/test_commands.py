@@ -134,7 +134,7 @@ def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], comma
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["history", "cm"], 2, "required: NAME"),
+        (["history", "cm"], 2, "'cm' names no object; write TYPE/NAME"),
         (["history", "nonsense", "x"], 2, "'nonsense' is not a kind of this journal"),
         (
             ["history", "cm", "nobody"],
@@ -182,16 +182,24 @@ async def test_commands_against_a_server(run: Run) -> None:
         assert "web" in (await rewound("at", made, "cm", "-A")).out
         diff = await rewound("history", "cm", "web", "--diff", f"{made}..")
         assert (diff.code, diff.out, diff.err) == (0, '~ data.color: "blue" -> "red"\n', "")
+        dry = await rewound("rollback", "cm/web", "--to", made, "--dry-run")
+        title, change = dry.out.splitlines()
+        assert title.startswith(f"cm/web rolled back to {made} (dry run, nothing is stored), version ")
+        assert change == '  ~ data.color: "red" -> "blue"'
         rolled = await rewound("rollback", "cm", "web", "--to", made)
-        assert rolled.out.startswith(f"cm web rolled back to {made}, version ")
+        assert rolled.out.startswith(f"cm/web rolled back to {made}, version ")
         assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
+        same = await rewound("rollback", "cm/web", "--to", made)
+        assert same.out.startswith(
+            f"cm/web not rolled back to {made}: it is the same already, nothing changed"
+        )
         wrong = await rewound("rollback", "cm", "web", "--to", made, "--field", "spec.colour")
         missing = "fields: spec.colour: neither the object nor its old version has this field"
         assert (wrong.code, wrong.err) == (0, f"Warning: {missing}\n")
         await api.delete("configmaps", "web")
         assert (await rewound("history", "cm", "web", "--diff", f"{made}..")).out == "- the object\n"
         dry = await rewound("undelete", "cm", "web", "--dry-run")
-        assert "undeleted (dry run)" in dry.out
+        assert "undeleted (dry run, nothing is stored)" in dry.out and '+ data: {"color":"blue"}' in dry.out
         assert (await rewound("undelete", "cm", "web")).code == 0
         assert (await api.get("configmaps", "web"))["data"] == {"color": "blue"}
         again = await rewound("undelete", "cm", "web")

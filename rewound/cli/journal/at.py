@@ -1,7 +1,7 @@
 """`rewound at`: objects as they were at a version or a time, with the columns that their kind has.
 
     rewound at 10m pods                             ten minutes ago, in the namespace of the context
-    rewound at 1042 cm web -o yaml                  one object at a version
+    rewound at 1042 cm/web -o yaml                  one object at a version
     rewound at 2026-11-15T04:07:33Z pods,deploy -A -l app=web
     rewound at 12:03                                everything that there was
     rewound at 1042 pods --data-dir backup          of a data folder, without a server
@@ -31,6 +31,7 @@ from rewound.cli.journal.flags import (
     add_show_secrets,
     add_source,
     moment,
+    type_and_name,
 )
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Columns, Output, masked_object, until_printed, yaml_of
@@ -47,7 +48,11 @@ FORMS = ("wide", "name", "json", "yaml")
 def add_flags(parser: Parser) -> None:
     parser.add_argument("at", type=moment, metavar="MOMENT", help=MOMENT)
     parser.add_argument(
-        "kinds", metavar="KIND", nargs="?", default="", help=f"{KIND}; several with commas (default all)"
+        "kinds",
+        metavar="TYPE[/NAME]",
+        nargs="?",
+        default="",
+        help=f"{KIND}; several with commas (default all)",
     )
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default="", help="or NAMESPACE/NAME; * is a wildcard (default all)"
@@ -64,6 +69,7 @@ def add_flags_of_objects(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
+    options.kinds, options.name = type_and_name(options.kinds, options.name)
     kinds = [one for one in options.kinds.split(",") if one]
     one = options.name and not _WILD & set(options.name)
     if one and options.all_namespaces:

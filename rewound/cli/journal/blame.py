@@ -1,9 +1,9 @@
 """`rewound blame`: who set each field of an object, when, and with which version and manager.
 
-    rewound blame deployments.apps web               every field, one per line
-    rewound blame pod web-1 --field spec.containers  fields that begin so
-    rewound blame cm web --at 10m                    as it was ten minutes ago
-    rewound blame cm web --data-dir backup           from a data folder, without a server
+    rewound blame deploy/web                         every field, one per line
+    rewound blame pod/web-1 --field spec.containers  fields that begin so
+    rewound blame cm/web --at 10m                    as it was ten minutes ago
+    rewound blame cm/web --data-dir backup           from a data folder, without a server
 
 -o json has the Blame of the API. A ^ marks fields that may be older than what the journal keeps.
 """
@@ -24,7 +24,7 @@ from rewound.cli.journal.flags import (
     moment,
 )
 from rewound.cli.journal.opening import open_source
-from rewound.cli.journal.printing import Output, identity, masked_field
+from rewound.cli.journal.printing import Output, identity, masked_field, with_manager
 from rewound.client.errors import Failure
 from rewound.recording.query.moments import Moment, local, micros_of
 from rewound.recording.query.source import Document
@@ -62,7 +62,7 @@ def run(options: Options, output: Output) -> int:
                 "apiVersion": "rewound.cluster.io/v1",
                 **ends,
                 "object": named,
-                "fields": fields,
+                "fields": [with_manager(one) for one in fields],
                 **({"leftOut": left_out} if left_out else {}),
             }
         )

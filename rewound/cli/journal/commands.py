@@ -17,6 +17,7 @@ from typing import Any
 from rewound.actors.errors import RequestError
 from rewound.cli.access.flags import Parser
 from rewound.cli.command import Failures, run_command
+from rewound.cli.journal.flags import split_object
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.journal.errors import JournalError
@@ -31,13 +32,13 @@ COMMANDS = {
     "why": ("why", "which nodes do for a pod, and how they score"),
     "rollback": ("rollback", "update an object to what it was"),
     "undelete": ("undelete", "create a deleted object again"),
-    "state": ("state", "as `at`, of all kinds unless some are given"),
     "stats": ("stats", "sizes, counts and rates"),
     "verify": ("verify", "check every record, and that the state equals a replay"),
     "recover": ("recover", "save what is sound in a damaged folder into a new one"),
     "export": ("export", "write the journal to one portable file"),
     "import": ("importing", "create a new data folder from such a file"),
 }
+OLD_COMMANDS = {"state": "state"}  # names of earlier releases, which no help lists
 _LINES = "".join(f"  rewound journal {name:9} {text}\n" for name, (_, text) in COMMANDS.items())
 USAGE = f"""\
 usage: rewound journal <command> [flags]
@@ -47,19 +48,22 @@ Each is a command without `journal` too: `rewound log`. They read a server (--ku
 (--data-dir) or a file (--file).
 A moment is a version (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
 """
-_EXAMPLE = re.compile(rf"\brewound ({'|'.join(COMMANDS)})\b")
+_EXAMPLE = re.compile(rf"\brewound ({'|'.join([*COMMANDS, *OLD_COMMANDS])})\b")
 
 
 def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
     """Run a command. `called` is the part of the command line before its name."""
     name, *rest = arguments or [""]
     if name in ("--help", "-h", "help"):
-        print(USAGE, end="")
-        return 0
-    if name not in COMMANDS:
+        if not rest:
+            print(USAGE, end="")
+            return 0
+        name, rest = rest[0], ["--help"]
+    module = OLD_COMMANDS.get(name) or COMMANDS.get(name, ("",))[0]
+    if not module:
         print(_unknown(name) + USAGE, end="", file=sys.stderr)
         return 2
-    command = import_module(f"rewound.cli.journal.{COMMANDS[name][0]}")
+    command = import_module(f"rewound.cli.journal.{module}")
     parser = Parser(f"{called} {name}", _EXAMPLE.sub(rf"{called} \1", command.__doc__ or ""))
     command.add_flags(parser)
     failures: Failures = (
@@ -70,7 +74,8 @@ def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
 
 
 def _run(command: Any, parser: Parser, rest: Sequence[str]) -> int:
-    options = parser.parse_args(rest)
+    options = parser.parse_intermixed_args(rest)
+    split_object(options)
     output = Output.of(sys.stdout, getattr(options, "color", "never"))
     code: int = command.run(options, output)
     output.flush()

@@ -6,8 +6,8 @@ has and lacks, and the words say what happened, so an object that was created in
 
     rewound diff 1042                            everything, from version 1042 to now
     rewound diff 12:00 12:10 pods,deploy -n shop
-    rewound diff 10m deployments.apps web        one object, from ten minutes ago to now
-    rewound diff 9..12 cm web --data-dir backup
+    rewound diff 10m deploy/web                  one object, from ten minutes ago to now
+    rewound diff 9..12 cm/web --data-dir backup
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rewound.cli.journal.flags import (
     add_output,
     add_show_secrets,
     add_source,
+    type_and_name,
 )
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import (
@@ -35,6 +36,7 @@ from rewound.cli.journal.printing import (
     difference_lines,
     identity,
     until_printed,
+    version,
 )
 from rewound.client.errors import UsageError
 from rewound.recording.progress import Progress
@@ -51,8 +53,8 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument(
         "rest",
         nargs="*",
-        metavar="[B] [KIND,... [NAME]]",
-        help=f"B: the other moment (default now); KIND: {KIND}",
+        metavar="[B] [TYPE,...|TYPE/NAME]",
+        help=f"B: the other moment (default now); TYPE: {KIND}",
     )
     add_kinds(parser)
     add_managed_fields(parser)
@@ -95,6 +97,8 @@ def _arguments(options: Options) -> tuple[tuple[Moment, Moment], list[str]]:
             rest = rest[1:] if rest and _is_moment(rest[0]) else rest
     except ValueError as wrong:
         raise UsageError(f"A: {wrong}; see rewound diff --help") from wrong
+    if len(rest) == 1 and "/" in rest[0]:
+        rest = [*type_and_name(rest[0], "")]
     if len(rest) > 2:
         raise UsageError(f"{rest[2]!r}: after the moments come a kind and a name, no more")
     if len(rest) == 2 and (options.kind or options.name):
@@ -184,7 +188,7 @@ def _with(one: Difference) -> str:
 
 def _print_document(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
     document: dict[str, Any] = {
-        side: {"offset": end.offset, "time": rfc3339(end.time) if end.time else None}
+        side: {**version(end.offset), "time": rfc3339(end.time) if end.time else None}
         for side, end in zip(("from", "to"), ends, strict=True)
     }
     words = _words(ends)
@@ -193,7 +197,7 @@ def _print_document(output: Output, ends: tuple[Version, Version], differences: 
         entry: dict[str, Any] = identity(one.kind, one.namespace, one.name)
         entry |= {side: at for side, at in (("before", one.before), ("after", one.after)) if at}
         entry["last"] = {
-            "offset": one.last.offset,
+            **version(one.last.offset),
             "time": rfc3339(one.last.time),
             "user": one.last.user,
             "verb": one.last.verb,

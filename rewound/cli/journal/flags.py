@@ -106,8 +106,28 @@ def add_output(parser: Parser, *forms: str) -> None:
 
 
 def add_object(parser: Any) -> None:
-    parser.add_argument("kind", metavar="KIND", help=KIND)
-    parser.add_argument("name", metavar="NAME", help="or NAMESPACE/NAME")
+    """Add the arguments that name an object: TYPE/NAME, as of kubectl, or TYPE and NAME (see `split_object`)."""
+    parser.add_argument("kind", metavar="TYPE/NAME", help=f"such as deploy/web; TYPE is {KIND}")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="if it is not there; or NAMESPACE/NAME"
+    )
+    parser.set_defaults(names_object=True)
+
+
+def split_object(options: Options) -> None:
+    """Split TYPE/NAME of a command that has `add_object`."""
+    if getattr(options, "names_object", False):
+        options.kind, options.name = type_and_name(options.kind, options.name)
+        if not options.name:
+            raise UsageError(f"{options.kind!r} names no object; write TYPE/NAME, such as deploy/web")
+
+
+def type_and_name(kind: str, name: str) -> tuple[str, str]:
+    """The type and the name of TYPE/NAME, or of two arguments; either may be empty."""
+    first, slash, rest = kind.partition("/")
+    if slash and name:
+        raise UsageError(f"{name!r}: {kind} names an object already; leave one of them out")
+    return first, rest or name
 
 
 def add_uid(parser: Parser) -> None:

@@ -1,12 +1,12 @@
 """`rewound history`: the versions of an object, newest first, also of a deleted one.
 
-    rewound history cm web                               who changed it, when, and what
-    rewound history deployments.apps web -n shop --limit 5
-    rewound history deploy web --field spec.replicas     only changes of this field
-    rewound history pod web-1 --no-status                without what only changed its status
-    rewound history cm web --changes                     every change on a line of its own
-    rewound history cm web --diff 9..12                  what changed between two versions or times
-    rewound history cm web --data-dir backup             of a data folder, without a server
+    rewound history cm/web                               who changed it, when, and what
+    rewound history deploy/web -n shop --limit 5
+    rewound history deploy/web --field spec.replicas     only changes of this field
+    rewound history pod/web-1 --no-status                without what only changed its status
+    rewound history cm/web --changes                     every change on a line of its own
+    rewound history cm/web --diff 9..12                  what changed between two versions or times
+    rewound history cm/web --data-dir backup             of a data folder, without a server
 
 -o json has the History of the API; each item also has its `changes`, with old and new values.
 """
@@ -45,6 +45,7 @@ from rewound.cli.journal.printing import (
     identity,
     masked_version,
     until_printed,
+    with_manager,
 )
 from rewound.client.errors import Failure, UsageError
 from rewound.journal.records import GUESSED
@@ -110,7 +111,7 @@ def run(options: Options, output: Output) -> int:
             if options.reverse:
                 versions = reversed([*versions])
             if options.output == "json":
-                _print_document(output, wanted, list(versions))
+                _print_document(output, wanted, [with_manager(one) for one in versions])
             else:
                 shown = until_printed(versions, progress, output)
                 _print(output, shown, every=options.changes or bool(options.field))
@@ -139,7 +140,7 @@ def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Docu
         yield masked_version(item) if mask else item
     if not found:
         what = f"changed a field {options.field!r}" if options.field else "changed more than its status"
-        blame = f"`rewound blame {options.kind} {options.name}`"
+        blame = f"`rewound blame {options.kind}/{options.name}`"
         raise Failure(f"no version of {wanted.text} in the journal {what}; {blame} lists its fields")
 
 

@@ -2,11 +2,13 @@
 
 --since and --until take a version (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
 With -f it follows new events, after the newest 10 unless --limit or --since says more; Ctrl-C ends it.
+A terminal gets short names, and lines that end at its edge; a pipe gets everything.
 Events at or below the retention floor (see stats) are what is left of older history: the version of each object
 that was current there.
 
     rewound log --since 10m                              what happened in the last ten minutes
-    rewound log --kind deployments.apps -n shop -f       follow the Deployments of a namespace
+    rewound log deploy/web                               what happened to one object
+    rewound log deploy -n shop -f                        follow the Deployments of a namespace
     rewound log --verb delete --user 'system:*'          what the server itself and its controllers deleted
     rewound log --limit 20 --file incident.journal.gz    the newest events of a file
 
@@ -29,6 +31,7 @@ from rewound.cli.journal.flags import (
     add_show_secrets,
     add_source,
     moment,
+    type_and_name,
 )
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import LogLines, Output, event_document, until_printed
@@ -46,6 +49,9 @@ Show = Callable[[Sequence[Entry | Document]], None]
 
 
 def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "what", metavar="TYPE[/NAME]", nargs="?", default="", help="only these, such as deploy or deploy/web"
+    )
     add_kinds(parser)
     parser.add_argument("--user", metavar="NAME", help="events of this user; * is a wildcard")
     parser.add_argument("--verb", metavar="VERB", help=f"{', '.join(VERBS)}; * is a wildcard")
@@ -63,6 +69,11 @@ def run(options: Options, output: Output) -> int:
     if options.follow and (options.until or options.reverse):
         raise UsageError("--follow: has no end, so leave out --until and --reverse")
     check_verb(options.verb)
+    if options.what:
+        if options.kind or options.name:
+            raise UsageError("--kind and --name: TYPE/NAME is given already; leave these out")
+        kinds, name = type_and_name(options.what, "")
+        options.kind, options.name = kinds.split(","), name or None
     with open_source(options) as source:
         _log(source, options, output)
     return 0
@@ -103,7 +114,8 @@ def _follow(new: Iterator[Sequence[Entry]], show: Show, output: Output) -> None:
 
 def _show(source: Source, options: Options, output: Output) -> Show:
     if options.output == "text":
-        return LogLines(output, source.kind_of, follows=options.follow).print
+        chosen = options.kind or options.name or options.user or options.verb
+        return LogLines(output, source.kind_of, follows=options.follow, folds=not chosen).print
 
     def show(entries: Sequence[Entry | Document]) -> None:
         for one in entries:

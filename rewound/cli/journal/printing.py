@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -26,6 +27,7 @@ from rewound.actors.rewind.difference import (
 )
 from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.actors.rewind.summary import line_of
+from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.journal.records import GUESSED, Event
 from rewound.recording.progress import Progress
 from rewound.recording.query.events import Entry, object_name
@@ -108,7 +110,7 @@ def yaml_of(body: bytes) -> str:
 GAP = "  "
 MAX_WIDTH = 70  # one long name should not move all later rows to the right
 MIN_NAME_WIDTH = 14  # a shortened name keeps this much
-MIN_LAST_WIDTH = 24  # with less space than this, the last column is not cut
+MIN_LAST_WIDTH = 8  # with less space than this, the last column is not cut
 
 
 class Columns:
@@ -140,6 +142,7 @@ class Columns:
             for number, title in enumerate(titles)
         ]
         self._titled: list[int] = []  # the widths below the titles that were printed last
+        self._short: dict[tuple[int, str], str] = {}  # whole texts, by column and shortened text
         self._one_by_one = bool(reserved)
 
     def rows(
@@ -163,8 +166,10 @@ class Columns:
                 below(number)
 
     def _shown(self, number: int, cell: str) -> str:
+        """A cell as it is printed: two that differ are never shortened to the same text."""
         text = escaped(cell)
-        return _shorten(text, self._allowed(number, len(text)))
+        short = _shorten(text, self._allowed(number, len(text)))
+        return short if self._short.setdefault((number, short), text) == text else text
 
     def _allowed(self, number: int, wanted: int) -> int:
         """How wide a cell of this column may be on this terminal."""
@@ -195,56 +200,142 @@ def _shorten(text: str, width: int) -> str:
 
 
 _TITLES = ("VERSION", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
+_TITLES_OF_TERMINALS = ("VERSION", "TIME", "WHO", "VERB", "KIND", "OBJECT", "WHAT")
+_TITLES_OF_NARROW_TERMINALS = ("VERSION", "TIME", "WHO", "OBJECT", "WHAT")
+NARROW = 160  # a terminal with fewer columns shows kind and object as one, and no verb
 VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
+_COLORS = {"VERSION": "cyan", "TIME": "dim", "OBJECT": "bold", "MANAGER": "dim"}
 
 
 # Initial widths when later events are not known yet: most names fit.
-_RESERVED = {"VERSION": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
-_SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
+_RESERVED = {
+    "VERSION": 7,
+    "USER": 24,
+    "WHO": 24,
+    "VERB": 6,
+    "KIND": 16,
+    "OBJECT": 36,
+    "MANAGER": 20,
+}
+_SHARES = {"WHO": 5, "KIND": 6, "OBJECT": 3}
 
 
 class LogLines:
-    """Keeps the column widths, so that later batches line up with earlier ones.
+    """Prints events in columns, whose widths are kept, so that later batches line up with earlier ones.
+
+    A pipe gets every name in full. On a terminal, authors are as short as on the page, a line ends at its edge, and
+    with `folds` the objects that the server creates for a new cluster are one line.
 
     `follows`: more events come later, so the columns begin wide enough for most names.
     """
 
-    def __init__(self, output: Output, kind_of: Callable[[int], Kind], *, follows: bool = False) -> None:
-        self._kind_of = kind_of
+    def __init__(
+        self, output: Output, kind_of: Callable[[int], Kind], *, follows: bool = False, folds: bool = False
+    ) -> None:
+        self._kind_of, self._width = kind_of, output.width
+        self._folds = folds and output.width is not None
         self._time = clock if output.width is not None else local
-        self._columns = Columns(output, _TITLES, ("VERSION",), _SHARES, _RESERVED if follows else {})
+        self._titles: tuple[str, ...] = _TITLES
+        if output.width is not None:
+            self._titles = _TITLES_OF_TERMINALS if output.width >= NARROW else _TITLES_OF_NARROW_TERMINALS
+        reserved = _RESERVED | ({} if output.width is None else {"OBJECT": output.width})
+        self._columns = Columns(output, self._titles, ("VERSION",), _SHARES, reserved if follows else {})
 
     def print(self, entries: Sequence[Entry | Document]) -> None:
         """Print events, and refused requests, which have no version."""
+        rows: list[tuple[Document, str]] = []  # cells by title, and the colour of the verb
+        initial = _initial(entries) if self._folds else []
+        skipped = {one.event.offset for one in initial[1:]}
+        for one in entries:
+            if not isinstance(one, Entry):
+                rows.append((self._of_refused(one), "red"))
+            elif initial and one is initial[0]:
+                rows.append((self._of_initial(initial), "green"))
+            elif one.event.offset not in skipped:
+                rows.append((self._cells(one), verb_color(one.event)))
         self._columns.rows(
-            [self._cells(one) if isinstance(one, Entry) else self._of_refused(one) for one in entries],
-            [_colors(one.event) if isinstance(one, Entry) else _REFUSED_COLORS for one in entries],
+            [[cells[title] for title in self._titles] for cells, _ in rows],
+            [self._colors(cells, color) for cells, color in rows],
         )
 
-    def _of_refused(self, request: Document) -> list[str]:
-        return [
-            "-",
-            self._time(request["time"]),
-            request["user"],
-            request["verb"],
-            request.get("kind", request["type"]),
-            object_name(request["namespace"], request["name"]),
-            request["userAgent"].partition("/")[0],
-            f"refused: {request['code']} {request['message'] or request['reason']}",
-        ]
+    def _colors(self, cells: Document, verb: str) -> list[str]:
+        is_refused, has_verb = cells["VERSION"] == "-", "VERB" in self._titles
+        own = {"VERB": verb, "WHAT": verb if is_refused or not has_verb else ""}
+        return [own.get(title) or _COLORS.get(title, "") for title in self._titles]
 
-    def _cells(self, entry: Entry) -> list[str]:
+    def _of_refused(self, request: Document) -> Document:
+        manager = request["userAgent"].partition("/")[0]
+        return self._row(
+            VERSION="-",
+            TIME=self._time(request["time"]),
+            USER=request["user"],
+            WHO=author(request["user"], manager),
+            VERB=request["verb"],
+            KIND=str(request.get("kind", request["type"])),
+            OBJECT=object_name(request["namespace"], request["name"]),
+            MANAGER=manager,
+            WHAT=f"refused: {request['code']} {request['message'] or request['reason']}",
+        )
+
+    def _of_initial(self, entries: Sequence[Entry]) -> Document:
+        first, kinds = entries[0].event, Counter(self._kind_of(one.event.type_id).kind for one in entries)
+        common = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(3))
+        return self._row(
+            VERSION=str(first.offset),
+            TIME=self._time(first.time),
+            WHO=author(first.user, ""),
+            VERB=first.verb,
+            KIND="",
+            OBJECT=f"{len(entries)} initial ones",
+            WHAT=f"up to {entries[-1].event.offset}: {common}, ...; a filter like --user or a pipe shows each",
+        )
+
+    def _cells(self, entry: Entry) -> Document:
         event = entry.event
-        return [
-            str(event.offset),
-            self._time(event.time),
-            user_text(event),
-            event.verb,
-            self._kind_of(event.type_id).kind,
-            object_name(event.namespace, event.name),
-            manager_text(event),
-            effect(entry),
-        ]
+        return self._row(
+            VERSION=str(event.offset),
+            TIME=self._time(event.time),
+            USER=user_text(event),
+            WHO=author(event.user, manager_text(event)) + (" (guessed)" if event.is_user_guess else ""),
+            VERB=event.verb,
+            KIND=self._kind_of(event.type_id).kind,
+            OBJECT=object_name(event.namespace, event.name),
+            MANAGER=manager_text(event),
+            WHAT=effect(entry),
+        )
+
+    def _row(self, **cells: str) -> Document:
+        if self._titles is _TITLES_OF_NARROW_TERMINALS:
+            cells["TIME"] = cells["TIME"].partition(".")[0][-len("05-01 12:00:00") :]  # without the year
+            cells["OBJECT"] = " ".join(filter(None, (cells["KIND"], cells["OBJECT"])))
+        return cells
+
+
+_ACCOUNT = "system:serviceaccount:"
+
+
+def author(user: str, manager: str) -> str:
+    """Who wrote, for a terminal: a service account is NAMESPACE/NAME; a person also has a tool."""
+    if user.startswith(_ACCOUNT):
+        return user.removeprefix(_ACCOUNT).replace(":", "/", 1)
+    if user.startswith("system:"):
+        return user.removeprefix("system:")
+    return " with ".join(filter(None, (user, manager)))
+
+
+_FEWEST_FOLDED = 5
+_PAUSE = 5_000_000  # microseconds without an initial object: a later one is news
+
+
+def _initial(entries: Sequence[Entry | Document]) -> list[Entry]:
+    """The writes by which a server creates the objects of a new cluster; empty if there are few."""
+    found: list[Entry] = []
+    for one in entries:
+        if isinstance(one, Entry) and one.event.user == SERVER_USER and not one.event.removed:
+            if found and abs(one.event.time - found[-1].event.time) > _PAUSE:
+                break
+            found.append(one)
+    return found if len(found) >= _FEWEST_FOLDED else []
 
 
 def effect(entry: Entry) -> str:
@@ -273,13 +364,6 @@ def verb_color(event: Event) -> str:
     return "red" if event.removed else VERB_COLORS.get(event.verb, "")
 
 
-def _colors(event: Event) -> list[str]:
-    return ["cyan", "dim", "", verb_color(event), "", "bold", "dim", ""]
-
-
-_REFUSED_COLORS = ["dim", "dim", "", "red", "", "bold", "dim", "red"]
-
-
 def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: bool) -> None:
     for change in entry.compared(managed_fields=managed_fields):
         text = escaped(f"{indent}{change.sign} {describe(change)}")
@@ -301,11 +385,21 @@ def identity(kind: Kind, namespace: str, name: str) -> Document:
     return {**document, "name": name}
 
 
+def version(offset: int) -> Document:
+    """A version in JSON: a string, as in objects. `offset` is its name in earlier releases (decision 0083)."""
+    return {"version": str(offset), "offset": offset}
+
+
+def with_manager(item: Document) -> Document:
+    """An item of the API in the words of our JSON: `fieldManager` is `manager` too (decision 0083)."""
+    return {**item, "manager": item["fieldManager"]} if "fieldManager" in item else item
+
+
 def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:
     event = entry.event
     changes = entry.compared(managed_fields=managed_fields)
     return {
-        "offset": event.offset,
+        **version(event.offset),
         "time": rfc3339(event.time),
         "user": event.user,
         "verb": event.verb,

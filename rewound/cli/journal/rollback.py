@@ -1,15 +1,25 @@
 """`rewound rollback`: update an object to what it was at a version or a time.
 
-    rewound rollback cm web --to 9                            all of it
-    rewound rollback deployments.apps web --to 10m --field spec.replicas --field spec.template
-    rewound rollback cm web --to 9 --dry-run -o yaml          only show what would be written
-    rewound rollback cm web --to 9 --data-dir backup          print the object; a folder is never written to
+    rewound rollback cm/web --to 9                            all of it
+    rewound rollback deploy/web --to 10m --field spec.replicas --field spec.template
+    rewound rollback cm/web --to 9 --dry-run                  only show what would change; -o yaml the object
+    rewound rollback cm/web --to 9 --data-dir backup          print the object; a folder is never written to
 
 It is an ordinary update: admission and validation apply, and the journal records the reason.
 """
 
 from __future__ import annotations
 
+import orjson
+
+from rewound.actors.rewind.difference import (
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    Change,
+    describe,
+    difference,
+    escaped,
+)
 from rewound.cli.journal.flags import (
     MOMENT,
     Options,
@@ -21,8 +31,10 @@ from rewound.cli.journal.flags import (
     moment,
 )
 from rewound.cli.journal.opening import open_source
-from rewound.cli.journal.printing import Output, masked_object
-from rewound.client.errors import print_warning
+from rewound.cli.journal.printing import SIGN_COLORS, Output, masked_object
+from rewound.client.errors import ClientError, Failure, print_warning
+from rewound.recording.query.folder import masked_pair
+from rewound.recording.query.moments import Moment
 from rewound.recording.query.source import Document, Source, Wanted
 
 
@@ -45,24 +57,59 @@ def add_write(parser: Parser) -> None:
 def run(options: Options, output: Output) -> int:
     with open_source(options, writes=True) as source:
         wanted = source.wanted(options.kind, options.name, options.namespace)
+        before = _present(source, wanted) if source.is_server and options.output == "text" else None
         written = source.rollback(wanted, options.to, options.field, dry_run=options.dry_run)
-        print_written(source, wanted, written, f"rolled back to {options.to.text or 'now'}", options, output)
+        what = f"rolled back to {options.to.text or 'now'}"
+        print_written(source, wanted, written, what, options, output, before)
     return 0
 
 
+def _present(source: Source, wanted: Wanted) -> Document | None:
+    """The object now; None if it cannot be read: the rollback itself says why, or needs other rights."""
+    try:
+        return next(source.objects(wanted, Moment()), None)
+    except (ClientError, Failure):
+        return None
+
+
 def print_written(
-    source: Source, wanted: Wanted, written: Document, what: str, options: Options, output: Output
+    source: Source,
+    wanted: Wanted,
+    written: Document,
+    what: str,
+    options: Options,
+    output: Output,
+    before: Document | None = None,
 ) -> None:
-    """Print the object, or a line about it; for a folder or file, which is not written to, always the object."""
-    if wanted.kind.is_secret and not options.show_secrets:
+    """Print the object, or a line about it; for a folder or file, which is not written to, always the object.
+
+    `before` is the object before the write, if it can be read. A dry run also prints what would change.
+    """
+    mask = wanted.kind.is_secret and not options.show_secrets
+    if options.output == "text" and source.is_server:
+        changes = _changes(before, written, mask=mask) if before or what == "undeleted" else None
+        version = written["metadata"].get("resourceVersion", "")
+        named = f"{options.kind}/{options.name}"
+        if changes == []:
+            output.line(f"{named} not {what}: it is the same already, nothing changed, version {version}")
+            return
+        output.line(
+            f"{named} {what}{' (dry run, nothing is stored)' if options.dry_run else ''}, version {version}"
+        )
+        for one in changes or () if options.dry_run else ():
+            text = escaped(f"  {one.sign} {describe(one)}")
+            output.line(output.paint(output.fit(text), SIGN_COLORS[one.sign]))
+        return
+    if mask:
         written = masked_object(written)
         if not source.is_server:
             print_warning("values of the Secret are masked; --show-secrets prints an object that can be sent")
-    if options.output == "json":
-        output.json(written)
-    elif options.output == "yaml" or not source.is_server:
-        output.yaml(written)
-    else:
-        how = " (dry run)" if options.dry_run else ""
-        version = written["metadata"].get("resourceVersion", "")
-        output.line(f"{options.kind} {options.name} {what}{how}, version {version}")
+    (output.json if options.output == "json" else output.yaml)(written)
+
+
+def _changes(before: Document | None, after: Document, *, mask: bool) -> list[Change]:
+    """What a write changed, besides what every write changes."""
+    empty: Document = {"kind": after.get("kind"), "apiVersion": after.get("apiVersion"), "metadata": {}}
+    pair = before or empty, after
+    earlier, later = masked_pair(*(orjson.loads(orjson.dumps(one)) for one in pair)) if mask else pair
+    return difference(earlier, later, RESOURCE_VERSION | {MANAGED_FIELDS, "metadata.generation"})

@@ -14,7 +14,7 @@ from typing import Any
 
 from rewound.cli.journal.flags import Options, Parser, add_output, add_source
 from rewound.cli.journal.opening import open_source
-from rewound.cli.journal.printing import Columns, Output, rate
+from rewound.cli.journal.printing import Columns, Output, rate, version
 from rewound.client.errors import UsageError
 from rewound.recording.progress import Progress
 from rewound.recording.query.events import size
@@ -85,5 +85,5 @@ def _print_document(output: Output, stats: Stats) -> None:
     document["oldest"] = rfc3339(stats.oldest) if stats.oldest else None
     document["newest"] = rfc3339(stats.newest) if stats.newest else None
     if stats.snapshots is not None:
-        document["snapshots"] = [{"offset": at, "objects": rows} for at, rows in stats.snapshots]
+        document["snapshots"] = [{**version(at), "objects": rows} for at, rows in stats.snapshots]
     output.json({name: value for name, value in document.items() if value is not None or name in _ALWAYS})

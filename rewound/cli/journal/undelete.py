@@ -1,9 +1,9 @@
 """`rewound undelete`: create a deleted object again, from its last content.
 
-    rewound undelete cm web                         the last object of this name
-    rewound undelete cm web --uid 69a8b9fc-...      one of several; `rewound history` shows the uids
-    rewound undelete cm web --dry-run -o yaml       only show what would be written
-    rewound undelete cm web --data-dir backup       print the object; a folder is never written to
+    rewound undelete cm/web                         the last object of this name
+    rewound undelete cm/web --uid 69a8b9fc-...      one of several; `rewound history` shows the uids
+    rewound undelete cm/web --dry-run               only show what would be written; -o yaml the object
+    rewound undelete cm/web --data-dir backup       print the object; a folder is never written to
 
 It is an ordinary create, with a new uid: admission and validation apply, and the journal records the reason.
 """

@@ -6,7 +6,7 @@ is wrong. It never changes the folder, and runs beside a live server. An exporte
 folder first, which checks every checksum. `rewound recover` makes a new folder
 of what a damaged one still has.
 
-The digest is that of all events, or of those after an offset. A standby and its leader have the same if they have
+The digest is that of all events, or of those after a version. A standby and its leader have the same if they have
 the same retention floor, and always after the higher of the two floors (`rewound stats`).
 
     rewound verify
@@ -81,7 +81,7 @@ def add_flags(parser: Parser) -> None:
         "--digest-after",
         type=_offset,
         default=0,
-        metavar="OFFSET",
+        metavar="VERSION",
         help="digest of the events after it (default of all)",
     )
     add_output(parser, "json")
@@ -99,7 +99,7 @@ class _RefusedServerFlag(argparse.Action):
 
 def _offset(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an offset; give a number such as 1042")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version; give a number such as 1042")
     return int(text)
 
 
@@ -114,7 +114,10 @@ def run(options: Options, output: Output) -> int:
     else:
         found = read_in_child([*CHILD, str(path / JOURNAL), str(options.digest_after)])
         found.quarantined = _read_quarantine(path)
-    (_print_document if options.output == "json" else _print)(output, found)
+    if options.output == "json":
+        _print_document(output, path, found)
+    else:
+        _print(output, path, found)
     return 1 if found.wrong else 0
 
 
@@ -174,7 +177,7 @@ def _how_child_ended(code: int, read: int, total: int, errors: IO[bytes]) -> str
     return f"the process that read the file {how} {where}" + (f" ({last})" if last else "")
 
 
-def _print(output: Output, found: Found) -> None:
+def _print(output: Output, path: Path, found: Found) -> None:
     if found.report is not None:
         report = found.report
         output.line(f"{report.events} events, {report.rows} objects, {report.snapshots} snapshots")
@@ -195,13 +198,16 @@ def _print(output: Output, found: Found) -> None:
     if found.wrong:
         output.line(f"{found.wrong} wrong: {ADVICE}")
     else:
+        checked = "every page and checksum; state, indexes and counts equal a replay of all events"
+        output.line(f"verified {escaped(str(path))}: {checked}")
         output.line(output.paint("sound", "green"))
 
 
-def _print_document(output: Output, found: Found) -> None:
+def _print_document(output: Output, path: Path, found: Found) -> None:
     report = found.report or Report()
     output.json(
         {
+            "verified": str(path),
             "sound": not found.wrong,
             "pages": found.pages,
             "events": report.events,

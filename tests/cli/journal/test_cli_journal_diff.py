@@ -45,8 +45,8 @@ def test_diff_shows_created_deleted_and_changed_objects(folder: Path) -> None:
 
 def test_diff_as_json(folder: Path) -> None:
     document = run_journal("diff", "3", "-o", "json", "--kind=cm", f"--data-dir={folder}").document
-    assert document["from"] == {"offset": 3, "time": "2024-05-01T12:00:03.000000Z"}
-    assert document["to"] == {"offset": 10, "time": "2024-05-01T12:00:10.000000Z"}
+    assert document["from"] == {"version": "3", "offset": 3, "time": "2024-05-01T12:00:03.000000Z"}
+    assert document["to"] == {"version": "10", "offset": 10, "time": "2024-05-01T12:00:10.000000Z"}
     assert [(one["name"], one["after"]) for one in document["created"]] == [("new", 6)]
     assert [(one["name"], one["before"], one["last"]["user"]) for one in document["deleted"]] == [
         ("old", 2, "carol")
@@ -56,7 +56,7 @@ def test_diff_as_json(folder: Path) -> None:
         {"path": "data.color", "before": "blue", "after": "red"},
         {"path": "data.size", "after": "xl"},
     ]
-    assert (changed["before"], changed["after"], changed["last"]["offset"]) == (1, 10, 10)
+    assert (changed["before"], changed["after"], changed["last"]["version"]) == (1, 10, "10")
 
 
 def test_diff_in_reverse(folder: Path) -> None:

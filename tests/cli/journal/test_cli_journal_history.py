@@ -102,7 +102,7 @@ def test_changes_of_a_field_and_without_those_of_the_status(tmp_path: Path) -> N
     missing = run_journal("history", "deploy", "web", "--field", "spec.relpicas", f"--data-dir={tmp_path}")
     assert (missing.code, missing.out) == (1, "")
     assert (
-        "in the journal changed a field 'spec.relpicas'; `rewound blame deploy web` lists its fields"
+        "in the journal changed a field 'spec.relpicas'; `rewound blame deploy/web` lists its fields"
         in missing.err
     )
 

@@ -93,6 +93,7 @@ def test_log_with_filters(folder: Path, flags: list[str], expected: list[int]) -
 def test_log_as_json_has_all_fields(folder: Path) -> None:
     documents = log(folder, "-o", "json").documents
     assert documents[1] == {
+        "version": "2",
         "offset": 2,
         "time": "2024-05-01T12:00:02.000000Z",
         "user": "bob",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rewound.actors.rewind.difference import escaped
-from rewound.cli.journal.printing import Columns, LogLines, Output, until_printed
+from rewound.cli.journal.printing import Columns, LogLines, Output, author, until_printed
 from rewound.recording import progress as progress_module
 from rewound.recording.progress import Progress
 from rewound.recording.query.events import EventReader, Selection
@@ -41,6 +41,9 @@ def test_colours_appear_on_terminals_only(
     stream: io.StringIO, color: str, environ: dict[str, str], expected: bool
 ) -> None:
     assert Output.of(stream, color, environ).colored is expected
+
+
+ACCOUNT = "kube-system/deployment-controller"
 
 
 def test_output_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
@@ -104,6 +107,52 @@ def test_terminal_width_cuts_the_last_column_and_shortens_names() -> None:
     assert line.endswith("x…")
 
 
+def test_two_names_are_never_shortened_to_the_same_text() -> None:
+    stream = io.StringIO()
+    columns = Columns(Output(stream, width=80), ("USER", "WHAT"), shares={"USER": 5})
+    names = [
+        f"kube-system/{middle}-set-and-status-controller" for middle in ("replica", "stateful", "daemon")
+    ]
+    columns.rows([(name, "x") for name in [*names, names[0]]])
+    first, second, third, again = (line.split()[0] for line in stream.getvalue().splitlines()[1:])
+    assert len({first, second, third}) == 3 and again == first
+    assert "…" in first and second == names[1]
+
+
+@cases(
+    ("user", "manager", "short"),
+    [
+        ("system:serviceaccount:kube-system:deployment-controller", "kube-controller-manager", ACCOUNT),
+        ("system:node:a", "kubelet", "node:a"),
+        ("alice", "kubectl", "alice with kubectl"),
+        ("alice", "", "alice"),
+    ],
+)
+def test_author_on_a_terminal(user: str, manager: str, short: str) -> None:
+    assert author(user, manager) == short
+
+
+@pytest.mark.parametrize(("width", "folds"), [(80, True), (200, True), (None, True), (80, False)])
+def test_objects_of_a_new_cluster_are_one_line_of_a_terminal(
+    tmp_path: Path, width: int | None, folds: bool
+) -> None:
+    new = [put(f"initial-{number}", user="system:apiserver") for number in range(6)]
+    write_history(tmp_path, [*new[:3], put("other"), *new[3:]])
+    stream = io.StringIO()
+    with open_folder(tmp_path) as folder:
+        lines = LogLines(Output(stream, width=width), folder.kinds.of_type_id, folds=folds)
+        reader = EventReader(folder.journal, Selection(), Masking(folder.kinds, show_secrets=False))
+        lines.print([one for some in reader.forward(0, 7) for one in some])
+    _, *rows = stream.getvalue().splitlines()
+    if width is None or not folds:
+        assert len(rows) == 7
+    else:
+        initial, other = rows
+        assert initial.split()[0] == "1" and "6 initial ones" in initial and "up to 7" in initial
+        assert "default/other" in other
+        assert max(map(len, rows)) <= width
+
+
 def test_character_outside_the_encoding_is_escaped() -> None:
     raw = io.BytesIO()
     output = Output.of(io.TextIOWrapper(raw, "ascii"), "auto", {})
@@ -143,7 +192,7 @@ def test_followed_log_keeps_its_columns_for_a_longer_name(tmp_path: Path) -> Non
             lines.print([entry])
     title, *rows = stream.getvalue().splitlines()
     assert len(rows) == 2
-    for column in ("USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"):
+    for column in ("WHO", "OBJECT", "WHAT"):
         at = title.index(column)
         assert all(row[at - 1] == " " != row[at] for row in rows), column
 

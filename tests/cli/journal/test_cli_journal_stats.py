@@ -35,7 +35,7 @@ def test_stats_show_floor_and_snapshots(tmp_path: Path) -> None:
     journal.close()
     document = run_journal("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert document["floor"] == 10
-    assert document["snapshots"] == [{"offset": 20, "objects": 5}]
+    assert document["snapshots"] == [{"version": "20", "offset": 20, "objects": 5}]
     lines = run_journal("stats", f"--data-dir={tmp_path}").lines
     assert "floor      10" in lines
     assert "snapshots  20 (5 objects)" in lines

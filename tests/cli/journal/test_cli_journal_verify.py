@@ -28,13 +28,17 @@ def damage(folder: Path, offset: int) -> None:
 def test_new_journal_is_sound(tmp_path: Path) -> None:
     Journal.open(tmp_path / "journal").close()
     result = run_journal("verify", f"--data-dir={tmp_path}")
-    assert (result.code, result.out) == (0, f"0 events, 0 objects, 0 snapshots\ndigest {NOTHING}\nsound\n")
+    counts, digest, verified, sound = result.lines
+    assert (result.code, counts, sound) == (0, "0 events, 0 objects, 0 snapshots", "sound")
+    assert digest == f"digest {NOTHING}"
+    assert verified.startswith(f"verified {tmp_path}: every page and checksum; ")
 
 
 def test_verify_as_json(tmp_path: Path) -> None:
     write_history(tmp_path, [put("a"), put("b"), put("a")])
     document = run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document
     assert document == {
+        "verified": str(tmp_path),
         "sound": True,
         "pages": 8,
         "events": 3,
@@ -61,7 +65,7 @@ def test_digest_is_that_of_the_events_after_an_offset(tmp_path: Path) -> None:
     assert digest("one") == digest("same") != digest("two")
     assert digest("one", 1) == digest("same", 1) != digest("one")
     assert digest("one", 3) == digest("two", 3) == NOTHING
-    assert "is not an offset" in run_journal("verify", "--digest-after=x").err
+    assert "is not a version" in run_journal("verify", "--digest-after=x").err
 
 
 def test_damage_before_the_tail_is_found(tmp_path: Path) -> None:
