@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-RELEASE = "0.10.0"
+RELEASE = "0.11.0"
 
 # Go's names, which clients expect, for machines that Python names differently.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
