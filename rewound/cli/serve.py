@@ -18,6 +18,7 @@ from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.release import RELEASE
 from rewound.server.flags.parser import parse_flags, without_config
 from rewound.server.logs import print_error
+from rewound.server.ports import unusable_port
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -29,6 +30,9 @@ def serve(arguments: Sequence[str]) -> int:
         return 2
     for warning in warnings:
         print_error(f"warning: {warning}")
+    if (busy := unusable_port(settings)) is not None:
+        print_error(busy)
+        return 1
     needs_certificates = bool(settings.secure_binds) and not (settings.pki / "ca.crt").exists()
     with begin_early(wanted=needs_certificates and settings.workers == 1):
         # The modules of a server are imported only now: reporting a wrong flag should not take as long as a start.

@@ -20,6 +20,7 @@ from rewound.server.open_store import open_store
 from rewound.server.run import run
 from tests.gateway.api import config_map, served, settings
 from tests.gateway.processes import process, refused
+from tests.ports import reserve_port
 
 
 class Starts:
@@ -27,7 +28,7 @@ class Starts:
 
     def __init__(self, folder: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
-        self._given = ["--secure-port", "0", "--insecure-port", "1", "--data-dir", str(data)]
+        self._given = ["--secure-port", "0", "--insecure-port", str(reserve_port()), "--data-dir", str(data)]
         self._broken = folder / "broken"
         self._broken.write_text("neither tokens nor a certificate\n")
 
@@ -44,7 +45,7 @@ class Starts:
             assert "is in use" in self.error("--secure-port", port)
         assert "line 1" in self.error("--token-auth-file", str(self._broken))
         certificate = ("--tls-cert-file", str(self._broken), "--tls-private-key-file", str(self._broken))
-        assert "both must be PEM files" in self.error("--secure-port", "2", *certificate)
+        assert "both must be PEM files" in self.error("--secure-port", str(reserve_port()), *certificate)
         assert "is not a flag" in self.error("--no-such-flag")
         gc.collect()  # a warning about an unclosed socket belongs to this test, not to a later one
 
@@ -75,6 +76,20 @@ async def test_folder_with_data_keeps_it(tmp_path: Path) -> None:
         await api.get("configmaps", "kept")
 
 
+def test_busy_port_is_reported_before_the_folder_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    (folder / "journal").mkdir(parents=True)
+    (folder / "journal" / "data.mdb").write_text("no journal")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--data-dir", str(folder), "--secure-port", str(port)]) == 1
+    text = f"--secure-port: port {port} of 127.0.0.1 is in use; stop what listens there, or give another port"
+    assert capsys.readouterr().err == f"rewound: {text}\n"
+    assert list(folder.iterdir()) == [folder / "journal"]
+
+
 async def test_folder_of_a_running_server_is_left_to_it(tmp_path: Path) -> None:
     async with process(tmp_path) as server:
         code, error = await refused(tmp_path)
@@ -91,7 +106,7 @@ def test_symbolic_link_to_nothing_stays(tmp_path: Path, capsys: pytest.CaptureFi
     links[0].symlink_to(tmp_path / "unmounted")
     starts.all_fail()
     links[1].symlink_to(tmp_path / "unmounted")
-    assert "File exists" in starts.error("--secure-port", "2")
+    assert "File exists" in starts.error("--secure-port", str(reserve_port()))
     links[2].symlink_to(tmp_path / "unmounted")
     assert "File exists" in starts.error()
     assert set(data.iterdir()) == set(links)
