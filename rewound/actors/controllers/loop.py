@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 MAX_CONCURRENT_RECONCILES = 32
 # Additional ones, for namespaces of which none is being reconciled: one with many keys may occupy all others for long.
 FOR_OTHER_NAMESPACES = 8
+# Seconds of the first pause that is worth a line of the log: shorter ones follow races with other writers.
+LOGGED_PAUSE = 1.0
 
 K = TypeVar("K", bound=Hashable)
 
@@ -121,4 +123,5 @@ class Loop(Generic[K]):
 
     def _failed(self, key: K, why: str, pause: float) -> None:
         self._statistics.last_failure = f"{key}: {why}"
-        logger.info("%s tries %r again in %.2f s: %s", self.name, key, pause, why)
+        level = logging.INFO if pause >= LOGGED_PAUSE else logging.DEBUG
+        logger.log(level, "%s tries %r again in %.2f s: %s", self.name, key, pause, why)
