@@ -67,7 +67,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "at": (partial(_of_journal, "at"), "objects as they were at a version or a time"),
     "diff": (partial(_of_journal, "diff"), "what changed between two versions or times"),
     "blame": (partial(_of_journal, "blame"), "who set each field of an object"),
-    "why": (partial(_of_journal, "why"), "which nodes do for a pod, and how they score"),
+    "why": (partial(_of_journal, "why"), "which node won a pod and by what, and which nodes do not fit"),
     "rollback": (partial(_of_journal, "rollback"), "update an object to what it was"),
     "undelete": (partial(_of_journal, "undelete"), "create a deleted object again"),
     "replay": (_in("replay.command", "run"), "serve a journal as it was, and play it"),

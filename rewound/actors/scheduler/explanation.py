@@ -96,10 +96,12 @@ def _filtered(failures: dict[str, Failure], most: int | None) -> Steps[list[Obje
 def lines(explanation: Object) -> Iterable[str]:
     """The explanation as text."""
     node, scores = explanation["node"], explanation["scores"]
-    does = f"{len(scores)} of {explanation['nodes']} nodes do"
+    does = f"{len(scores)} of {explanation['nodes']} nodes fit"
     yield f"pod {explanation['pod']}: {f'assigned to {node}; {does}' if node else does}"
     if "message" in explanation:
         yield f"  {explanation['message']}"
+    if scores:
+        yield f"  {_verdict(scores, node)}"
     if explanation["filtered"]:
         yield "removed:"
         for one in explanation["filtered"]:
@@ -107,6 +109,42 @@ def lines(explanation: Object) -> Iterable[str]:
     if scores:
         yield "scores:"
         yield from _table(scores, node)
+
+
+# What it says about a node that a plugin gave it more points than another.
+_BETTER: Final = {
+    "ImageLocality": "it has more of the pod's images",
+    "InterPodAffinity": "the pod's affinities to other pods prefer it",
+    "NodeAffinity": "the pod's node affinity prefers it",
+    "NodeResourcesBalancedAllocation": "it would use its cpu and memory more evenly",
+    "NodeResourcesFit": "its free resources suit the pod better",
+    "PodTopologySpread": "the pods would be spread more evenly",
+    "TaintToleration": "it has fewer taints that the pod does not tolerate",
+}
+
+
+def _verdict(scores: list[Object], chosen: str) -> str:
+    """Which node won and by what, in a sentence; without a chosen node, which one would."""
+    best = next((one for one in scores if one["node"] == chosen), scores[0])
+    others = [one for one in scores if one is not best]
+    wins = f"{best['node']} {'won' if chosen == best['node'] else 'would win'}"
+    if not others:
+        return f"{wins}: no other node fits"
+    second = others[0]
+    lead = best["total"] - second["total"]
+    if lead == 0:
+        equal = [one["node"] for one in others if one["total"] == best["total"]]
+        return f"{wins} by chance: {', '.join(equal)} scored as many points, {best['total']}"
+    if lead < 0:
+        return f"{best['node']} was chosen although {second['node']} has {-lead} more points now: {_by(second, best)}"
+    return f"{wins} with {best['total']} points, {lead} more than {second['node']}: {_by(best, second)}"
+
+
+def _by(better: Object, worse: Object) -> str:
+    """The plugins that preferred a node to another, those with the most points first."""
+    leads = {name: points - worse["plugins"][name] for name, points in better["plugins"].items()}
+    telling = sorted((name for name, lead in leads.items() if lead > 0), key=lambda name: -leads[name])
+    return ", ".join(f"{_BETTER.get(name, 'it is better')} ({name} +{leads[name]})" for name in telling)
 
 
 def _table(scores: list[Object], chosen: str) -> Iterable[str]:

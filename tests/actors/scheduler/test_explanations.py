@@ -65,11 +65,14 @@ async def test_why_explains_from_a_folder(
     then = json.loads(run("why", "second", *folder, "-o", "json").out)
     assert then == json.loads(answers["second"])
     text = run("why", "third", *folder).out.splitlines()
-    assert text[0] == "pod default/third: 0 of 3 nodes do"
+    assert text[0] == "pod default/third: 0 of 3 nodes fit"
     assert text[3] == "      2  NodeResourcesFit: Insufficient cpu (a, b)"
     table = run("why", "second", *folder).out.splitlines()
-    assert table[0] == "pod default/second: assigned to b; 2 of 3 nodes do"
-    assert table[5].split()[:2] == ["*", "b"]
+    assert table[0] == "pod default/second: assigned to b; 2 of 3 nodes fit"
+    assert table[1].startswith(
+        "  b won with 685 points, 88 more than a: its free resources suit the pod better (NodeResourcesFit +45), "
+    )
+    assert table[6].split()[:2] == ["*", "b"]
     foreign = run("why", "foreign", *folder)
     assert (foreign.code, "--scheduler-config" in foreign.err) == (1, True)
     assert run("why", "nobody", *folder).code == 1
