@@ -38,8 +38,8 @@ from rewound.recording.progress import Progress
 from rewound.server.flags.values import argument_type
 
 if TYPE_CHECKING:
+    from rewound.recording.manifests import Item
     from rewound.recording.policies.trial import TriedRecording, Write
-    from rewound.recording.upgrade.inputs import Item
 
 Document = dict[str, Any]
 _TITLES = {
@@ -131,8 +131,9 @@ async def _try(
 
 @contextmanager
 def _opened(options: Options, report: Report) -> Iterator[TriedRecording]:
+    from rewound.recording.manifests import Manifests
     from rewound.recording.policies.sources import open_recording, recording_of
-    from rewound.recording.upgrade.inputs import Manifests, is_journal
+    from rewound.recording.upgrade.inputs import is_journal
     from rewound.server.memory_faults import explain_memory_faults
 
     flag = server_flag(options)
@@ -202,7 +203,7 @@ class _Given:
         from rewound.actors.names import NAMES
         from rewound.actors.versions.features import VALIDATING_POLICIES, choose_release
         from rewound.actors.versions.version import DOCUMENTS_DIALECT, NEWEST, stored_version
-        from rewound.recording.upgrade.inputs import Manifests
+        from rewound.recording.manifests import Manifests
         from rewound.recording.upgrade.rehearsal import REFUSED, REMOVED, Rehearsal
 
         self.notes: list[str] = []

@@ -37,8 +37,9 @@ from rewound.server.flags.values import argument_type
 
 if TYPE_CHECKING:
     from rewound.actors.names import Names
+    from rewound.recording.manifests import Item
     from rewound.recording.query.folder import Folder
-    from rewound.recording.upgrade.inputs import Item, Used
+    from rewound.recording.upgrade.inputs import Used
     from rewound.recording.upgrade.rehearsal import Finding, Rehearsal
 
 _TITLES = {
@@ -212,7 +213,7 @@ class _Checked:
         self._rehearsal = Rehearsal(names, choose_release(present), target, enabled)
 
     def manifests(self, paths: list[Path]) -> None:
-        from rewound.recording.upgrade.inputs import Manifests
+        from rewound.recording.manifests import Manifests
 
         manifests = Manifests()
         items = manifests.read(paths)
@@ -275,7 +276,7 @@ class _Checked:
                 )
 
     def take(self, item: Item) -> None:
-        from rewound.recording.upgrade.rehearsal import STORED
+        from rewound.recording.manifests import STORED
 
         metadata = item.document.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}

@@ -21,8 +21,9 @@ from rewound.cli.journal.export import check_no_refused, copy_refused, summary
 from rewound.cli.journal.flags import Options, Parser, add_folder, add_output
 from rewound.cli.journal.printing import Output
 from rewound.journal.transfer import Header, restore
+from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
-from rewound.recording.query.folder import JOURNAL, decompressed
+from rewound.recording.query.folder import JOURNAL
 
 
 def add_flags(parser: Parser) -> None:

@@ -16,13 +16,13 @@ from rewound.actors.names import NAMES, Names
 from rewound.actors.versions.features import Release, choose_release
 from rewound.actors.versions.version import NEWEST
 from rewound.journal.log import Journal
+from rewound.recording.manifests import Item
 from rewound.recording.policies.trial import TriedRecording
 from rewound.recording.query.folder import JOURNAL, imported_file
 from rewound.recording.record.changes import Author, Change, change_of
 from rewound.recording.record.definitions import established
 from rewound.recording.record.kinds import RecordedKind, kind_of
 from rewound.recording.record.writer import RecordingWriter
-from rewound.recording.upgrade.inputs import Item
 
 Document = dict[str, Any]
 _CREATED = "2000-01-01T00:00:00Z"  # of manifests

@@ -8,15 +8,13 @@ shown with the name that it has in the journal.
 from __future__ import annotations
 
 import difflib
-import gzip
-import io
 import logging
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import orjson
 
@@ -32,11 +30,11 @@ from rewound.client.errors import UsageError
 from rewound.journal import backup
 from rewound.journal.log import Journal
 from rewound.journal.transfer import restore
+from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
 from rewound.recording.record.secret_annotations import annotations_with_values
 
 JOURNAL = "journal"  # folder of the journal in a data folder
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +78,6 @@ def imported_file(file: Path) -> Iterator[Path]:
             else:
                 restore(decompressed(stream), path, progress)
         yield path
-
-
-def decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
-    """Decompress a stream if it begins like gzip: a pipe has no name that would say so."""
-    buffered = (
-        stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
-    )
-    if buffered.peek(2)[:2] == _GZIP:
-        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
-    return buffered
 
 
 logger = logging.getLogger(__name__)

@@ -6,19 +6,16 @@ the newest event at this moment. A file is imported into a temporary folder firs
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from rewound.journal.errors import NoJournal
 from rewound.journal.files.data_file import DATA
 from rewound.journal.recording import Recording
 from rewound.journal.transfer import RestoreProgress, restore
+from rewound.recording.compressed import decompressed
 
-_GZIP = b"\x1f\x8b"
 IMPORTED = "recording"  # folder of a file's journal
 
 
@@ -41,7 +38,7 @@ def _journal_of(source: Path, temporary: Path, progress: RestoreProgress | None)
         raise NoJournal(source)
     imported = temporary / IMPORTED
     with source.open("rb") as stream:
-        restore(_decompressed(stream), imported, progress)
+        restore(decompressed(stream), imported, progress)
     return imported
 
 
@@ -50,9 +47,3 @@ def _in_folder(folder: Path) -> Path:
         if (path / DATA).exists():
             return path
     raise NoJournal(folder)
-
-
-def _decompressed(stream: io.BufferedReader) -> BinaryIO:
-    if stream.peek(2)[:2] == _GZIP:
-        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
-    return stream

@@ -42,6 +42,7 @@ from rewound.actors.rewind.difference import ABSENT, Change, difference
 from rewound.actors.runtime.time_limit import run_limited
 from rewound.actors.store.document import null_empty_lists
 from rewound.actors.versions.features import Release
+from rewound.recording.manifests import CREATE, STORED, UPDATE
 
 # What can happen, the worst first.
 REMOVED, REFUSED, PRUNED, DEFAULTED, WARNED = "removed", "refused", "pruned", "defaulted", "warned"
@@ -49,7 +50,6 @@ UNCHECKED: Final = "unchecked"  # the kind is not known
 SEVERITIES: Final = (REMOVED, REFUSED, PRUNED, DEFAULTED, WARNED, UNCHECKED)
 BREAKING: Final = frozenset({REMOVED, REFUSED})
 
-CREATE, UPDATE, STORED = "create", "update", "stored"  # what is known of an object
 # The API server writes these itself, and will write them in the versions that it has.
 _OF_API_SERVER: Final = frozenset({SPEC_MANAGER, STATUS_MANAGER, "kube-apiserver"})
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from rewound.client.errors import Failure
-from rewound.recording.upgrade.inputs import AuditRequests, Manifests, Used, is_journal, manager_of
-from rewound.recording.upgrade.rehearsal import CREATE, UPDATE
+from rewound.recording.manifests import CREATE, UPDATE, Manifests
+from rewound.recording.upgrade.inputs import AuditRequests, Used, is_journal, manager_of
 from tests.cases import cases
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"

@@ -10,14 +10,13 @@ import pytest
 from rewound.actors.kinds.enablement import parse_enablement
 from rewound.actors.names import NAMES
 from rewound.actors.versions.features import choose_release
+from rewound.recording.manifests import STORED, UPDATE
 from rewound.recording.upgrade.rehearsal import (
     DEFAULTED,
     PRUNED,
     REFUSED,
     REMOVED,
-    STORED,
     UNCHECKED,
-    UPDATE,
     WARNED,
     Finding,
     Rehearsal,
