@@ -6,11 +6,15 @@ reported in one sentence that says what is wrong and what to do next.
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -39,6 +43,17 @@ def run_command(run: Callable[[], int], failures: Failures) -> int:
         raise
 
 
+def typed_name() -> str:
+    """The command `rewound` as it can be typed here: its name if PATH finds it, or else the path of this one."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py" and program.parent.name == "rewound":
+        return f"{shlex.quote(sys.executable)} -m rewound"
+    found = shutil.which("rewound")
+    if program.name != "rewound" or (found is not None and os.path.samefile(found, program)):
+        return "rewound"
+    return shlex.quote(str(program))
+
+
 def broken_pipe() -> int:
     # The interpreter would try to flush its buffer at exit and print an error.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,7 +67,9 @@ def _fail(error: Exception, code: int) -> int:
         return broken_pipe()
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        error = Failure(f"{where}{error.strerror or error}; check the path and its permissions")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "free some space" if full else "check the path and its permissions"
+        error = Failure(f"{where}{error.strerror or error}; {advice}")
     # An error may quote what the server sent. Only an install hint has several lines.
     print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
     return code

@@ -55,6 +55,14 @@ def _journal(arguments: Sequence[str]) -> int:
 COMMANDS: dict[str, tuple[Run, str]] = {
     "serve": (_serve, "serve the API; `rewound serve --help` lists the flags"),
     "config": (_in("config", "config"), "`config print`: the settings of `serve`, and where each comes from"),
+    "up": (
+        _in("local.commands", "run", "up"),
+        "start a cluster in the background and make it kubectl's context",
+    ),
+    "down": (_in("local.commands", "run", "down"), "stop such a cluster; --delete removes its data"),
+    "list": (_in("local.commands", "run", "list"), "the clusters of `rewound up`"),
+    "status": (_in("local.commands", "run", "status"), "one of them: whether it runs, where it is"),
+    "logs": (_in("local.commands", "run", "logs"), "what its server logs; -f follows"),
     "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
     "envtest": (
         _in("envtest", "envtest"),

@@ -107,7 +107,7 @@ class Merged:
 
 def load_target(overrides: Overrides, environment: Mapping[str, str] = os.environ) -> Target:
     try:
-        merged = load_files(overrides.kubeconfig, environment)
+        merged = load_files(overrides.kubeconfig, environment, named=bool(overrides.context))
         name = overrides.context or merged.current_context
         if not name and overrides.server:
             return _from_flags(overrides)
@@ -122,10 +122,13 @@ def load_target(overrides: Overrides, environment: Mapping[str, str] = os.enviro
         raise ConfigError(f"{error}; correct it, or name another file with --kubeconfig") from error
 
 
-def load_files(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> Merged:
+def load_files(
+    explicit: Path | None, environment: Mapping[str, str] = os.environ, *, named: bool = False
+) -> Merged:
+    """`named`: a context is chosen by its name, so that it may be in ~/.kube/config beside a data folder."""
     if explicit is not None:
         return Merged((read_kubeconfig(explicit),))
-    paths = _paths(environment)
+    paths = _paths(environment, named=named)
     return Merged(tuple(read_kubeconfig(path) for path in paths if _exists(path)))
 
 
@@ -136,11 +139,13 @@ def _exists(path: Path) -> bool:
         raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _paths(environment: Mapping[str, str]) -> list[Path]:
+def _paths(environment: Mapping[str, str], *, named: bool) -> list[Path]:
     listed = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
     if listed:
         return list(dict.fromkeys(listed))
     home = Path(environment.get("HOME", "/"), ".kube", "config")
+    if named:
+        return [DATA_FOLDER_FILE, home]
     return [DATA_FOLDER_FILE if _exists(DATA_FOLDER_FILE) else home]
 
 

@@ -9,26 +9,22 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import re
 import ssl
-import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
 import httpx
-import yaml
 
 from rewound.actors.access.remote.kubeconfig_file import KubeconfigError, User, read_kubeconfig
-from rewound.actors.certificates.pki import write_atomically
 from rewound.client.credentials import Credential, KeyPair, basic, bearer
 from rewound.client.errors import ConfigError, CredentialError
+from rewound.client.kubeconfig_edit import locked, set_provider_fields
 from rewound.client.target import client_context, environment_proxy
 
 # A token must not expire on its way to the server.
@@ -267,97 +263,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ValueError | ImportError):
         return "the proxy cannot be used"  # without its URL, which may hold a password
     return str(error).partition(" (_ssl")[0] or type(error).__name__
-
-
-_LOCK_SECONDS = 60.0
-_POLL_SECONDS = 0.05
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other programs from writing the file: kubectl uses the same lock file."""
-    lock = path.with_name(f"{path.name}.lock")
-    _create(lock, path)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-
-
-def set_provider_fields(path: Path, user: str, fields: Mapping[str, str]) -> None:
-    """Change fields of a kubeconfig file in place: comments, order and every other entry stay as they are.
-
-    The YAML library reports where a value begins and ends, and only that part of the text is replaced.
-    Rejected: load and dump the document, which loses comments and reformats times and long strings.
-
-    Set these fields in the config of the user's auth-provider. The file keeps its mode.
-    """
-    # Where the path is a symbolic link, the file behind it is replaced, not the link.
-    real = path.resolve()
-    try:
-        text, mode = real.read_text("utf-8"), stat.S_IMODE(real.stat().st_mode)
-        for name, value in fields.items():
-            text = _with_field(text, _config_node(text, path, user), name, value)
-        write_atomically(real, text.encode(), mode)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be written: {error.strerror}; make the file and its folder writable: the new token is lost"
-        ) from error
-
-
-def _create(lock: Path, path: Path) -> None:
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            return
-        except FileExistsError as error:
-            if time.monotonic() > deadline:
-                raise ConfigError(
-                    f"{path}: another program holds {lock.name}; if none runs, delete that file"
-                ) from error
-            time.sleep(_POLL_SECONDS)
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: cannot be locked: {error.strerror}; make its folder writable, or pass a token with --token"
-            ) from error
-
-
-def _config_node(text: str, path: Path, user: str) -> yaml.MappingNode:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    for entry in _entries(_value(root, "users")):
-        name = _value(entry, "name")
-        if isinstance(name, yaml.ScalarNode) and name.value == user:
-            node = _value(_value(_value(entry, "user"), "auth-provider"), "config")
-            if isinstance(node, yaml.MappingNode) and node.value:
-                return node
-    raise ConfigError(
-        f"{path}: users[{user}].user.auth-provider.config is no longer there; the new token is lost"
-    )
-
-
-def _entries(node: yaml.Node | None) -> list[yaml.Node]:
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _value(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
-        return next((value for key, value in pairs if key.value == name), None)
-    return None
-
-
-def _with_field(text: str, node: yaml.MappingNode, name: str, value: str) -> str:
-    quoted = json.dumps(value)
-    found = _value(node, name)
-    if found is not None:
-        begin, end = found.start_mark.index, found.end_mark.index
-        # An empty value has no width; a block scalar ends with its line break.
-        before = " " if begin and text[begin - 1] == ":" else ""
-        after = "\n" if text[begin:end].endswith("\n") else ""
-        return text[:begin] + before + quoted + after + text[end:]
-    begin = node.value[0][0].start_mark.index
-    if node.flow_style:
-        return f"{text[:begin]}{json.dumps(name)}: {quoted}, {text[begin:]}"
-    indent = " " * node.value[0][0].start_mark.column
-    return f"{text[:begin]}{name}: {quoted}\n{indent}{text[begin:]}"

@@ -80,6 +80,11 @@ class Session:
     def delete(self, path: str) -> Document:
         return self.request("DELETE", path)
 
+    def apply(self, path: str, body: Document, manager: str) -> Document:
+        """Apply an object on the server's side, with force: other managers lose the fields that it has."""
+        query = {"fieldManager": manager, "force": "true"}
+        return self.request("PATCH", path, body, query, content_type="application/apply-patch+yaml")
+
     def request(
         self,
         method: str,
@@ -87,11 +92,15 @@ class Session:
         body: Document | None = None,
         query: Query | None = None,
         accept: str = "application/json",
+        content_type: str = "",
     ) -> Document:
-        """Send a request; returns the document of a successful response. Raises StatusError for any other."""
+        """Send a request; returns the document of a successful response. Raises StatusError for any other.
+
+        `content_type`: of the body, if it is not JSON.
+        """
         for attempt in range(_RETRIES + 1):
             credential = self.target.credentials.credential()
-            response = self._send(credential, method, path, body, query, accept)
+            response = self._send(credential, method, path, body, query, accept, content_type)
             seconds = _retry_after(response)
             if seconds is None or attempt == _RETRIES:
                 break
@@ -113,7 +122,11 @@ class Session:
         body: Document | None,
         query: Query | None,
         accept: str,
+        content_type: str,
     ) -> httpx.Response:
+        headers = self.headers(credential, accept)
+        if content_type:
+            headers.append((b"content-type", content_type.encode()))
         connections = self._connections_for(credential.pair)
         name = self.target.tls_server_name
         try:
@@ -122,7 +135,7 @@ class Session:
                 self.target.server.rstrip("/") + path,
                 json=body,
                 params=query or None,
-                headers=self.headers(credential, accept),
+                headers=headers,
                 extensions={"sni_hostname": name} if name else None,
             )
         except httpx.TimeoutException as error:

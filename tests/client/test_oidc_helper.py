@@ -274,7 +274,7 @@ def test_command_that_finds_a_fresh_token_in_the_file_does_not_refresh(tmp_path:
 def test_lock_of_another_program_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewound.client.oidc._LOCK_SECONDS", 0)
+    monkeypatch.setattr("rewound.client.kubeconfig_edit._LOCK_SECONDS", 0)
     with fake_server() as server:
         path = config(tmp_path / "config", server)
         (tmp_path / "config.lock").touch()
