@@ -103,7 +103,7 @@ class LocalCluster:
 
     @classmethod
     def all(cls, root: Path) -> list[LocalCluster]:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             names = sorted(one.name for one in root.iterdir() if _NAME.fullmatch(one.name))
             return [one for one in (cls(name, root) for name in names) if one.exists]
         return []
