@@ -375,4 +375,4 @@ class ResourceActor:
 def add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
     """A refused write has the warnings of admission too."""
     if request is not None and request.warnings and isinstance(error, RequestError):
-        error.warnings = (*request.warnings, *error.warnings)
+        error.warnings = (*error.warnings, *request.warnings)

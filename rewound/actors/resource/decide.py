@@ -297,7 +297,9 @@ class Attempt:
                 break
             attempts -= 1
             if not attempts:
-                raise _already_exists(definition, prepared["metadata"], current)
+                error = _already_exists(definition, prepared["metadata"], current)
+                error.warnings = self._all_warnings("", prepared, None)
+                raise error
             command = with_next_suffix(command)
         if definition.strategy.canonicalize is not None:
             definition.strategy.canonicalize(prepared)
@@ -487,7 +489,12 @@ class Attempt:
         if self._chain.annotates:
             self._admitted, self._prepare, new = new, prepare, working_copy(new)
         request.object = prepare(new)
-        await self._chain.validate(request, self)
+        try:
+            await self._chain.validate(request, self)
+        except RequestError as error:
+            if request.object is not None:
+                error.warnings = self._all_warnings(request.subresource, request.object, request.old)
+            raise
         assert request.object is not None
         return request.object
 

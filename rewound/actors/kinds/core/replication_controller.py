@@ -63,7 +63,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import CONTROLLERS_VALIDATED_ONCE, LONG_NAMES
+from rewound.actors.versions.features import CONTROLLERS_VALIDATED_ONCE, LONG_NAMES, NAMES_FOR_HOSTS
 
 SPEC = Struct(
     "core.v1.ReplicationControllerSpec",
@@ -249,7 +249,11 @@ def warnings(names: Names, features: frozenset[str], new: Object, old: Object | 
     """As in v1.25, an update of the spec warns about the old template, not about the new one."""
     found = name_warnings(new, features) if old is None else []
     if old is None:
-        template, field = new["spec"].get("template"), "template"
+        # The change that made it warn about names mended the path, too.
+        template, field = (
+            new["spec"].get("template"),
+            "spec.template" if NAMES_FOR_HOSTS in features else "template",
+        )
     elif new["metadata"].get("generation") != old["metadata"].get("generation"):
         template, field = old["spec"].get("template"), "spec.template"
     else:

@@ -78,6 +78,28 @@ class PolicyStore(Store):
         body = {"policyName": policy, "validationActions": ["Deny"], **spec}
         await self.create("validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": body})
 
+    async def mutating(
+        self,
+        name: str,
+        *texts: str,
+        binding: Document | None = None,
+        match: Document | None = None,
+        **spec: Any,
+    ) -> None:
+        """Create a mutating policy for config maps, whose apply configurations are `texts`, and bind it."""
+        patches = [
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": one}} for one in texts
+        ]
+        body = {
+            "matchConstraints": {"resourceRules": [CONFIG_MAPS], **(match or {})},
+            "reinvocationPolicy": "Never",
+            **({"mutations": patches} if patches else {}),
+            **spec,
+        }
+        await self.create("mutatingadmissionpolicies", {"metadata": {"name": name}, "spec": body})
+        bound = {"metadata": {"name": name}, "spec": {"policyName": name, **(binding or {})}}
+        await self.create("mutatingadmissionpolicybindings", bound)
+
     async def refusal(
         self, body: Document, plural: str = "configmaps", namespace: str = "default", version: str = "v1"
     ) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rewound.actors.errors import RequestError
 from rewound.actors.identity import User
 from rewound.actors.messages import Create
 from tests.actors.admission.policies.policy_store import CONFIG_MAPS, open_policy_store
@@ -201,6 +202,41 @@ async def test_annotations_warnings_and_counts() -> None:
         }
         counts = store.plugin.checks.counts()
         assert counts == {("p", "p", "invalid_error", action): 1 for action in ("warn", "audit")}
+
+
+async def test_expressions_see_namespaces_old_objects_and_what_the_user_may_do() -> None:
+    may = "authorizer.group('').resource('secrets').namespace(namespaceObject.metadata.name).check('get').allowed()"
+    asked = "authorizer.requestResource.check('create').allowed()"
+    async with open_policy_store() as store:
+        await store.policy("seen", "namespaceObject.metadata.name == 'default'", f"!{may}")
+        assert await store.refusal(MAP) == f"failed expression: !{may}"
+        await store.delete("validatingadmissionpolicies", "seen")
+        await store.policy("resource", f"!{asked}")
+        assert await store.refusal(MAP) == f"failed expression: !{asked}"
+        await store.delete("validatingadmissionpolicies", "resource")
+        await store.create("configmaps", MAP)
+        selected = {"objectSelector": {"matchLabels": {"app": "web"}}}
+        await store.policy(
+            "kept", "object.metadata.labels == oldObject.metadata.labels", constraints=selected
+        )
+        with pytest.raises(Refused, match="with binding 'kept'"):
+            await store.replace("configmaps", {**MAP, "metadata": {"name": "a", "labels": {"app": "db"}}})
+
+
+async def test_refused_objects_have_the_warnings_of_their_kind() -> None:
+    async with open_policy_store() as store:
+        pods = {"resourceRules": [{**CONFIG_MAPS, "resources": ["pods"]}]}
+        await store.policy("no-pods", "object == null", constraints=pods)
+        value = [{"name": "A", "value": "1"}] * 2
+        body = {
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "a", "image": "a", "env": value}]},
+        }
+        with pytest.raises(Refused) as refused:
+            await store.create("pods", body, dryRun="All")
+        assert isinstance(refused.value.__cause__, RequestError)
+        [warning] = refused.value.__cause__.warnings
+        assert warning.startswith("spec.containers[0].env[1]: hides previous definition")
 
 
 async def test_hostile_expressions_end_at_their_limit() -> None:
