@@ -11,7 +11,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks robustness conformance workloads clean
+.PHONY: help setup installed man run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -25,6 +25,7 @@ help:
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
 	@echo "make check        ruff, mypy --strict, import-linter"
 	@echo "make docs         build the site of the documentation into build/site; a warning fails it"
+	@echo "make man          write the man pages of all commands into build/man, from their --help"
 	@echo "make hooks        let git run ruff, mypy and import-linter before every commit"
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
@@ -77,6 +78,9 @@ $(SITE): $(STAMP)
 docs: $(SITE)
 	$(BIN)/python -m sphinx --builder html --conf-dir docs/site --doctree-dir $(VENV)/doctrees --jobs auto \
 		--fail-on-warning --keep-going --quiet . build/site
+
+man: installed
+	$(BIN)/python -m rewound.cli.man build/man
 
 run: installed
 	$(BIN)/rewound serve $(FLAGS)

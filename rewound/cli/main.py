@@ -121,9 +121,16 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("access.commands", "run", "cluster-info"),
         "verify cluster-info with a bootstrap token",
     ),
+    "completion": (
+        _in("completion", "completion"),
+        "print a script for bash, zsh or fish: commands, flags, kinds and names",
+    ),
 }
-# Names of earlier releases, which no help lists.
-OLD_COMMANDS: dict[str, Run] = {"state": partial(_of_journal, "state")}
+# Names of earlier releases, and of what scripts call: no help lists them.
+UNLISTED: dict[str, Run] = {
+    "state": partial(_of_journal, "state"),
+    "__complete": _in("completion", "complete"),  # for the scripts of `rewound completion`
+}
 _LINES = "".join(f"  rewound {name:13} {text}\n" for name, (_, text) in COMMANDS.items())
 USAGE = f"""\
 usage: rewound <command> [flags]; `rewound help <command>` explains one
@@ -139,8 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(USAGE, end="")
             return 0
         command, rest = rest[0], [*rest[1:], "--help"]
-    if command in COMMANDS or command in OLD_COMMANDS:
-        run = OLD_COMMANDS.get(command) or COMMANDS[command][0]
+    if command in COMMANDS or command in UNLISTED:
+        run = UNLISTED.get(command) or COMMANDS[command][0]
         return run(rest)
     if command in ("--version", "version"):
         from rewound.actors.versions.version import FIRST, NEWEST
