@@ -11,7 +11,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed man run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks robustness conformance workloads clean
+.PHONY: help setup installed man run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks release robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make hops         count the files and functions that a request passes"
 	@echo "make attacks      measure what other clients notice while one attacks the server"
+	@echo "make release      wheel, source distribution, bill of materials and checksums in dist; the same bytes every time"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
@@ -161,6 +162,10 @@ hops: installed
 
 attacks: installed
 	$(BIN)/python -m benchmarks.attacks
+
+# .ci/release.py says what the bytes depend on.
+release: installed
+	$(BIN)/python .ci/release.py
 
 robustness: installed
 	$(BIN)/python -m pytest -m slow tests

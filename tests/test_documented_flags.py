@@ -40,6 +40,7 @@ OTHERS = {
     "previous replicas requests resource resource-name role server-side timestamps type watch",
     "kwokctl": "record",
     "pip": "no-build-isolation no-deps wheel-dir",
+    "sha256sum, wsl": "check install",
     "pytest": "full-trace only-e2e",
 }
 _FLAG = re.compile(r"--(?<![\w-]--)([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-]*[*{<])")

@@ -623,7 +623,7 @@ class Settings:
                 "--quic-bind", "needs the secure port, whose certificate it uses; give --secure-port"
             )
         if find_spec("aioquic") is None:
-            raise SettingsError("--quic-bind", "needs aioquic; install it with pip install 'rewound[http3]'")
+            raise SettingsError("--quic-bind", "needs aioquic; install it with pip install aioquic")
 
     @property
     def journal(self) -> Path:

@@ -88,7 +88,7 @@ def add_serving(group: Any) -> None:
         "--quic-bind",
         str,
         "HOST:PORT",
-        "HTTP/3 there too, with --transport asgi and pip install 'rewound[http3]'; clients sign in with tokens only",
+        "HTTP/3 there too, with --transport asgi and pip install aioquic; clients sign in with tokens only",
     )
 
 

@@ -40,7 +40,7 @@ from rewound.testing.fixture.templates import scratch_folder
 Controller = Callable[..., Any]
 Normalize = Callable[[dict[str, Any]], dict[str, Any] | None]
 
-_MISSING: Final = "rewound.explore needs Hypothesis: pip install 'rewound[explore]'"
+_MISSING: Final = "rewound.explore needs Hypothesis: pip install hypothesis"
 _NO_PLUGINS: Final = (
     "rewound.explore needs the plugin that trio has for Hypothesis: unset HYPOTHESIS_NO_PLUGINS"
 )
