@@ -13,6 +13,7 @@ first use: a test suite that does not use the fixture imports nothing but this m
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,9 +53,24 @@ _MODULES = {
 }
 
 
+def platform_refusal(platform: str = sys.platform) -> str:
+    """Why Rewound does not run on this platform, and what to do; empty if it does.
+
+    Importing this module must not fail there: pytest loads our plugin into every test run.
+    """
+    if platform != "win32":
+        return ""
+    return (
+        "Rewound does not run on Windows: it needs fork, file locks and signals of Linux or macOS. "
+        "Install it in WSL 2 (`wsl --install`, then the same commands in its terminal), or use the container."
+    )
+
+
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'rewound' has no attribute {name!r}")
+    if refusal := platform_refusal():
+        raise ImportError(refusal)
     from importlib import import_module
 
     found = getattr(import_module(f"rewound.{_MODULES[name]}"), name)

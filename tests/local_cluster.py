@@ -6,6 +6,7 @@ python -m tests.local_cluster        starts them, prints what to do next, and st
 from __future__ import annotations
 
 import mmap
+import os
 import shlex
 import shutil
 import signal
@@ -48,8 +49,12 @@ class NodeProcess:
     def __init__(
         self, name: str, folder: Path, journal: str, flags: Sequence[str], *, steps_clock: bool
     ) -> None:
-        """`steps_clock`: use a wall clock that `set_clock` can step; it is slower to read."""
+        """`steps_clock`: use a wall clock that `set_clock` can step; it is slower to read.
+
+        Without `journal`, it orders its journal itself.
+        """
         self.name = name
+        self.release: Path | None = None  # a folder with another release, which runs at the next start
         self.data = folder / name
         self._command = ["-m", "rewound"]
         self._clock = folder / f"{name}.clock"
@@ -59,7 +64,8 @@ class NodeProcess:
         self.log = folder / f"{name}.log"
         self.secure_port, self.port = reserve_port(), reserve_port()
         self._flags = [
-            *("--journal", journal, "--data-dir", str(self.data)),
+            *(("--journal", journal) if journal else ()),
+            *("--data-dir", str(self.data)),
             *("--secure-port", str(self.secure_port), "--insecure-port", str(self.port)),
             *flags,
         ]
@@ -81,12 +87,14 @@ class NodeProcess:
             struct.pack_into("d", ahead, 0, seconds)
 
     def start(self) -> None:
+        source = {} if self.release is None else {"PYTHONPATH": str(self.release)}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *self._command, "serve", *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=os.environ | source,
                 start_new_session=True,  # Ctrl-C is for this program, which stops the nodes in order
             )
 
@@ -205,10 +213,18 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(
-    size: int = 3, flags: Sequence[str] = (), token: str = TOKEN, *, faults: bool = False
+    size: int = 3,
+    flags: Sequence[str] = (),
+    token: str = TOKEN,
+    *,
+    faults: bool = False,
+    release: Path | None = None,
 ) -> Iterator[LocalCluster]:
+    """`release`: a folder with another release, which all nodes run at first."""
     with tempfile.TemporaryDirectory(prefix="rewound-cluster-") as folder:
         cluster = LocalCluster(Path(folder), size, flags, token, faults=faults)
+        for node in cluster.nodes:
+            node.release = release
         try:
             cluster.start()
             yield cluster

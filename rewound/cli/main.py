@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 
+from rewound import platform_refusal
+
 Run = Callable[[Sequence[str]], int]
 
 
@@ -140,6 +142,9 @@ usage: rewound <command> [flags]; `rewound help <command>` explains one
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if refusal := platform_refusal():
+        print(f"rewound: {refusal}", file=sys.stderr)
+        return 2
     command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if command in ("--help", "-h", "help"):
         if not rest or rest[0].startswith("-"):

@@ -34,6 +34,7 @@ from rewound.journal.errors import (
     NewerLayout,
     StorageFailed,
 )
+from rewound.journal.files import sync_data
 from rewound.journal.files.identity import sync_folder
 from rewound.journal.frames import BadFrame, FrameChain, FrameParser
 from rewound.journal.log import Journal, version_records
@@ -177,7 +178,7 @@ class BackupFile:
             while data:
                 data = data[os.write(self._handle, data) :]
             if sync:
-                os.fdatasync(self._handle)
+                sync_data(self._handle)
         except OSError as error:
             self._truncate_to_resume_point()
             raise StorageFailed(self.path, error.strerror or str(error)) from error

@@ -22,6 +22,7 @@ from rewound.journal.errors import (
     CannotFollow,
     Diverged,
     JournalError,
+    LeaderChanged,
     NameTooLong,
     NoJournal,
 )
@@ -113,16 +114,17 @@ class StandbyJournal(Journal):
         self._types = {**self._types, **fresh}
 
     def adopt_types(self, types: Mapping[str, int]) -> None:
-        """Raises CannotFollow if the leader numbered a type that this standby already serves as empty."""
-        clash = [name for name, number in types.items() if self._types.get(name, number) != number]
-        if clash:
-            raise CannotFollow(
-                f"the leader has begun to store {', '.join(sorted(clash))}, which this standby serves as empty: "
-                "start it again"
-            )
+        """Raises LeaderChanged, after they are stored, if this standby already serves some of them as empty."""
         if any(number > _RESERVED for number in types.values()):
             raise CannotFollow(f"the leader has more than {_RESERVED} types, which a standby cannot have")
+        empty = [name for name in types if self._types.get(name, 0) > _RESERVED]
+        self._types = {name: number for name, number in self._types.items() if name not in empty}
         super().adopt_types(types)
+        if empty:
+            raise LeaderChanged(
+                f"the leader has begun to store {', '.join(sorted(empty))}, which this standby serves as empty: "
+                "start it again"
+            )
 
     def types(self) -> dict[str, int]:
         return {name: number for name, number in self._types.items() if number <= _RESERVED}

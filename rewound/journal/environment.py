@@ -304,6 +304,8 @@ class Environment:
 
         The allocated space stays: LMDB uses it for the next commit.
         """
+        if not hasattr(os, "posix_fallocate"):
+            return errno.EIO  # macOS: the log says that the write failed, not that the disk is full
         try:
             with (self.path / DATA).open("r+b") as data:
                 os.posix_fallocate(data.fileno(), data.seek(0, os.SEEK_END), PROBE)

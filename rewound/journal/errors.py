@@ -121,7 +121,7 @@ class NewerLayout(CannotOpen):
         self.found, self.known = found, known
         super().__init__(
             f"{what} has layout {found} and this release reads up to {known}: "
-            "use the newer release that wrote it"
+            "use the newer release that wrote it, or one after it"
         )
 
 
@@ -250,6 +250,10 @@ class TooManyTypes(CannotStore):
 
 class CannotFollow(JournalError):
     """A standby or a backup can no longer follow a server, and retrying does not help."""
+
+
+class LeaderChanged(CannotFollow):
+    """The leader stores kinds that a running standby serves as empty, or another version: the standby starts again."""
 
 
 class Diverged(CannotFollow):

@@ -3,6 +3,9 @@
     frame    length:4 check:4 payload            check = crc32(payload, check of the frame before)
              big-endian; the check before the first frame is crc32(magic)
 
+The magic bytes end with the number of the format. A release reads one number: a new kind of payload needs no new one,
+because readers ignore those that they do not know.
+
 A lost, moved or repeated frame is detected like a flipped bit.
 """
 
@@ -11,6 +14,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from zlib import crc32
+
+from rewound.journal.errors import NewerLayout
 
 MAX_FRAME = 64 << 20  # a larger length means damage: objects are limited to a twentieth of it
 LEAD = struct.Struct(">II")
@@ -52,12 +57,15 @@ class FrameParser:
     def payloads(self, data: bytes) -> Iterator[bytes]:
         """The payloads that are complete with this data. Consume all of them before the next call.
 
-        Raises BadFrame if a frame does not match its checksum.
+        Raises BadFrame if a frame does not match its checksum, NewerLayout if the magic bytes have a later number.
         """
         self._buffer += data
         if not self.position:
             start = self._buffer[: len(self._magic)]
             if start != self._magic[: len(start)]:
+                if start[:-1] == self._magic[:-1] and start[-1:].isdigit():
+                    name = self._magic[:-2].decode().removeprefix("rewound ")
+                    raise NewerLayout(f"the {name}", int(start[-1:]), int(self._magic[-1:]))
                 raise BadFrame(0, "it does not begin as it should")
             if len(start) < len(self._magic):
                 return

@@ -18,6 +18,7 @@ from rewound.actors.runtime.clock import Clock
 from rewound.actors.store.etcd.follower import CopyOutdated
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.journal.errors import LeaderChanged
 from rewound.server.background_imports import import_used_later
 from rewound.server.extensions import Extensions
 from rewound.server.failures import explain
@@ -34,6 +35,7 @@ SWITCH_INTERVAL: Final = 0.0005
 # A large body has some hundred thousand containers without cycles. With Python's default, decoding one would trigger
 # full collections, which hold the interpreter lock for 30 to 80 ms and find nothing.
 COLLECT_AFTER: Final = (20_000, 50, 50)
+OPEN_MAX: Final = 10_240  # open files that macOS allows a process, whatever its limit
 
 
 def run_configured(settings: Settings, main: Callable[[], int]) -> int:
@@ -91,23 +93,30 @@ async def serve_until(
                 announce(addresses)
                 nursery.start_soon(import_used_later)
 
-            while not await _served(settings, ready, stop, extensions, clock):
-                logger.warning("this node was behind for too long: it starts over with the state in etcd")
+            while why := await _served(settings, ready, stop, extensions, clock):
+                logger.warning(why)
             nursery.cancel_scope.cancel()
 
 
 async def _served(
     settings: Settings, ready: Announce, stop: trio.Event, extensions: Extensions, clock: Clock | None
-) -> bool:
-    """Serve until `stop`. Returns False if this node must start again, to copy the state in etcd from scratch."""
+) -> str:
+    """Serve until `stop`. Returns why this node or standby must start again, or an empty string."""
     try:
         await run(settings, ready, stop, clock, extensions)
     except BaseExceptionGroup as errors:
-        outdated, others = errors.split(CopyOutdated)
-        if outdated is None or others is not None:
-            raise
-        return False
-    return True
+        for cause, why in _START_AGAIN.items():
+            found, others = errors.split(cause)
+            if found is not None and others is None:
+                return why
+        raise
+    return ""
+
+
+_START_AGAIN: Final[dict[type[Exception], str]] = {
+    CopyOutdated: "this node was behind for too long: it starts over with the state in etcd",
+    LeaderChanged: "the leader was upgraded, and stores more or other kinds: this standby starts again",
+}
 
 
 def write_pid_file(settings: Settings) -> None:
@@ -126,7 +135,10 @@ def write_pid_file(settings: Settings) -> None:
 def raise_file_limit() -> None:
     """Raise the limit of open files to its maximum: every watch holds a socket."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # macOS: "unlimited" is the maximum, and may not be chosen
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_MAX, hard))
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:

@@ -11,7 +11,8 @@ Both ends are alike: each calls what the other handles.
 
 A body is bytes, mostly msgpack. Frames that are queued in one pass of the event loop are sent together. The two
 processes may run different releases while one of them is restarted: a call that the other end does not know fails, a
-notice that it does not know is ignored.
+notice that it does not know is ignored. The first notice has the number of these messages (`VERSION`): a new one is
+needed only if what an end sends has another meaning to the release before, and each release understands the one before.
 
 The queue for an end that does not read needs no bound of its own: each caller waits for its reply, the seats of flow
 control bound the number of callers, and a repeated notice is queued once (`notify_once`).
@@ -41,9 +42,29 @@ HandleNotice = Callable[[bytes], None]
 _HEAD: Final = struct.Struct(">IBI")
 _KIND_AND_NUMBER: Final = 5  # bytes of a head that `length` counts
 CALL, REPLY, FAILED, CANCEL, NOTICE = range(5)
+VERSION: Final = 1
 _READ: Final = 1 << 18
 # A longer frame is invalid: the largest body of a request is far below.
 _LONGEST: Final = 1 << 30
+
+
+def greeting() -> bytes:
+    """The body of the first notice."""
+    return b"%d" % VERSION
+
+
+def refusal(body: bytes) -> str:
+    """Why two processes cannot work together, of which one sent this greeting; empty if they can.
+
+    Releases up to 0.10 sent none, and have version 1.
+    """
+    found = int(body) if body.isdigit() else 1
+    if abs(found - VERSION) <= 1:
+        return ""
+    return (
+        f"the processes of this server run releases that are too far apart (messages {found} and {VERSION}), because "
+        "it was upgraded while it ran: restart the whole server"
+    )
 
 
 class ChannelClosed(Exception):

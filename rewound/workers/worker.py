@@ -25,7 +25,7 @@ from rewound.journal.log import Journal
 from rewound.server.api_server import ApiServer
 from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from rewound.server.open_store import memory_budget, worker_store
-from rewound.workers.channel import Channel, ChannelClosed
+from rewound.workers.channel import Channel, ChannelClosed, refusal
 from rewound.workers.parent_link import ParentLink
 from rewound.workers.quotas import QuotasOfWorker
 from rewound.workers.roles import Ready, Role
@@ -116,7 +116,7 @@ class WriterConnection:
         self.shared.connecting(channel)
         channel.notices.update(
             {
-                HELLO: lambda _: self._set(channel),
+                HELLO: lambda body: self._greeted(channel, body),
                 COMMITTED: lambda _: self.committed(),
                 LEAVING: leave,
                 **self.quotas.notices(lambda: channel),
@@ -128,6 +128,13 @@ class WriterConnection:
             nursery.cancel_scope.cancel()
         self._disconnected(channel)
         left.set()
+
+    def _greeted(self, channel: Channel, body: bytes) -> None:
+        """Use a channel, unless the writer process is of a release that this one does not understand."""
+        if why := refusal(body):
+            logger.error("%s", why)
+        else:
+            self._set(channel)
 
     def _set(self, channel: Channel) -> None:
         self._channel = channel

@@ -31,7 +31,7 @@ from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from rewound.server.open_store import open_store
 from rewound.server.run import serving_address
 from rewound.server.secure_port import prepare_certificates
-from rewound.workers.channel import Channel
+from rewound.workers.channel import Channel, greeting
 from rewound.workers.parent_link import ParentLink
 from rewound.workers.quotas import (
     QuotasOfWorker,
@@ -78,7 +78,7 @@ class WriterProcess:
         channel.notices.update(self._quotas.notices(lambda: channel))
         self._channels.add(channel)
         self._shared.connected(channel)
-        channel.notify(HELLO)
+        channel.notify(HELLO, greeting())
         try:
             await channel.run()
         finally:

@@ -210,6 +210,7 @@ def test_types_that_only_the_standby_knows_are_empty_there(
         receiver.receive(stream_of(filled, filled.head))
     receiver.close()
     again = Receiver(tmp_path / "copy")
+    again.opened.journal.register_types(["new.example.com"])  # as a server does, before the stream begins
     again.receive(stream_of(filled, filled.head))
     assert again.opened.journal.type_id("new.example.com") == filled.type_id("new.example.com")
     again.close()

@@ -10,7 +10,16 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from rewound.workers.channel import CallFailed, Channel, ChannelClosed, HandleCall, HandleNotice
+from rewound.workers.channel import (
+    VERSION,
+    CallFailed,
+    Channel,
+    ChannelClosed,
+    HandleCall,
+    HandleNotice,
+    greeting,
+    refusal,
+)
 
 
 def streams() -> tuple[trio.SocketStream, trio.SocketStream]:
@@ -223,3 +232,11 @@ async def test_a_notice_that_is_queued_once_arrives_once() -> None:
         assert await caller.call("count", b"") == b"1"
         caller.notify_once("note")
         assert await caller.call("count", b"") == b"2"
+
+
+def test_releases_that_are_one_version_of_messages_apart_work_together() -> None:
+    """Releases up to 0.10 send no version with the first notice, and have version 1."""
+    assert VERSION == 1
+    for greeted in (b"", b"1", b"2", greeting()):
+        assert refusal(greeted) == ""
+    assert refusal(b"3").endswith("restart the whole server")

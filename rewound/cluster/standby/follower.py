@@ -201,9 +201,14 @@ class Follower:
                 f"{self.leader} sends what cannot be stored ({error.why}): check its data folder with `rewound journal "
                 "verify`, and use the same release at both ends"
             ) from error
-        except (Damaged, NewerLayout) as damage:
+        except NewerLayout as newer:
             raise CannotFollow(
-                f"{self.leader} has sent an event that is damaged ({_describe(damage)}): run `rewound journal verify` "
+                f"{self.leader} runs a newer release than this one ({newer}): upgrade this one too; standbys and "
+                "backups are upgraded before the server that they follow"
+            ) from newer
+        except Damaged as damage:
+            raise CannotFollow(
+                f"{self.leader} has sent an event that is damaged ({damage.what}): run `rewound journal verify` "
                 "on its data folder"
             ) from damage
         if not self.status.problem:
@@ -288,10 +293,6 @@ class Follower:
         if self._sink.head >= commit.head:
             status.caught_up = trio.current_time()
             self.caught_up.set()
-
-
-def _describe(damage: Damaged | NewerLayout) -> str:
-    return damage.what if isinstance(damage, Damaged) else str(damage)
 
 
 def _memory(stored: Stored) -> int:

@@ -17,7 +17,7 @@ from rewound.actors.store.committer import DiskSpeed, run_beside
 from rewound.actors.versions.version import stored_version
 from rewound.journal.backup import BackupFile
 from rewound.journal.copy import Copy, events_of
-from rewound.journal.errors import CannotFollow
+from rewound.journal.errors import CannotFollow, LeaderChanged
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.stream import Header, Stored
@@ -80,7 +80,7 @@ class StandbySink:
         before = self._copy.journal.kubernetes
         self._copy.begin(header)
         if self._copy.journal.kubernetes != before and self.is_served:
-            raise CannotFollow(
+            raise LeaderChanged(
                 f"{self._leader} is Kubernetes {stored_version(header.kubernetes)} now, this standby serves "
                 f"{stored_version(before)}: start it again, and it is the same"
             )

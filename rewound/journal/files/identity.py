@@ -34,6 +34,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from rewound.journal.errors import NewerLayout
+from rewound.journal.files import sync_data
+
 FILE = "identity"
 
 VERSION = 1
@@ -69,13 +72,17 @@ def new_cluster_id() -> bytes:
 
 
 def read(path: Path) -> Identity | None:
-    """The identity in a folder; None without a file. Raises ValueError if both slots are damaged."""
+    """The identity in a folder; None without a file. Raises ValueError if both slots are damaged, NewerLayout."""
     try:
         content = (path / FILE).read_bytes()
     except FileNotFoundError:
         return None
     found = [slot for start in SLOTS if (slot := decode(content[start : start + _SLOT_SIZE])) is not None]
     if not found:
+        # Later versions may be longer, but begin alike.
+        magic, version, *_ = _FIXED.unpack_from(content.ljust(_FIXED.size, b"\0"))
+        if magic == _MAGIC and version > VERSION:
+            raise NewerLayout(f"the file {FILE} in {path}", version, VERSION)
         raise ValueError("both copies in it are damaged")
     return max(found, key=lambda slot: slot.transaction)
 
@@ -164,7 +171,7 @@ class IdentityFile:
             return
         self.unsynced = False
         try:
-            os.fdatasync(self._handle)
+            sync_data(self._handle)
         except OSError as error:
             self._sync_problem, self.unsynced = _unwritable(error), True
         else:
