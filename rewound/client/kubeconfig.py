@@ -37,7 +37,6 @@ from rewound.client.credentials import (
 )
 from rewound.client.errors import ConfigError
 from rewound.client.exec import ExecPlugin, parse_exec
-from rewound.client.oidc import OidcTokens
 from rewound.client.target import (
     Target,
     check_pair,
@@ -315,6 +314,8 @@ def _source(path: Path, user: User, info: ClusterInfo, pair: KeyPair | None) -> 
         if pair is None:
             return ExecPlugin(config, info.document(config.names))
     if provider is not None:
+        from rewound.client.oidc import OidcTokens
+
         return OidcTokens(path, user.name, provider, pair)
     return FixedCredential(Credential("", pair))
 

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.kinds.validation import label_value, qualified_name
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 
@@ -60,7 +59,7 @@ class LabelRequirement(NamedTuple):
             raise _unparsable(
                 "values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required"
             )
-        problems = [] if _PLAIN(key) else qualified_name(key)
+        problems = [] if _PLAIN(key) else _key_problems(key)
         if problems:
             raise _unparsable(_invalid("key", key, "; ".join(problems)))
         return _checked(cls(key, operator, values))
@@ -180,7 +179,7 @@ class _Parser:
         key = self._take()
         if not _is_word(key):
             raise _unparsable(f"found '{key}', expected: identifier")
-        problems = [] if _PLAIN(key) else qualified_name(key)
+        problems = [] if _PLAIN(key) else _key_problems(key)
         if problems:
             raise _unparsable(_invalid("<nil>", key, "; ".join(problems)))
         return key
@@ -233,7 +232,7 @@ def _checked(requirement: LabelRequirement) -> LabelRequirement:
             )
         )
     for index, value in enumerate(requirement.values):
-        found = [] if _PLAIN(value) else label_value(value)
+        found = [] if _PLAIN(value) else _value_problems(value)
         if found:
             problems.append(_invalid(f"values[{index}][{requirement.key}]", value, "; ".join(found)))
     if problems:
@@ -252,3 +251,18 @@ def _integer(text: str) -> int | None:
 
 def _invalid(field: str, value: str, why: str) -> str:
     return f"{field}: Invalid value: {quoted_start(value)}: {why}"
+
+
+# The rules of names are imported for names that are not plain: commands that select nothing start without them.
+
+
+def _key_problems(key: str) -> list[str]:
+    from rewound.actors.kinds.validation import qualified_name
+
+    return qualified_name(key)
+
+
+def _value_problems(value: str) -> list[str]:
+    from rewound.actors.kinds.validation import label_value
+
+    return label_value(value)

@@ -13,26 +13,24 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rewound.actors.golang.json import unescaped
-from rewound.actors.kinds.apiextensions import definition_type
-from rewound.actors.kinds.built_in import built_in
-from rewound.actors.kinds.custom import definitions_of, parsed
-from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import NAMES, Names
-from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
-from rewound.actors.versions.features import release_of
+from rewound.actors.versions.version import nearest_version, stored_version
 from rewound.client.errors import UsageError
-from rewound.journal import backup
 from rewound.journal.log import Journal
-from rewound.journal.transfer import restore
 from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
+from rewound.recording.query.kind_names import KindNames, built_in_names, custom_names, definition_type
 from rewound.recording.record.secret_annotations import annotations_with_values
+
+if TYPE_CHECKING:
+    from rewound.actors.kinds.declaration.definition import Definition
 
 JOURNAL = "journal"  # folder of the journal in a data folder
 
@@ -68,6 +66,9 @@ def open_file(file: Path) -> Iterator[Folder]:
 @contextmanager
 def imported_file(file: Path) -> Iterator[Path]:
     """Import the journal in a file into a temporary folder. Raises JournalError or OSError."""
+    from rewound.journal import backup
+    from rewound.journal.transfer import restore
+
     if file.is_dir():
         raise UsageError(f"--file: {file} is a folder; name a data folder with --data-dir")
     with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
@@ -104,22 +105,32 @@ def near_kind(text: str, known: Iterable[str], plurals: Iterable[str]) -> str:
 
 
 class Kinds:
+    """The kinds of a journal. Those that commands only name are known without their declarations."""
+
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._definitions: tuple[Definition, ...] = ()
+        self._named: dict[str, KindNames] = {}
         if journal.dialect in NAMES:
-            names = NAMES[journal.dialect]
-            self._definitions = (
-                *built_in(names, release_of(journal.kubernetes)).declared,
-                *_custom(journal, names),
-            )
-        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
-        self._by_type = {one.type_name: one for one in self._definitions if not one.storage.stored_as}
+            version = nearest_version(stored_version(journal.kubernetes))
+            built_in, custom = built_in_names(journal.dialect, version), custom_names(journal)
+            self._named = {one.type_name: one for one in (*built_in, *custom)}
         self._by_type_id: dict[int, Kind] = {}
+
+    @cached_property
+    def _definitions(self) -> tuple[Definition, ...]:
+        """The declarations, which take a while to import."""
+        if self._journal.dialect not in NAMES:
+            return ()
+        from rewound.actors.kinds.built_in import built_in
+        from rewound.actors.versions.features import release_of
+
+        names = NAMES[self._journal.dialect]
+        declared = built_in(names, release_of(self._journal.kubernetes)).declared
+        return (*declared, *_custom(self._journal, names))
 
     def find(self, text: str) -> Kind:
         """The kind with this name. Raises UsageError if there is none, or several."""
-        found = {one.type_name for one in self._definitions if text.lower() in _accepted_names(one)}
+        found = {one.type_name for one in self._named.values() if text.lower() in one.accepted}
         found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
         if text.lower() in found:
             found = {text.lower()}  # the full name of a type wins, even if other groups have the same plural
@@ -131,7 +142,8 @@ class Kinds:
 
     def definition(self, kind: Kind) -> Definition | None:
         """None for a type that neither this release nor the journal declares."""
-        return self._by_type.get(kind.type_name)
+        stored = [one for one in self._definitions if not one.storage.stored_as]
+        return next((one for one in reversed(stored) if one.type_name == kind.type_name), None)
 
     def of_kind(self, api_version: str, kind: str) -> Definition | None:
         return next(
@@ -153,15 +165,21 @@ class Kinds:
         return [self._of(name) for name in sorted(self._journal.types())]
 
     def _of(self, type_name: str) -> Kind:
-        return self._stored.get(type_name) or Kind(type_name, type_name, "", None)
+        found = self._named.get(type_name)
+        if found is None:
+            return Kind(type_name, type_name, "", None)
+        return Kind(found.type_name, found.kind, found.api_version, found.namespaced)
 
     def _suggestion(self, text: str) -> str:
-        known = {name for one in self._definitions for name in _accepted_names(one)}
-        return near_kind(text, known | {*self._journal.types()}, {one.plural for one in self._definitions})
+        known = {name for one in self._named.values() for name in one.accepted}
+        plurals = {one.accepted[0] for one in self._named.values()}
+        return near_kind(text, known | {*self._journal.types()}, plurals)
 
 
 def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
     """Definitions of the current custom kinds. A definition that cannot be read is left out."""
+    from rewound.actors.kinds.custom import definitions_of, parsed
+
     type_id = journal.type_id(definition_type(names))
     with journal.read() as view:
         for _, _, row in view.rows(type_id, "") if type_id else ():
@@ -171,22 +189,12 @@ def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
                 logger.debug("a custom resource definition cannot be read", exc_info=True)
 
 
-def _kind(definition: Definition) -> Kind:
-    return Kind(definition.type_name, definition.kind, definition.api_version, definition.namespaced)
-
-
-def _accepted_names(definition: Definition) -> set[str]:
-    plural, group, version = definition.plural, definition.group, definition.version
-    names = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
-    if group:
-        names |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
-    return {name for name in names if name}
-
-
 def object_bytes(kind: Kind, body: bytes) -> bytes:
     """An object with kind and apiVersion, if they are known."""
     if not kind.api_version:
         return body
+    from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+
     named = api_version_of(body)
     return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
 
