@@ -261,7 +261,8 @@ def _build_store(
     calls = HttpsCalls()
     conversion_clients = WebhookClients(Services(journal), WebhookCredentials(), calls)
     converter = Converter(names, conversion_clients if calls_out else NoClients())
-    quotas = QuotaAccounts(names, journal, feed, settings.features)
+    limits_of = "spec" if settings.controllers.runs("resourcequota", rules) else "status"
+    quotas = QuotaAccounts(names, journal, feed, settings.features, limits_of)
 
     async def create_missing_namespace(name: str) -> None:
         await create_namespace(names, registry, directory, write_contexts, name)

@@ -53,6 +53,7 @@ async def run(
             store.directory,
             store.write_contexts,
             store.release.features,
+            aggregates_roles=settings.controllers.runs("clusterrole-aggregation", store.rules),
         )
         await bootstrap.create_namespaces(settings.service_ranges)
         server = ApiServer(settings, store, nursery, extensions)

@@ -154,6 +154,7 @@ async def _prepare(settings: Settings, role: Role, store: Store, created: Create
         store.directory,
         store.write_contexts,
         store.release.features,
+        aggregates_roles=settings.controllers.runs("clusterrole-aggregation", store.rules),
     )
     await bootstrap.create_namespaces(settings.service_ranges)
     if settings.secure_binds:

@@ -68,8 +68,11 @@ class Bootstrap:
         directory: Directory,
         write_contexts: WriteContexts,
         features: frozenset[str] = V1_25.features,
+        *,
+        aggregates_roles: bool = True,
     ) -> None:
-        self._names, self._features = names, features
+        """`aggregates_roles`: whether a controller of this server fills roles that aggregate others."""
+        self._names, self._features, self._aggregates = names, features, aggregates_roles
         self._catalog = catalog
         self._journal = journal
         self._directory, self._write_contexts = directory, write_contexts
@@ -105,7 +108,7 @@ class Bootstrap:
                 *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._features, self._catalog),
                 # last, so that one commit has all objects of flow control
-                *roles(self._names, self._catalog, self._features),
+                *roles(self._names, self._catalog, self._features, aggregates=self._aggregates),
             ]
         )
 

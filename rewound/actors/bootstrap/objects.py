@@ -8,7 +8,7 @@ start reconciles, are read from `default_roles.txt`: it explains its format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,9 +69,19 @@ def priority_classes(names: Names) -> list[InitialObject]:
     ]
 
 
-def roles(names: Names, catalog: Catalog, features: frozenset[str]) -> list[InitialObject]:
-    """Return the default roles and bindings of RBAC, which exist in every authorization mode."""
-    found = default_roles(names, catalog.structs, features & _GATES)
+def roles(
+    names: Names, catalog: Catalog, features: frozenset[str], *, aggregates: bool = True
+) -> list[InitialObject]:
+    """Return the default roles and bindings of RBAC, which exist in every authorization mode.
+
+    Aggregated roles have no rules if no controller of this server aggregates them.
+    """
+    found: Iterable[tuple[str, Object]] = default_roles(names, catalog.structs, features & _GATES)
+    if not aggregates:
+        found = (
+            (type_name, {**one, "rules": None} if "aggregationRule" in one else one)
+            for type_name, one in found
+        )
     return [InitialObject(type_name, document, reconciled=True) for type_name, document in found]
 
 

@@ -27,10 +27,12 @@ from rewound.actors.flowcontrol.initial_objects import (
     initial_specs,
     priority_level_type,
 )
+from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import FLOW_STATUS_APPLIED
 from rewound.journal.records import Event
 
 STATUS_MANAGER = "api-priority-and-fairness-config-consumer-v1"
@@ -146,13 +148,32 @@ class FlowControlController:
             wanted["lastTransitionTime"] = seconds_text(self._client.now())
         elif "lastTransitionTime" in current:
             wanted["lastTransitionTime"] = current["lastTransitionTime"]
-        others = [one for one in conditions if one.get("type") != DANGLING]
-        schema["status"]["conditions"] = [*others, wanted]
         try:
-            definition = self._registry.current.storage(self._schemas)
-            await self._status_client.replace(definition, schema, "status")
+            await self._write_condition(schema, wanted)
         except NotFound:
             return
+
+    async def _write_condition(self, schema: Object, wanted: Object) -> None:
+        if FLOW_STATUS_APPLIED in self._features:
+            definition = self._newest_version()
+            name = schema["metadata"]["name"]
+            applied = {
+                "apiVersion": definition.api_version,
+                "kind": definition.kind,
+                "metadata": {"name": name},
+                "status": {"conditions": [wanted]},
+            }
+            await self._status_client.apply(definition, "", name, applied, "status")
+            return
+        others = [one for one in schema["status"].get("conditions", []) if one.get("type") != DANGLING]
+        schema["status"]["conditions"] = [*others, wanted]
+        await self._status_client.replace(self._registry.current.storage(self._schemas), schema, "status")
+
+    def _newest_version(self) -> Definition:
+        catalog = self._registry.current
+        storage = catalog.storage(self._schemas)
+        found = (catalog.find(storage.group, version, storage.plural) for version in ("v1", "v1beta3"))
+        return next(filter(None, found), storage)
 
 
 def _level_of(schema: Object) -> str:

@@ -14,6 +14,7 @@ does not grow with the value.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
@@ -105,6 +106,14 @@ def _requirement(value: Mapping[str, Any]) -> str:
         f"v1.LabelSelectorRequirement{{Key:{quoted_start(key)}, Operator:{quoted_start(operator)}, "
         f"Values:{listed}}}"
     )
+
+
+def format_bytes(value: str) -> Formatted:
+    """Format bytes that are given in base64."""
+    if not value:
+        return Formatted("[]byte(nil)", None)
+    read = b64decode(value[:LONGEST])
+    return Formatted(f"[]byte{{{joined(map('0x{:x}'.format, read))}}}", value)
 
 
 def _strings(values: Sequence[str]) -> str:

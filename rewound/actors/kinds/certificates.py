@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from rewound.actors.golang.format import format_bytes
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
 from rewound.actors.kinds.declaration.definition import (
@@ -305,7 +306,7 @@ def _pem_request(errors: FieldErrors, content: str) -> None:
     try:
         check_request(content)
     except InvalidPEM as why:
-        errors.add(invalid("spec.request", "<request data>", str(why)))
+        errors.add(invalid("spec.request", format_bytes(content), str(why)))
 
 
 def _usages(errors: FieldErrors, usages: list[str], before: list[str], missing: str) -> None:

@@ -853,7 +853,7 @@ def define_addresses(names: Names) -> tuple[Definition, ...]:
         plural="ipaddresses",
         names=DiscoveryNames(short_names=("ip",)),
         namespaced=False,
-        check_name=lambda name, _: canonical_ip(name),
+        check_name=_address_name,
         fields=_address_struct("v1"),
         since="1.33",
         table=Table((NAME, Column("ParentRef", "string", "Object that has the address.", _parent_cell), AGE)),
@@ -930,6 +930,10 @@ def _other_versions(
     )
 
 
+def _address_name(name: str, _: bool) -> list[str]:
+    return canonical_ip(name)
+
+
 def address_rules(errors: FieldErrors, new: Object) -> None:
     parent, field = new["spec"].get("parentRef"), "spec.parentRef"
     if parent is None:
@@ -946,12 +950,12 @@ def address_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def address_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=_address_name)
+    address_rules(errors, new)
     metadata_update_rules(errors, new["metadata"], old["metadata"])
     parent, before = new["spec"].get("parentRef"), old["spec"].get("parentRef")
     if parent != before:
         errors.add(invalid("spec.parentRef", shown(PARENT, parent), IMMUTABLE))
-        if parent is None:
-            errors.add(required("spec.parentRef"))
 
 
 def service_cidr_rules(errors: FieldErrors, new: Object) -> None:

@@ -247,17 +247,22 @@ class Attempt:
         if definition is None:
             raise NoSuchResource  # the version was removed while the command waited
         self._definition = definition
-        match command:
-            case Create():
-                decided = await self._create(command)
-            case Replace():
-                decided = await self._replace(command)
-            case Patch():
-                decided = await self._patch(command)
-            case Submit():
-                decided = await self._submit(command)
-            case Delete():
-                decided = await self._delete(command)
+        try:
+            match command:
+                case Create():
+                    decided = await self._create(command)
+                case Replace():
+                    decided = await self._replace(command)
+                case Patch():
+                    decided = await self._patch(command)
+                case Submit():
+                    decided = await self._submit(command)
+                case Delete():
+                    decided = await self._delete(command)
+        except RequestError as error:
+            if self._warnings:
+                error.warnings = (*self._warnings, *error.warnings)
+            raise
         versions, decision = decider.versions, decided.decision
         if versions is not None and isinstance(decision, Store) and not isinstance(command, Delete):
             stored = await self.convert(versions, decision.object, command.version, versions.storage)
@@ -275,6 +280,8 @@ class Attempt:
             raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
         if "ownerReferences" in metadata:
             self._warnings = drop_duplicate_owner_references(metadata, SENT)
+        if definition.strategy.default_times is not None:
+            definition.strategy.default_times(new, seconds_text(command.context.time))
         if verb != "apply":
             drop_system_metadata(metadata, self._definition.rules)
             creation, context = self.decider.creation(command.version), command.context
@@ -374,6 +381,8 @@ class Attempt:
         viewed = definition.definition_at(command.subresource)
         if verb == "update" and "ownerReferences" in new["metadata"]:
             self._warnings = drop_duplicate_owner_references(new["metadata"], SENT)
+        if definition.strategy.default_times is not None and viewed is definition:
+            definition.strategy.default_times(new, seconds_text(command.context.time))
         if verb != "apply" and viewed is definition:
             context = command.context
             views, view = self.decider.field_view(command.version, command.subresource)

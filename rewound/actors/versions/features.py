@@ -335,6 +335,12 @@ LEGACY_TOKENS_TRACKED: Final = _gate(
     "LegacyServiceAccountTokenTracking"
 )  # when one in a Secret was last used
 LEGACY_TOKENS_CLEANED: Final = _gate("LegacyServiceAccountTokenCleanUp")  # unused generated ones are deleted
+FLOW_STATUS_APPLIED: Final = _change(
+    "flow-status-applied", "applies the status of FlowSchemas instead of replacing it", since="1.26"
+)
+EMBEDDED_NAMES: Final = _change(
+    "embedded-names", "errors about values of a wrong type name the embedded structs of Go", since="1.35"
+)
 LEGACY_TOKENS_AUDITED: Final = _change(
     "legacy-tokens-audited",
     "audits how the Secret of a token was created, and refuses tokens in Secrets that are marked invalid",
@@ -665,6 +671,11 @@ HIDDEN_IN_WARNINGS: Final = _change(
     "hidden-in-warnings", "warns about hidden variables, overlapping ports and absent selectors", since="1.28"
 )
 PATHS_OVERLAP: Final = _change("paths-overlap", "warns about paths in volumes that overlap", since="1.32")
+OWN_PATHS: Final = _change(
+    "own-paths",
+    "does not warn that a projected source without paths overlaps with the one before it",
+    since="1.34",
+)
 NO_GIT_REPOSITORIES: Final = _change(
     "no-git-repositories", "disables gitRepo volumes, and warns about repeated names of ports", since="1.33"
 )

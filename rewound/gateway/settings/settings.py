@@ -184,13 +184,16 @@ class ControllerSettings:
         known = CONTROLLERS + WORKLOAD_CONTROLLERS
         return frozenset(name for name in known if self._enabled(name, patterns, rules))
 
+    def runs(self, name: str, rules: Rules) -> bool:
+        return self._enabled(name, self._patterns(), rules)
+
     @property
     def is_whole_cluster(self) -> bool:
         """Whether all controllers were chosen, apart from exceptions."""
         return "*" in self._patterns()
 
     def simulates_nodes(self, rules: Rules) -> bool:
-        return _NODES in self.enabled_controllers(rules)
+        return self.runs(_NODES, rules)
 
     def runs_workloads(self, rules: Rules) -> bool:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.names import KUBERNETES
+from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -57,3 +60,45 @@ def test_wrong_type_takes_precedence_over_unknown_fields(kinds: Definitions) -> 
 def test_first_of_several_wrong_types_is_reported(kinds: Definitions) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.immutable"):
         kinds["configmaps"].schema.decode_json(b'{"immutable":5,"data":5}')
+
+
+_VOLUMES = b'{"spec":{"volumes":[{"hostPath":{"path":5}}]}}'
+_RULES = b'{"webhooks":[{"rules":[{"scope":5}]}]}'
+BY_VERSION = [
+    ("1.34", "v1", "pods", _VOLUMES, "HostPathVolumeSource.spec.volumes.hostPath.path of type string"),
+    (
+        "1.35",
+        "v1",
+        "pods",
+        _VOLUMES,
+        "HostPathVolumeSource.spec.volumes.VolumeSource.hostPath.path of type string",
+    ),
+    ("1.36", "v2", "horizontalpodautoscalers", b'{"spec":5}', "HorizontalPodAutoscaler.spec of type v2."),
+    (
+        "1.36",
+        "v1",
+        "validatingwebhookconfigurations",
+        _RULES,
+        "RuleWithOperations.webhooks.rules.Rule.scope of ",
+    ),
+]
+
+
+@cases(("release", "version", "plural", "raw", "text"), BY_VERSION)
+def test_error_names_go_types_as_the_version_does(
+    release: str, version: str, plural: str, raw: bytes, text: str
+) -> None:
+    catalog = built_in(KUBERNETES, choose_release(release))
+    found = next(one for one in catalog.definitions if (one.version, one.plural) == (version, plural))
+    with pytest.raises(NotDecodable) as refused:
+        found.schema.decode_json(raw)
+    assert f"json: cannot unmarshal number into Go struct field {text}" in str(refused.value)
+
+
+def test_bytes_may_be_a_list_of_numbers(kinds: Definitions) -> None:
+    schema = kinds["configmaps"].schema
+    found = schema.decode_json(b'{"binaryData":{"k":[104,105,null]}}').object
+    assert found["binaryData"] == {"k": "aGkA"}
+    for wrong, text in ((b'"a"', "string"), (b"256", "number 256"), (b"-1", "number -1")):
+        with pytest.raises(NotDecodable, match=f"unmarshal {text} into .*binaryData of type uint8"):
+            schema.decode_json(b'{"binaryData":{"k":[' + wrong + b"]}}")

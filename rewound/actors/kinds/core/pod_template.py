@@ -73,6 +73,7 @@ from rewound.actors.versions.features import (
     IMAGE_VOLUMES,
     MIN_DOMAINS,
     NO_GIT_REPOSITORIES,
+    OWN_PATHS,
     PATHS_OVERLAP,
     PROC_MOUNT,
     RESTART_POLICIES_DROPPED,
@@ -644,7 +645,7 @@ class PodWarnings:
                 if key in annotations
             ),
             *_sources(spec, f"{prefix}spec", features),
-            *(_overlapping_paths(spec) if PATHS_OVERLAP in features else ()),
+            *(_overlapping_paths(spec, features) if PATHS_OVERLAP in features else ()),
             *_repeated_entries(spec, f"{prefix}spec", features),
             *_fractions(spec.get("overhead", {}), f"{prefix}spec.overhead"),
             *self._profiles(spec, annotations, prefix),
@@ -803,7 +804,7 @@ def _later_warnings(spec: Object, field: str, features: frozenset[str]) -> Itera
         yield from ip_warnings(features, f"{field}.hostAliases[{index}].ip", alias.get("ip", ""))
 
 
-def _overlapping_paths(spec: Object) -> Iterator[str]:
+def _overlapping_paths(spec: Object, features: frozenset[str]) -> Iterator[str]:
     """Warn about files of one volume that would be in the place of others."""
     for volume in spec.get("volumes", ()):
         for part, name in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
@@ -815,21 +816,46 @@ def _overlapping_paths(spec: Object) -> Iterator[str]:
                 start = f"volume {quoted_start(volume['name'])} ({shown}): overlapping paths:"
                 yield from (f"{start} {one}" for one in found)
         if "projected" in volume:
-            yield from _projected_overlaps(volume)
+            yield from _projected_overlaps(volume, features)
 
 
-def _projected_overlaps(volume: Object) -> Iterator[str]:
+def _projected_overlaps(volume: Object, features: frozenset[str]) -> Iterator[str]:
     start, paths = f"volume {quoted_start(volume['name'])} (Projected)", list[tuple[str, str]]()
+    found: list[tuple[str, str]] = []
     for source in volume["projected"].get("sources") or ():
         if not source:
             yield f"{start} has no sources provided"
-        for part, kind in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
-            for item in source.get(part, {}).get("items", ()):
-                name = f" {quoted_start(source[part].get('name', ''))}" if part != "downwardAPI" else ""
-                paths.append((item["path"].rstrip("/"), f"{kind}{name}"))
-        if "serviceAccountToken" in source:
-            paths.append((source["serviceAccountToken"]["path"].rstrip("/"), "ServiceAccountToken"))
+            continue
+        # Until 1.33, a source without paths counts as the one before it, as in Kubernetes.
+        found = _paths_of_source(source) or ([] if OWN_PATHS in features else found)
+        paths += [(path.rstrip("/"), shown) for path, shown in found]
     yield from (f"{start}: overlapping paths: {one}" for one in _overlaps(paths))
+
+
+def _paths_of_source(source: Object) -> list[tuple[str, str]]:
+    """The files of a projected source, of the first kind that it has, and how a message shows the source."""
+    for part, kind in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
+        if items := source.get(part, {}).get("items"):
+            name = f" {quoted_start(source[part].get('name', ''))}" if part != "downwardAPI" else ""
+            return [(item["path"], f"{kind}{name}") for item in items]
+    if "serviceAccountToken" in source:
+        return [(source["serviceAccountToken"]["path"], "ServiceAccountToken")]
+    if bundle := source.get("clusterTrustBundle"):
+        name = bundle.get("name", bundle.get("signerName", ""))
+        return [(bundle["path"], f"ClusterTrustBundle {quoted_start(name)}")]
+    certificate = source.get("podCertificate", {})
+    return [
+        (path, f"PodCertificate {part}")
+        for part, field in _CERTIFICATE_FILES.items()
+        if (path := certificate.get(field))
+    ]
+
+
+_CERTIFICATE_FILES: Final = {
+    "chain": "certificateChainPath",
+    "key": "keyPath",
+    "credential bundle": "credentialBundlePath",
+}
 
 
 def _overlaps(paths: list[tuple[str, str]]) -> Iterator[str]:

@@ -54,6 +54,7 @@ class Strategy:
     # Paths that a write resets, so that no manager owns them. None: the status, if it is a subresource.
     reset_fields: tuple[str, ...] | None = None
     # None: the kind has no such step.
+    default_times: Callable[[Object, str], None] | None = None  # (new, now): before its fields have owners
     stamp: Callable[[Object, Object | None, str], None] | None = (
         None  # (new, old, now): defaults that are times
     )
@@ -387,7 +388,8 @@ class Definition:
     def schema(self) -> Schema:
         if self.custom is not None:
             return self.custom.schema
-        return Schema(self.fields, self.api_version, self.kind, self.set_defaults, self.storage.also_accepts)
+        older = self.storage.also_accepts
+        return Schema(self.fields, self.api_version, self.kind, self.set_defaults, older, self.features)
 
     @cached_property
     def has_status(self) -> bool:

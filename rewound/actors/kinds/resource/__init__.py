@@ -138,14 +138,16 @@ def _stamp_slice(new: Object, old: Object | None, time: str) -> None:
         new["spec"] = {**new["spec"], "devices": stamped}
 
 
+def _rule_times(new: Object, time: str) -> None:
+    """A taint without a time was added now."""
+    new["spec"] = {**new["spec"], "taint": _stamped(new["spec"]["taint"], time)}
+
+
 def _stamp_rule(new: Object, old: Object | None, time: str) -> None:
-    """A taint without a time was added now; so was one with another effect and the old time."""
-    taint = new["spec"]["taint"]
-    if old is not None and "timeAdded" in taint:
-        before = old["spec"]["taint"]
-        if taint["effect"] != before["effect"] and taint["timeAdded"] == before.get("timeAdded"):
-            taint = {name: one for name, one in taint.items() if name != "timeAdded"}
-    new["spec"] = {**new["spec"], "taint": _stamped(taint, time)}
+    """A taint with another effect and the old time was added now."""
+    taint, before = new["spec"]["taint"], {} if old is None else old["spec"]["taint"]
+    if before and taint["effect"] != before["effect"] and taint["timeAdded"] == before.get("timeAdded"):
+        new["spec"] = {**new["spec"], "taint": {**taint, "timeAdded": time}}
 
 
 def _stamped(taint: Object, time: str) -> Object:
@@ -344,6 +346,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
         subresources=(replace(status_subresource(_rule_status), since="1.35"),),
         table=Table(_RULE_COLUMNS),
         strategy=Strategy(
+            default_times=_rule_times,
             stamp=_stamp_rule,
             prepare_for_create=_prepare_rule,
             prepare_for_update=_keep_status_and_bump,

@@ -75,7 +75,9 @@ class Schema:
         kind: str,
         set_defaults: Callable[[Object], None] | None = None,
         also_accepts: str = "",  # an older apiVersion that documents may still have
+        features: frozenset[str] = frozenset(),
     ) -> None:
+        self._features = features
         self._struct, self._api_version, self._kind = struct, api_version, kind
         self._also_accepts = also_accepts or api_version
         self._document = Struct(struct.of, *_TYPE_META, *struct.fields)
@@ -128,9 +130,11 @@ class Schema:
         try:
             found = decoder.struct(self._document, document)
         except (WrongType, ValueError) as error:
-            refused = NotDecodable(self._not_handled(str(error)))
-            refused.why = str(error)
-            refused.restoring = error.restoring() if isinstance(error, WrongType) else str(error)
+            typed = error if isinstance(error, WrongType) else None
+            why = str(error) if typed is None else typed.text(self._api_version, self._features)
+            refused = NotDecodable(self._not_handled(why))
+            refused.why = why
+            refused.restoring = why if typed is None else typed.restoring()
             raise refused from None
         except RecursionError:
             raise NotDecodable(self._not_handled(TOO_DEEP)) from None

@@ -33,6 +33,7 @@ STRING: Final = Scalar("string", "string")
 BOOL: Final = Scalar("bool", "bool")
 INT32: Final = Scalar("int32", "int32")
 INT64: Final = Scalar("int64", "int64")
+BYTE: Final = Scalar("byte", "uint8")  # of bytes that are sent as a list
 BYTES: Final = Scalar("bytes", "[]uint8")
 TIME: Final = Scalar("time", "string")
 MICRO_TIME: Final = Scalar("microTime", "string")
@@ -45,7 +46,7 @@ FIELDS_V1: Final = Scalar("ownedFields", "v1.FieldsV1")
 ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, stored as it was sent
 DOUBLE: Final = Scalar("double", "float64")
 
-INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
+INTEGER_RANGES: Final = {BYTE: (0, 255), INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 from math import inf, isfinite
@@ -15,6 +15,7 @@ from typing import Any, Final
 from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
+    BYTE,
     BYTES,
     DOUBLE,
     DURATION,
@@ -35,8 +36,10 @@ from rewound.actors.kinds.schema.fields import (
     Type,
 )
 from rewound.actors.kinds.schema.json_tree import Number, as_go_reads, plain
+from rewound.actors.kinds.schema.projection import struct_inside
 from rewound.actors.kinds.values.times import canonical_micros, canonical_seconds, duration_error
 from rewound.actors.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
+from rewound.actors.versions.features import EMBEDDED_NAMES
 
 _LONGEST_NUMBER: Final = 40
 LONGEST_DOUBLE: Final = 1000  # characters
@@ -52,24 +55,37 @@ class WrongType(ValueError):
     def __init__(self, found: str, type_: Type) -> None:
         self._found, self._type = found, type_
         self._struct: Struct | None = None
-        self._where: list[str] = []
+        self._where: list[tuple[str, str]] = []  # the name of each struct, and the field
 
     def inside(self, struct: Struct, field: str) -> None:
         self._struct = self._struct or struct
-        self._where.insert(0, field)
+        self._where.insert(0, (struct.name, field))
 
     def __str__(self) -> str:
+        return self.text("v1", frozenset())
+
+    def text(self, api_version: str, features: frozenset[str]) -> str:
+        """Return the message of a server with these features about an object of this apiVersion."""
         target = "Go value"
         if self._struct is not None:
-            target = f"Go struct field {self._struct.name}.{'.'.join(self._where)}"
-        return f"json: cannot unmarshal {self._found} into {target} of type {self._go_type()}"
+            embeds = _embedding if EMBEDDED_NAMES in features else lambda struct, field: ()
+            steps = [name for struct, field in self._where for name in (*embeds(struct, field), field)]
+            target = f"Go struct field {self._struct.name}.{'.'.join(steps)}"
+        return f"json: cannot unmarshal {self._found} into {target} of type {self._go_type(api_version)}"
 
-    def _go_type(self) -> str:
-        """Return the type of the value that was expected; that of a field may have a name of its own."""
-        named = "" if self._struct is None else _named_types().get(f"{self._struct.of}.{self._where[-1]}", "")
+    def _go_type(self, api_version: str) -> str:
+        """Return the type of the value that was expected, in the package of its version; fields may name theirs."""
+        struct = self._struct
+        named = "" if struct is None else _named_types().get(f"{struct.of}.{self._where[-1][1]}", "")
+        inner = named.rpartition("]")[2]
         if named and isinstance(self._type, (ListOf, MapOf)):
-            return named
-        return named.rpartition("]")[2] if named and self._type is STRING else self._type.go_type
+            found = inner if isinstance(self._type, ListOf) and named.startswith("map") else named
+        else:
+            found = inner if named and self._type is STRING and inner != _EXTRA else self._type.go_type
+        group, _, version = api_version.rpartition("/")
+        owner = struct_inside(self._type) or struct
+        is_own = owner is not None and owner.of.partition(".")[0] == group.partition(".")[0]
+        return found if not is_own or inner in _ALIASES else found.replace("v1.", f"{version}.")
 
     def restoring(self) -> str:
         """Return the message of Kubernetes for a strategic merge patch, whose result it does not encode as JSON
@@ -91,6 +107,47 @@ class WrongType(ValueError):
             if is_convertible
             else f"unrecognized type: {type_.go_type}"
         )
+
+
+_EXTRA: Final = "v1.ExtraValue"  # a list of strings
+_ALIASES: Final = ("v1.OperationType", "v1.ScopeType", _EXTRA)  # of all versions of their groups
+# Structs that have the fields of another one embedded, by name, and their own fields.
+_EMBEDDING: Final = {
+    "ConfigMapEnvSource": ("LocalObjectReference", "optional"),
+    "ConfigMapKeySelector": ("LocalObjectReference", "key optional"),
+    "ConfigMapProjection": ("LocalObjectReference", "items optional"),
+    "ConfigMapVolumeSource": ("LocalObjectReference", "items defaultMode optional"),
+    "DeviceAllocationConfiguration": ("DeviceConfiguration", "source requests"),
+    "DeviceClaimConfiguration": ("DeviceConfiguration", "requests"),
+    "DeviceClassConfiguration": ("DeviceConfiguration", ""),
+    "EphemeralContainer": ("EphemeralContainerCommon", "targetContainerName"),
+    "IngressRule": ("IngressRuleValue", "host"),
+    "NamedRuleWithOperations": ("RuleWithOperations", "resourceNames"),
+    "PersistentVolumeSpec": (
+        "PersistentVolumeSource",
+        "accessModes capacity claimRef mountOptions nodeAffinity persistentVolumeReclaimPolicy storageClassName "
+        "volumeAttributesClassName volumeMode",
+    ),
+    "Probe": (
+        "ProbeHandler",
+        "failureThreshold initialDelaySeconds periodSeconds successThreshold terminationGracePeriodSeconds "
+        "timeoutSeconds",
+    ),
+    "RuleWithOperations": ("Rule", "operations"),
+    "SecretEnvSource": ("LocalObjectReference", "optional"),
+    "SecretKeySelector": ("LocalObjectReference", "key optional"),
+    "SecretProjection": ("LocalObjectReference", "items optional"),
+    "Volume": ("VolumeSource", "name"),
+}
+
+
+def _embedding(struct: str, field: str) -> Iterator[str]:
+    """Yield the names of the structs, from the outside in, that a field of a struct is embedded with."""
+    while struct in _EMBEDDING:
+        struct, own = _EMBEDDING[struct]
+        if field in own.split():
+            return
+        yield struct
 
 
 @cache
@@ -159,7 +216,9 @@ def _double(type_: Scalar, value: Any) -> int | float:
 
 
 def _bytes(type_: Scalar, value: Any) -> str:
-    """Decode base64 into canonical base64; line breaks are ignored."""
+    """Decode base64 into canonical base64; line breaks are ignored. A list has the numbers of the bytes."""
+    if type(value) is list:
+        return base64.b64encode(bytes(_integer(BYTE, one or 0) for one in value)).decode()
     sent = _string(type_, value)
     text = sent.replace("\r", "").replace("\n", "")
     try:

@@ -56,9 +56,15 @@ Changed = Callable[[QuotaKey], None]
 
 class QuotaAccounts:
     def __init__(
-        self, names: Names, journal: Journal, feed: Feed, features: frozenset[str] = frozenset()
+        self,
+        names: Names,
+        journal: Journal,
+        feed: Feed,
+        features: frozenset[str] = frozenset(),
+        limits_of: str = "spec",
     ) -> None:
-        self._journal, self._feed = journal, feed
+        """`limits_of`: the part of a quota with the limits, `status` if its controller is not in this server."""
+        self._journal, self._feed, self._limits_of = journal, feed, limits_of
         self._type_id = journal.type_id("resourcequotas")
         self.measures = measures(names, expansion_recovery=RECOVER_EXPANSION in features)
         self._quotas: dict[str, dict[str, Quota]] = {}
@@ -185,8 +191,11 @@ class QuotaAccounts:
     def _read(self) -> dict[str, QuotaSet]:
         with self._journal.read() as view:
             for namespace, name, row in view.rows(self._type_id, None):
-                self._quotas.setdefault(namespace, {})[name] = parse_quota(decode(row.body))
+                self._quotas.setdefault(namespace, {})[name] = self._parse(row.body)
         return {namespace: self._set_of(namespace) for namespace in self._quotas}
+
+    def _parse(self, body: bytes) -> Quota:
+        return parse_quota(decode(body), self._limits_of)
 
     def _set_of(self, namespace: str) -> QuotaSet:
         return QuotaSet(namespace, self._quotas[namespace], self.measures, self._journal)
@@ -205,7 +214,7 @@ class QuotaAccounts:
 
     def _quota_committed(self, event: Event, sets: dict[str, QuotaSet]) -> None:
         namespace, quotas = event.namespace, self._quotas.setdefault(event.namespace, {})
-        after = None if event.removed else parse_quota(decode(event.body))
+        after = None if event.removed else self._parse(event.body)
         if quotas.get(event.name) == after:
             if not quotas:
                 del self._quotas[namespace]
@@ -393,10 +402,9 @@ class Quota:
         return all(one.selects(pod) for one in self.scopes)
 
 
-def parse_quota(stored: Object) -> Quota:
-    spec = stored["spec"]
-    texts = spec.get("hard") or {}
-    return Quota(stored["metadata"]["name"], parse_amounts(texts), texts, parse_scopes(spec))
+def parse_quota(stored: Object, limits_of: str = "spec") -> Quota:
+    texts = stored.get(limits_of, {}).get("hard") or {}
+    return Quota(stored["metadata"]["name"], parse_amounts(texts), texts, parse_scopes(stored["spec"]))
 
 
 class QuotaSet:
