@@ -144,6 +144,7 @@ class Exchange:
     # Set if an audit log wants the response before it is sent.
     responding: OptionalAttribute[Callable[[Response], None] | None] = OptionalAttribute(None)
     impersonated: OptionalAttribute[User | None] = OptionalAttribute(None)  # the impersonated user
+    impersonation_constraint = OptionalAttribute("")  # the verb of the narrower right that allowed it
 
     def begin(self) -> None:
         """Initialize the slots. The audit log does so itself, which saves the call."""

@@ -54,8 +54,10 @@ async def impersonate(
     names: Names,
     rules: Rules = DOCUMENTED,
     request: Attributes | None = None,
-) -> User:
-    """The wanted user. Raises Forbidden for the first part that the caller may not impersonate.
+) -> tuple[User, str]:
+    """The wanted user, and the verb of the narrower right that was enough, if any.
+
+    Raises Forbidden for the first part that the caller may not impersonate.
 
     With `request`, what the caller wants to do, narrower rights are enough; if it has none, the error is about the
     narrowest.
@@ -64,11 +66,12 @@ async def impersonate(
     for mode in () if request is None else _modes(caller, wanted, names):
         assert request is not None
         try:
-            return await _impersonate_constrained(caller, wanted, authorizer, names, mode, request)
+            user = await _impersonate_constrained(caller, wanted, authorizer, names, mode, request)
+            return user, f"{_VERB}:{mode}"
         except Forbidden as error:
             first = first or error
     try:
-        return await _impersonate_at_all(caller, wanted, authorizer, names, rules)
+        return await _impersonate_at_all(caller, wanted, authorizer, names, rules), ""
     except Forbidden as error:
         raise first or error from None
 
@@ -114,7 +117,7 @@ async def _impersonate_constrained(
         extra = ((names.key("associated-node-keys", "authentication"), keys),)
         asking = replace(caller, extra=extra)
     await _check(authorizer, replace(request, user=asking, verb=f"impersonate-on:{mode}:{request.verb}"))
-    group, verb = names.group("authentication"), f"impersonate:{mode}"
+    group, verb = names.group("authentication"), f"{_VERB}:{mode}"
     await _check(authorizer, _identity(asking, wanted, group, verb, mode))
     if wanted.uid:
         await _check(authorizer, Attributes(asking, verb, group, "v1", "uids", name=wanted.uid))

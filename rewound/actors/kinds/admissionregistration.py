@@ -71,7 +71,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.background_import import is_imported
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import IDENTIFIER_TEXT
+from rewound.actors.versions.features import IDENTIFIER_TEXT, MATCH_RESOURCES_NAMED
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.admission_expressions import Compiler
@@ -888,9 +888,10 @@ def binding_rules(errors: FieldErrors, new: Object, *, mutates: bool) -> None:
         _param_ref_rules(errors, spec["paramRef"], "spec.paramRef")
     resources = spec.get("matchResources")
     if resources is not None:
-        match_resources_rules(errors, resources, "spec.matchResources")
+        name = "matchResources" if MATCH_RESOURCES_NAMED in errors.features or mutates else "matchResouces"
+        match_resources_rules(errors, resources, f"spec.{name}")
         if mutates:
-            _mutated_operations_rules(errors, resources, "spec.matchResources")
+            _mutated_operations_rules(errors, resources, f"spec.{name}")
     if not mutates:
         _validation_action_rules(errors, spec.get("validationActions", []), "spec.validationActions")
 

@@ -338,6 +338,11 @@ LEGACY_TOKENS_CLEANED: Final = _gate("LegacyServiceAccountTokenCleanUp")  # unus
 FLOW_STATUS_APPLIED: Final = _change(
     "flow-status-applied", "applies the status of FlowSchemas instead of replacing it", since="1.26"
 )
+MATCH_RESOURCES_NAMED: Final = _change(
+    "match-resources-named",
+    "errors about the resources of a policy binding name the field correctly",
+    since="1.32",
+)
 EMBEDDED_NAMES: Final = _change(
     "embedded-names", "errors about values of a wrong type name the embedded structs of Go", since="1.35"
 )

@@ -287,7 +287,10 @@ class Texts:
         """Verb, user, impersonated user, addresses and user agent."""
         attributes = record.attributes_
         if impersonated is not None:
-            return _client_text(record, f',"impersonatedUser":{user_json(impersonated)}')
+            text = f',"impersonatedUser":{user_json(impersonated)}'
+            if constraint := record.impersonation_constraint:
+                text += f',"authenticationMetadata":{{"impersonationConstraint":{quote(constraint)}}}'
+            return _client_text(record, text)
         _, _, client, address = record.target
         if client.audit_id is not None:
             client = client._replace(audit_id=None)

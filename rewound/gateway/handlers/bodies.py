@@ -21,7 +21,9 @@ from rewound.actors.kinds.core.pod import DELETE_OPTIONS
 from rewound.actors.kinds.core.secret import REDACTED
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
-from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, OtherKind, Unrecognized
+from rewound.actors.kinds.schema.decoder import TYPED, Decoded, NotDecodable, OtherKind, Unrecognized
+from rewound.actors.kinds.schema.json_tree import NotJson, parse_tree
+from rewound.actors.kinds.schema.scalars import json_type_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
@@ -71,6 +73,7 @@ _BYTES_PER_OPERATION = 256
 T = TypeVar("T")
 
 
+_NO_TYPE: Final = "couldn't get version/kind; json parse error: "
 _SCHEME: Final = (
     "pkg/api/legacyscheme/scheme.go:30"  # as kube-apiserver names the place of its built-in kinds
 )
@@ -145,14 +148,14 @@ class Bodies:
         except NotCbor as error:
             prefix = "" if error.is_recognizable else "unable to determine group/version/kind: "
             raise BadRequest(f"{prefix}{error}") from None
-        except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
+        except orjson.JSONDecodeError as error:
+            raise BadRequest(f"{_NO_TYPE}{_as_go_says(raw) or error}") from None
+        except (NotProtobuf, yaml.YamlError) as error:
             raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise BadRequest(
-                "the body of the request must be an object of kind DeleteOptions, or be left out"
-            )
+            raise BadRequest(f"{_NO_TYPE}json: cannot unmarshal {json_type_of(value)} into {TYPED}")
         if _is_audited(context):
             _keep_for_audit(context, delete_options_document(self._names, value))
         return value
@@ -565,3 +568,12 @@ def patch_format(content_type: bytes, definition: Definition, *, cbor: bool) -> 
     if format_ is None or (format_ == "strategic" and not definition.strategic_merge_patch):
         raise UnsupportedMediaType(tuple(media for media in formats if media != STRATEGIC))
     return format_
+
+
+def _as_go_says(raw: bytes) -> str:
+    """Why a short text is no JSON, in Go's words; empty if it is."""
+    try:
+        parse_tree(raw)
+    except NotJson as error:
+        return error.reason
+    return ""

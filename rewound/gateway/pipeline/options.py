@@ -15,6 +15,7 @@ from typing import Any, Final
 from rewound.actors.errors import BadRequest, Invalid
 from rewound.actors.golang.format import format_value
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.schema.scalars import json_type_of
 from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
@@ -37,7 +38,8 @@ _NOT_OLDER_THAN = "NotOlderThan"
 _MATCHES = ("Exact", _NOT_OLDER_THAN, "")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LONGEST_INT64 = 20  # characters
 _INT64 = 1 << 63
 # Enough to recognise a bad value; the length of a message does not grow with the request.
 _QUOTED = 64
@@ -53,14 +55,15 @@ class WriteOptions:
 PLAIN_WRITE = WriteOptions()
 
 
-def integer(name: str, text: str) -> int:
+def integer(text: str) -> int:
     """The value of an integer option; an empty one is an error, not zero."""
+    why = "invalid syntax"
     if _INTEGER.fullmatch(text):
-        value = int(text)
-        if -_INT64 <= value < _INT64:
+        why = "value out of range"
+        if len(text) <= _LONGEST_INT64 and -_INT64 <= (value := int(text)) < _INT64:
             return value
     sent = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
-    raise BadRequest(f"{name}: Invalid value: {quoted_start(sent)}: must be a 64-bit integer")
+    raise BadRequest(f"strconv.ParseInt: parsing {quoted_start(sent)}: {why}")
 
 
 def boolean(text: str) -> bool:
@@ -336,7 +339,7 @@ def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameter
         query[name][0] if query.get(name) else None for name in _DELETE_PARAMETERS
     )
     return _DeleteParameters(
-        grace=None if grace is None else integer("gracePeriodSeconds", grace),
+        grace=None if grace is None else integer(grace),
         policy=policy,
         orphan=None if orphan is None else boolean(orphan),
         uid=uid or None,
@@ -348,47 +351,42 @@ def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameter
 
 def _parameters_in_body(body: Mapping[str, Any]) -> _DeleteParameters:
     if body.get("kind") not in (None, "", "DeleteOptions"):
-        raise BadRequest(
-            f"the body of a delete must be of kind DeleteOptions, not {format_value(body['kind'])}"
-        )
-    _take(body, "apiVersion", str, "a string")
-    grace = _take(body, "gracePeriodSeconds", int, "an integer")
+        version, place = body.get("apiVersion") or "v1", "meta/internalversion/scheme/register.go:27"
+        kind = f"no kind {format_value(body['kind'])} is registered for version {format_value(version)}"
+        raise BadRequest(f'{kind} in scheme "k8s.io/apimachinery/pkg/apis/{place}"')
+    _take(body, "apiVersion", str, "string")
+    grace = _take(body, "gracePeriodSeconds", int, "int64")
     if grace is not None and not -_INT64 <= grace < _INT64:
-        raise _wrong_type("gracePeriodSeconds", "a 64-bit integer", "a larger number")
-    preconditions = _take(body, "preconditions", dict, "an object") or {}
+        raise _wrong_type("gracePeriodSeconds", "int64", f"number {grace}")
+    preconditions = _take(body, "preconditions", dict, "v1.Preconditions") or {}
     return _DeleteParameters(
         grace=grace,
-        policy=_take(body, "propagationPolicy", str, "a string"),
-        orphan=_take(body, "orphanDependents", bool, "true or false"),
-        uid=_take(preconditions, "uid", str, "a string", "preconditions."),
-        version=_take(preconditions, "resourceVersion", str, "a string", "preconditions."),
+        policy=_take(body, "propagationPolicy", str, "v1.DeletionPropagation"),
+        orphan=_take(body, "orphanDependents", bool, "bool"),
+        uid=_take(preconditions, "uid", str, "types.UID", "preconditions."),
+        version=_take(preconditions, "resourceVersion", str, "string", "preconditions."),
         dry_run=_dry_run_in(body),
-        unsafe=_take(body, UNSAFE, bool, "true or false"),
+        unsafe=_take(body, UNSAFE, bool, "bool"),
     )
 
 
 def _dry_run_in(body: Mapping[str, Any]) -> tuple[str, ...]:
-    values = _take(body, "dryRun", list, "a list of strings") or []
-    for index, value in enumerate(values):
-        if not isinstance(value, str):
-            raise _wrong_type(f"dryRun[{index}]", "a string", _type_name(value))
-    return tuple(values)
+    values = _take(body, "dryRun", list, "[]string") or []
+    return tuple(_take({"dryRun": value}, "dryRun", str, "string") or "" for value in values)
 
 
-def _take(options: Mapping[str, Any], name: str, wanted: type, described: str, prefix: str = "") -> Any:
+def _take(options: Mapping[str, Any], name: str, wanted: type, go_type: str, prefix: str = "") -> Any:
     value = options.get(name)
     # In Python, a bool is an int; in JSON it is not.
     if value is None or (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
         return value
-    raise _wrong_type(prefix + name, described, _type_name(value))
+    found = json_type_of(value)
+    if found == "number" and wanted is int:
+        found = f"number {value}"
+    raise _wrong_type(prefix + name, go_type, found)
 
 
-def _wrong_type(field: str, wanted: str, got: str) -> BadRequest:
-    return BadRequest(f"DeleteOptions cannot be decoded: {field} must be {wanted}, not {got}")
-
-
-def _type_name(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    names = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return "a fractional number" if isinstance(value, float) else names.get(type(value), "null")
+def _wrong_type(field: str, go_type: str, found: str) -> BadRequest:
+    struct = "Preconditions" if "." in field else "DeleteOptions"
+    where = f"Go struct field {struct}.{field}"
+    return BadRequest(f"json: cannot unmarshal {found} into {where} of type {go_type}")

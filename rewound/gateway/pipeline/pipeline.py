@@ -223,11 +223,13 @@ class Pipeline:
         services, wanted = self.services, take_impersonated(context.request)
         if wanted is not None:
             request = context.attributes if services.constrained_impersonation else None
-            context.user = await impersonate(
+            context.user, constraint = await impersonate(
                 context.user, wanted, services.authorizer, services.names, services.rules, request
             )
             if context.exchange is not None:
                 context.exchange.impersonated = context.user
+                if constraint:
+                    context.exchange.impersonation_constraint = constraint
             context.attributes = _attributes_of(context)
 
     async def _control_flow(self, context: RequestContext) -> None:

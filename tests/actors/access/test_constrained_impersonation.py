@@ -24,7 +24,9 @@ async def act_as(caller: User, wanted: WantedIdentity, *rules: dict[str, object]
     put(authorizer, "clusterroles", role("r", *rules))
     put(authorizer, "clusterrolebindings", binding("r", "r", user("alice"), account("agent", "ns")))
     request = replace(LIST_PODS, user=caller, verb=verb)
-    return await impersonate(caller, wanted, authorizer, CLUSTER, request=request)
+    found, constraint = await impersonate(caller, wanted, authorizer, CLUSTER, request=request)
+    assert constraint.startswith("impersonate:") or not any("impersonate-on" in str(one) for one in rules)
+    return found
 
 
 async def test_other_users_for_some_requests() -> None:

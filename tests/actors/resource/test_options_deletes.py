@@ -62,7 +62,7 @@ def test_type_and_unknown_fields_are_ignored(body: dict[str, Any]) -> None:
 
 
 def test_body_of_another_kind_is_refused() -> None:
-    with pytest.raises(BadRequest, match=r'must be of kind DeleteOptions, not "ConfigMap"'):
+    with pytest.raises(BadRequest, match=r'^no kind "ConfigMap" is registered for version "v1" in scheme'):
         parsed({"kind": "ConfigMap", "apiVersion": "v1"})
 
 
@@ -95,7 +95,9 @@ def test_unknown_dry_run_value_is_refused() -> None:
 
 @cases("text", ["", "soon", "1.5", "9223372036854775808", "1" * 5000])
 def test_grace_period_that_is_no_integer_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match=r"^gracePeriodSeconds: Invalid value: "):
+    with pytest.raises(
+        BadRequest, match=r"^strconv.ParseInt: parsing \".*\": (invalid syntax|value out of range)$"
+    ):
         parsed(gracePeriodSeconds=[text])
 
 
@@ -113,12 +115,14 @@ def test_grace_period_that_is_no_integer_is_refused(text: str) -> None:
         ({"preconditions": {"uid": 5}}, r"preconditions\.uid"),
         ({"preconditions": {"resourceVersion": 5}}, r"preconditions\.resourceVersion"),
         ({"dryRun": "All"}, "dryRun"),
-        ({"dryRun": ["All", None]}, r"dryRun\[1\]"),
+        ({"dryRun": ["All", 5]}, "dryRun"),
         ({"apiVersion": 1}, "apiVersion"),
     ],
 )
 def test_value_of_the_wrong_type_is_refused(body: dict[str, Any], field: str) -> None:
-    with pytest.raises(BadRequest, match=f"^DeleteOptions cannot be decoded: {field} must be "):
+    with pytest.raises(
+        BadRequest, match=rf"^json: cannot unmarshal .+ into Go struct field \w+\.{field} of type "
+    ):
         parsed(body)
 
 

@@ -116,6 +116,7 @@ async def test_issued_tokens_are_audited_by_their_id() -> None:
         await make_account(audit.api)
         token = await issued_token(audit.api)
         assert await status_with(audit.api, token) == 403
+        await audit.api.ask("GET", "/api/v1/nodes", headers={"impersonate-user": "bob"})
         await audit.api.finish()
         token_id = f"JTI={claims_of(token)['jti']}"
         ended = [one for one in audit.events if one["stage"] == "ResponseComplete"]
@@ -125,6 +126,8 @@ async def test_issued_tokens_are_audited_by_their_id() -> None:
             one["user"] for one in ended if one["user"]["username"] == "system:serviceaccount:default:robot"
         ]
         assert [one["extra"]["authentication.kubernetes.io/credential-id"] for one in by] == [[token_id]]
+        impersonated = [one.get("authenticationMetadata") for one in ended if "impersonatedUser" in one]
+        assert impersonated == [{"impersonationConstraint": "impersonate:user-info"}]
 
 
 async def test_use_of_tokens_in_secrets_is_recorded() -> None:

@@ -20,7 +20,7 @@ from rewound.actors.kinds.schema.scalars import WrongType, json_type_of
 from rewound.actors.messages import Object
 
 # What Kubernetes reads the type of a document into, as it names it in an error.
-_TYPED: Final = (
+TYPED: Final = (
     r'Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; '
     r'Kind string "json:\"kind,omitempty\"" }'
 )
@@ -185,7 +185,7 @@ class Schema:
         if not isinstance(document, (Members, dict)):
             found = "null" if document is None else json_type_of(document)
             raise Unrecognized(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into {_TYPED}"
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into {TYPED}"
             )
         members = dict(document)
         kind, api_version = members.get("kind") or self._kind, members.get("apiVersion") or self._api_version
