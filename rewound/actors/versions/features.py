@@ -119,6 +119,12 @@ READ_ONLY_MOUNTS: Final = _gate("RecursiveReadOnlyMounts")
 GROUPS_POLICY: Final = _gate("SupplementalGroupsPolicy")
 DECLARED_FEATURES: Final = _gate("NodeDeclaredFeatures")
 APP_ARMOR_FIELDS: Final = _gate("AppArmorFields")
+APP_ARMOR_ANNOTATIONS: Final = _change(
+    "app-armor-annotations",
+    "annotates pods with the AppArmor profiles of their fields",
+    since="1.30",
+    until="1.33",
+)
 HOST_IPS: Final = _gate("PodHostIPs")
 NOMINATION_ENDS: Final = _gate("ClearingNominatedNodeNameAfterBinding")
 TOPOLOGY_LABELS: Final = _gate("PodTopologyLabelsAdmission")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.names import Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import KUBERNETES, Names
+from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, create_causes, pod, update_causes
 from tests.cases import cases
 
 ANNOTATIONS = "metadata.annotations"
+LOCAL = {"type": "Localhost", "localhostProfile": "x"}
 
 
 def annotation_causes(kinds: Definitions, key: str, value: str, **spec: Any) -> list[tuple[str, str]]:
@@ -143,3 +146,20 @@ def test_update_cannot_change_apparmor_and_mirror_annotations(kinds: Definitions
             (f"{ANNOTATIONS}[{key}]", f"Forbidden: may not add {what}")
         ]
         assert update_causes(kinds, plain, annotated, "status") == update_causes(kinds, plain, annotated)
+
+
+@cases("version, annotated", [("1.30", True), ("1.33", True), ("1.34", False)])
+def test_fields_of_apparmor_profiles_become_annotations_in_some_versions(
+    version: str, annotated: bool
+) -> None:
+    definitions = Definitions(built_in(KUBERNETES, choose_release(version)))
+    containers = [
+        {**CONTAINER, "name": "a", "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+        {**CONTAINER, "name": "b", "securityContext": {"appArmorProfile": LOCAL}},
+        {**CONTAINER, "name": "c"},
+    ]
+    context = {"appArmorProfile": {"type": "Unconfined"}}
+    new = definitions.stored("pods", pod(containers=containers, securityContext=context))
+    found = {key.rpartition("/")[2]: text for key, text in new["metadata"].get("annotations", {}).items()}
+    expected = {"a": "runtime/default", "b": "localhost/x", "c": "unconfined"}
+    assert found == (expected if annotated else {})

@@ -50,6 +50,7 @@ from rewound.actors.kinds.core.pod_spec import (
 from rewound.actors.kinds.core.pod_template import (
     PodWarnings,
     apparmor_agreement_rules,
+    apparmor_annotations,
     is_cost,
     pod_annotation_rules,
     pod_annotation_update_rules,
@@ -127,6 +128,7 @@ from rewound.actors.names import Names
 from rewound.actors.versions.features import (
     ADDRESSES_AND_NETWORKS,
     AFFINITY_LABEL_KEYS,
+    APP_ARMOR_ANNOTATIONS,
     APP_ARMOR_FIELDS,
     CLAIMS_OF_STATIC_PODS,
     ENDED_IN_TABLES,
@@ -844,6 +846,10 @@ class Pods:
             spec = with_profiles(spec, annotations, self._keys)
         elif annotations and APP_ARMOR_FIELDS in features:
             spec = with_apparmor_profiles(spec, annotations, self._keys)
+        if APP_ARMOR_ANNOTATIONS in features and APP_ARMOR_FIELDS in features:
+            added = apparmor_annotations(spec, annotations, self._keys)
+            if added:
+                metadata["annotations"] = dict(sorted({**annotations, **added}.items()))
         if spec.get("schedulingGates"):
             since = metadata["creationTimestamp"] if GATED_SINCE in features else None
             new["status"] = _gated_status(new["status"], since)

@@ -398,6 +398,23 @@ def with_apparmor_profiles(spec: Object, annotations: dict[str, str], keys: PodK
     return {**spec, **changed}
 
 
+def apparmor_annotations(spec: Object, annotations: dict[str, str], keys: PodKeys) -> dict[str, str]:
+    """The annotations that containers lack which have a profile, so that older nodes enforce it too."""
+    if spec.get("os", {}).get("name") == "windows":
+        return {}
+    of_pod, found = spec.get("securityContext", {}).get("appArmorProfile"), {}
+    for container in (one for part in _CONTAINERS for one in spec.get(part) or ()):
+        key = keys.container_apparmor + container["name"]
+        profile = container.get("securityContext", {}).get("appArmorProfile") or of_pod
+        if profile is None or key in annotations:
+            continue
+        if profile.get("type") == "Localhost" and "localhostProfile" in profile:
+            found[key] = APPARMOR_PREFIX + profile["localhostProfile"]
+        elif profile.get("type") in ("RuntimeDefault", "Unconfined"):
+            found[key] = _APPARMOR_TYPES[profile["type"]]
+    return found
+
+
 def apparmor_profile_of(text: str | None) -> Object | None:
     """Return the value of an annotation in the form of the field, or None if it names no valid profile."""
     if text is None:
