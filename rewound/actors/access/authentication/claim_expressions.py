@@ -78,6 +78,7 @@ class Expression:
     text: str
     uses: frozenset[str]  # the claims that it selects by name
     program: Program
+    makes_text_list: bool = False  # a list of Go's strings, not of CEL's
 
     def evaluate(self, variable: Any) -> Any:
         """Return the CEL value. Raises BadClaims, or NeedsThread if it takes too long for the event loop."""
@@ -106,9 +107,13 @@ class Compiler:
             raise InvalidExpression("must evaluate to bool")
         uses = frozenset(_selected(checked.expression.root, variable))
         try:
-            return Expression(text, uses, compile_program(checked.expression, checked, (variable,)))
+            program = compile_program(checked.expression, checked, (variable,))
         except CannotCompile as error:
             raise ProgramError(f"program instantiation failed: {error}") from None
+        root = checked.expression.root
+        return Expression(
+            text, uses, program, isinstance(root, Call) and root.function in ("split", "findAll")
+        )
 
 
 def _selected(node: Node, variable: str) -> Iterator[str]:
@@ -189,14 +194,14 @@ class OfClaims:
         if self.expressions.groups is None:
             return None
         with _named("error evaluating group claim expression"):
-            return _texts(self.expressions.groups.evaluate(self.claims))
+            return _texts(self.expressions.groups, self.expressions.groups.evaluate(self.claims))
 
     def extra(self) -> dict[str, tuple[str, ...]]:
         found = [(key, one, one.evaluate(self.claims)) for key, one in self.expressions.extra]
         extra: dict[str, tuple[str, ...]] = {}
         for key, one, value in found:
             with _named(f"error evaluating extra claim expression: {one.text}"):
-                if texts := _texts(value):
+                if texts := _texts(one, value):
                     extra[key] = texts
         return extra
 
@@ -298,10 +303,15 @@ def _plain(raw: Any) -> Any:
     return float(raw) if raw.__class__ is int and not MIN_INT <= raw <= MAX_INT else raw
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    """Return a string or a list of strings without the empty ones; null is none. Raises BadClaims."""
+def _texts(expression: Expression, value: Any) -> tuple[str, ...]:
+    """Return a string or a list of strings without the empty ones; null is none. Raises BadClaims.
+
+    As in Kubernetes, a list that `split` or `findAll` makes is none of these.
+    """
     if value is None:
         return ()
+    if expression.makes_text_list:
+        raise BadClaims(_TEXTS)
     found = list(list_items(value)) if isinstance(value, list | ListValue) else [value]
     if not all(one.__class__ is str for one in found):
         raise BadClaims(_TEXTS)

@@ -88,6 +88,10 @@ def test_claims_of_each_version(text: str, newest: str, old: str) -> None:
             "error evaluating group claim expression: expression must return a string or",
         ),
         (
+            {"groups": "claims.sub.split(',')"},
+            "error evaluating group claim expression: expression must return a string or",
+        ),
+        (
             {"groups": "claims.missing"},
             "error evaluating group claim expression: expression 'claims.missing' resulted",
         ),
