@@ -71,6 +71,7 @@ from rewound.actors.versions.features import (
     CEL_KEYWORDS,
     CEL_MIXED_LITERALS,
     CEL_MIXED_NUMBERS,
+    CEL_OPTIONAL_TYPE,
     PLAIN_RESOLUTION_TEXTS,
     TYPES_IN_WORDS,
 )
@@ -133,6 +134,7 @@ class _Checker:
         self._identifiers = identifiers(environment.language)
         features = environment.language.features
         self._types_in_words = TYPES_IN_WORDS in features
+        self._short_optional = CEL_OPTIONAL_TYPE not in features
         self._resolves_plainly = PLAIN_RESOLUTION_TEXTS in features
         self._mixed_literals = CEL_MIXED_LITERALS in features
         self._excluded = frozenset() if CEL_MIXED_NUMBERS in features else MIXED_COMPARISONS
@@ -391,6 +393,8 @@ class _Checker:
         self._report_at(node.id, message)
 
     def _report_at(self, place: int, message: str) -> None:
+        if self._short_optional:
+            message = message.replace("optional_type(", "optional(")
         self.problems.report(self._location(self._positions[place]), message)
 
     def _location(self, offset: int) -> Location:

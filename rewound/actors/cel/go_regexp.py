@@ -41,8 +41,17 @@ _UNKNOWN_TO_GO: Final = re.compile(
 )
 
 
+# The name of a group, or what may contain something that looks like one.
+_NAMED_GROUP: Final = re.compile(r"\\.|\[\^?+\]?+(?>[^\\\]]|\\.)*+\]|\(\?P?<[A-Za-z0-9_]+>", re.DOTALL)
+
+
 class InvalidExpression(ValueError):
     """The expression is invalid; the text is that of Go's regexp package."""
+
+
+def without_names(source: str) -> str:
+    """The expression with plain groups instead of named ones, whose names may occur twice and lack the P."""
+    return _NAMED_GROUP.sub(lambda found: "(" if found[0].startswith("(") else found[0], source)
 
 
 def compile_re2(source: AnyStr, *, large: bool = True) -> Any:

@@ -46,6 +46,7 @@ UINT: Final = "NUM_UINT"
 FLOAT: Final = "NUM_FLOAT"
 STRING: Final = "STRING"
 BYTES: Final = "BYTES"
+ESCAPED: Final = "ESC_IDENTIFIER"  # between backticks; no server of Kubernetes allows it
 
 KEYWORDS: Final = frozenset(("in", "true", "false", "null"))
 
@@ -61,6 +62,7 @@ _TOKEN: Final = re.compile(
     rf"(?P<hidden>[\t \r\n\f]+|//[^\n]*)"
     rf"|(?P<STRING>{_STRING})"
     rf"|(?P<BYTES>[bB]{_STRING})"
+    r"|(?P<ESC_IDENTIFIER>`[A-Za-z0-9_./ -]+`)"
     r"|(?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)"
     rf"|(?P<NUM_FLOAT>[0-9]+\.[0-9]+(?:{_EXPONENT})?|[0-9]+{_EXPONENT}|\.[0-9]+(?:{_EXPONENT})?)"
     r"|(?P<NUM_UINT>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])"
@@ -73,6 +75,9 @@ _OPEN_STRING: Final = {quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r]
 _OPEN_ESCAPE: Final = re.compile(
     r"\\(?:[xX][0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]{0,1})?"
 )
+
+
+_OPEN_NAME: Final = re.compile("`[A-Za-z0-9_./ -]*")
 
 
 class Token(NamedTuple):
@@ -88,16 +93,20 @@ class Unrecognized(NamedTuple):
     offset: int
 
 
-def tokenize(source: str) -> tuple[list[Token], list[Unrecognized]]:
-    """Return the tokens of `source` without white space and comments; the last one is of kind END."""
+def tokenize(source: str, *, escaped: bool = False) -> tuple[list[Token], list[Unrecognized]]:
+    """Return the tokens of `source` without white space and comments; the last one is of kind END.
+
+    `escaped`: the grammar has names between backticks.
+    """
     tokens: list[Token] = []
     unrecognized: list[Unrecognized] = []
     match = _TOKEN.match
     offset, end = 0, len(source)
     while offset < end:
         found = match(source, offset)
-        if found is None:
-            wrong = Unrecognized(source[offset : _first_wrong(source, offset) + 1], offset)
+        if found is None or (found.lastgroup == ESCAPED and not escaped):
+            end_of_wrong = _first_wrong(source, offset, escaped)
+            wrong = Unrecognized(source[offset : end_of_wrong + 1], offset)
             unrecognized.append(wrong)
             offset += len(wrong.text)
             continue
@@ -112,11 +121,15 @@ def tokenize(source: str) -> tuple[list[Token], list[Unrecognized]]:
     return tokens, unrecognized
 
 
-def _first_wrong(source: str, offset: int) -> int:
+def _first_wrong(source: str, offset: int, escaped: bool) -> int:
     """Return the offset of the first character that cannot be in a token that begins at `offset`."""
     first = source[offset]
     if first in "=&|":
         return offset + 1
+    if first == "`" and escaped:
+        begun = _OPEN_NAME.match(source, offset)
+        assert begun is not None
+        return begun.end()
     if first in _OPEN_STRING:
         found = _OPEN_STRING[first].match(source, offset)
         assert found is not None
@@ -167,12 +180,13 @@ def double_of(text: str, sign: str = "") -> float | None:
     return value if math.isfinite(value) else None
 
 
-def string_of(text: str) -> str | None:
+def string_of(text: str, *, surrogates: bool = True) -> str | None:
+    """The value of a string literal, with a replacement character for each of the `surrogates` if it may have any."""
     raw, body = _body(text)
     if raw or "\\" not in body:
         return body
     try:
-        return _LITERAL_ESCAPE.sub(_character, body)
+        return _LITERAL_ESCAPE.sub(_character if surrogates else _code_point, body)
     except (ValueError, OverflowError):
         return None
 
@@ -214,3 +228,10 @@ def _character(found: re.Match[str]) -> str:
         return _ESCAPES[character]
     code = int(octal, 8) if octal else int(short or unicode or long, 16)
     return "�" if 0xD800 <= code <= 0xDFFF else chr(code)
+
+
+def _code_point(found: re.Match[str]) -> str:
+    character = _character(found)
+    if character == "\ufffd" and found[0].lower() not in ("\\ufffd", "\\u0000fffd"):
+        raise ValueError
+    return character

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, Final
 
 from rewound.actors.cel import extensions, kubernetes, times, urls
-from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
+from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large, without_names
+from rewound.actors.cel.mutations import ObjectValue
 from rewound.actors.cel.operations import COMPARABLE, add, compare, list_contains, same
 from rewound.actors.cel.values import (
     NONE,
@@ -37,7 +38,7 @@ from rewound.actors.cel.values import (
     printed,
     type_name,
 )
-from rewound.actors.versions.features import CEL_LENIENT_INDEXES, CEL_STRINGS
+from rewound.actors.versions.features import CEL_LENIENT_INDEXES, CEL_NAMED_GROUPS, CEL_STRINGS
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -342,19 +343,21 @@ def _next_character(data: bytes, position: int) -> int:
     return position
 
 
-def expression_of_object(source: str) -> Expression:
+def expression_of_object(source: str, *, named: bool = False) -> Expression:
     """Return an expression that is not a constant of the rule. Recent short ones are cached, for loops."""
-    return _recent(source) if len(source) <= _LONGEST_REMEMBERED else compile_expression(source)
+    compiled = _recent if len(source) <= _LONGEST_REMEMBERED else compile_expression
+    return compiled(source, named=named)
 
 
-@functools.lru_cache(maxsize=16)
-def _recent(source: str) -> Expression:
-    return compile_expression(source)
+def compile_expression(source: str, *, named: bool = False) -> Expression:
+    """Compile an expression. Raises InvalidExpression if it is invalid or too large.
+
+    `named`: it may have named groups without P.
+    """
+    return Expression(compile_re2(_encode(without_names(source) if named and "(?" in source else source)))
 
 
-def compile_expression(source: str) -> Expression:
-    """Compile an expression. Raises InvalidExpression if it is invalid or too large."""
-    return Expression(compile_re2(_encode(source)))
+_recent: Final = functools.lru_cache(maxsize=16)(compile_expression)
 
 
 _CHARACTER: Final = 4
@@ -435,17 +438,17 @@ def _accepts(parameter: Parameter, value: Any) -> bool:
     return parameter.accepts(value) if isinstance(parameter, ListOf) else value.__class__ is parameter
 
 
-def _find(text: str, source: str) -> str:
-    return _expression(source).find(text)
+def _find(text: str, source: str, *, named: bool = False) -> str:
+    return _expression(source, named).find(text)
 
 
-def _find_all(text: str, source: str, limit: int = -1) -> list[Any]:
-    return _expression(source).find_all(text, limit)
+def _find_all(text: str, source: str, limit: int = -1, *, named: bool = False) -> list[Any]:
+    return _expression(source, named).find_all(text, limit)
 
 
-def _expression(source: str) -> Expression:
+def _expression(source: str, named: bool) -> Expression:
     try:
-        return expression_of_object(source)
+        return expression_of_object(source, named=named)
     except InvalidExpression as problem:
         raise EvaluationError(f"Illegal regex: {problem}") from None
 
@@ -578,6 +581,8 @@ def _of_non_zero_value(value: Any) -> Optional:
         return Optional(value) if list_size(value) else NONE
     if value.__class__ is MapValue:
         return Optional(value) if value.size() else NONE
+    if isinstance(value, ObjectValue):
+        return Optional(value) if value.fields else NONE
     return NONE if value is None or value in (False, 0, "", b"", Duration(0), _ZERO_TIME) else Optional(value)
 
 
@@ -624,6 +629,8 @@ def _later(function: str, run: Callable[..., Any], features: frozenset[str]) -> 
         return join_any if CEL_STRINGS in features else run
     if CEL_LENIENT_INDEXES in features and run in _LENIENT:
         return _LENIENT[run]
+    if CEL_NAMED_GROUPS in features and run in (_find, _find_all):
+        return partial(run, named=True)
     return run
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rewound.actors.cel.formatting import check_format, is_checked
-from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2
+from rewound.actors.cel.go_regexp import InvalidExpression
+from rewound.actors.cel.library import compile_expression
 from rewound.actors.cel.operations import CONVERSIONS
 from rewound.actors.cel.syntax import (
     Call,
@@ -23,7 +24,12 @@ from rewound.actors.cel.syntax import (
 )
 from rewound.actors.cel.types import Type, is_optional
 from rewound.actors.cel.values import EvaluationError
-from rewound.actors.versions.features import CEL_STRINGS, CEL_VALIDATED_LITERALS
+from rewound.actors.versions.features import (
+    CEL_FORMAT_CALLS,
+    CEL_NAMED_GROUPS,
+    CEL_STRINGS,
+    CEL_VALIDATED_LITERALS,
+)
 
 Report = Callable[[Node, str], None]
 
@@ -40,10 +46,11 @@ def check_literals(root: Node, types: dict[int, Type], features: frozenset[str],
                 _check_map(node, types, report)
             case Call():
                 if CEL_VALIDATED_LITERALS in features:
-                    _check_argument(node, report)
+                    _check_argument(node, features, report)
                 if node.function == "format" and formats:
                     in_format = True
-                    _check_format(node, types, report)
+                    if CEL_FORMAT_CALLS in features:
+                        _check_format(node, types, report)
         waiting.extend((inner, in_format) for inner in _inner(node))
 
 
@@ -98,7 +105,7 @@ def _check_map(node: MapLiteral, types: dict[int, Type], report: Report) -> None
                 report(part, f"expected type '{first}' but found '{of}'")
 
 
-def _check_argument(node: Call, report: Report) -> None:
+def _check_argument(node: Call, features: frozenset[str], report: Report) -> None:
     if node.function not in ("duration", "timestamp", "matches") or not node.arguments:
         return
     argument = node.arguments[0]
@@ -106,7 +113,7 @@ def _check_argument(node: Call, report: Report) -> None:
         return
     try:
         if node.function == "matches":
-            compile_re2(argument.value.encode(errors="surrogatepass"))
+            compile_expression(argument.value, named=CEL_NAMED_GROUPS in features)
         else:
             CONVERSIONS[node.function](argument.value)
     except (EvaluationError, InvalidExpression):

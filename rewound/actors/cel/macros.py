@@ -22,12 +22,12 @@ from rewound.actors.cel.syntax import (
     Select,
 )
 from rewound.actors.versions.features import (
+    CEL_CHECKED_CONVERSIONS,
     CEL_CHECKED_VARIABLES,
     CEL_LISTS,
     CEL_MIXED_LITERALS,
     CEL_OPTIONALS,
     CEL_TWO_VARIABLES,
-    TYPES_IN_WORDS,
 )
 
 ACCUMULATOR: Final = "__result__"
@@ -63,7 +63,7 @@ class Builder:
     def __init__(self, features: frozenset[str]) -> None:
         self.positions: dict[int, int] = {}
         self._copies = 0
-        self._points_at_arguments = TYPES_IN_WORDS in features
+        self._points_at_arguments = CEL_CHECKED_CONVERSIONS in features  # of the same cel-go
         self.points_at_variables = CEL_MIXED_LITERALS in features
         self._checks_variables = CEL_CHECKED_VARIABLES in features
         self.accumulator_name = _HIDDEN_ACCUMULATOR if self._checks_variables else ACCUMULATOR

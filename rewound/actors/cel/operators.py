@@ -7,6 +7,7 @@ more arguments stops at the first error and then charges nothing, unless the las
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from rewound.actors.cel import kubernetes, operations
@@ -63,6 +64,7 @@ from rewound.actors.versions.features import (
     CEL_CHECKED_CONVERSIONS,
     CEL_EQUALITY_COSTS,
     CEL_FAILING_MEMBERS,
+    CEL_NAMED_GROUPS,
 )
 
 _PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
@@ -508,7 +510,7 @@ def _library(name: str, overload: str, steps: list[Step], language: Language) ->
     if name in ("find", "findAll"):
         source = steps[1]
         if isinstance(source, Fixed) and source.value.__class__ is str:
-            expression = _compiled(source.value)
+            expression = _compiled(source.value, language)
             operation, sequential = _constant_search(name, expression), True
             price = charge_large if expression.is_large else price
         else:
@@ -518,9 +520,9 @@ def _library(name: str, overload: str, steps: list[Step], language: Language) ->
     return Operation(function(name, price, [step.run for step in steps], operation, sequential))
 
 
-def _compiled(source: str) -> Expression:
+def _compiled(source: str, language: Language) -> Expression:
     try:
-        return compile_expression(source)
+        return compile_expression(source, named=CEL_NAMED_GROUPS in language.features)
     except InvalidExpression as problem:
         raise CannotCompile(str(problem)) from None
 
@@ -553,8 +555,9 @@ def _matches(overload: str, steps: list[Step], language: Language) -> Step:
     source = steps[1]
     if not isinstance(source, Fixed) or source.value.__class__ is not str:
         compiled = charge_compiled if overload == "matches_string" else None
-        return Operation(binary(steps[0], source, _match, compiled))
-    expression = _compiled(source.value)
+        match_any = partial(_match, named=CEL_NAMED_GROUPS in language.features)
+        return Operation(binary(steps[0], source, match_any, compiled))
+    expression = _compiled(source.value, language)
     price = charge_large if expression.is_large else charge_of("matches", overload, language)
 
     def match(text: Any, _: str) -> bool:
@@ -565,13 +568,13 @@ def _matches(overload: str, steps: list[Step], language: Language) -> Step:
     return Operation(function("matches", price, [step.run for step in steps], match, True))
 
 
-def _match(text: Any, source: Any) -> bool:
+def _match(text: Any, source: Any, *, named: bool) -> bool:
     if text.__class__ is not str:
         raise operations.unsupported("matches", text)
     if source.__class__ is not str:
         raise no_such_overload()
     try:
-        return expression_of_object(source).matches(text)
+        return expression_of_object(source, named=named).matches(text)
     except InvalidExpression as problem:
         raise EvaluationError(str(problem)) from None
 

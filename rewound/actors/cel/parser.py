@@ -48,7 +48,7 @@ from rewound.actors.cel.syntax import (
     Select,
     Source,
 )
-from rewound.actors.versions.features import CEL_OPTIONALS, TYPES_IN_WORDS
+from rewound.actors.versions.features import CEL_CODE_POINTS, CEL_OPTIONALS, TYPES_IN_WORDS
 
 _RELATIONS: Final = {
     "==": "_==_",
@@ -105,7 +105,18 @@ def parse(source: str, language: Language) -> Expression | Problems:
 
 class _Parser:
     __slots__ = (
-        *("_brackets", "_deepest", "_has_optionals", "_index", "_step", "_tokens", "build", "height", "kind"),
+        *(
+            "_brackets",
+            "_deepest",
+            "_has_optionals",
+            "_index",
+            "_step",
+            "_surrogates",
+            "_tokens",
+            "build",
+            "height",
+            "kind",
+        ),
     )
 
     def __init__(self, tokens: list[Token], features: frozenset[str], deepest: int = MOST_VISITS) -> None:
@@ -113,6 +124,7 @@ class _Parser:
         self._deepest = deepest
         self._step = 0 if TYPES_IN_WORDS in features else 1  # of a grammar rule that only passes on a node
         self._has_optionals = CEL_OPTIONALS in features
+        self._surrogates = CEL_CODE_POINTS not in features
         self._index = 0
         self._brackets = 0
         self.kind = tokens[0].kind  # of the next token
@@ -385,7 +397,10 @@ class _Parser:
         read = _LITERALS.get(token.kind)
         if read is None:
             raise _NotUnderstood
-        value = read(sign, token.text)
+        if token.kind == STRING and not self._surrogates:
+            value: Any = string_of(token.text, surrogates=False)
+        else:
+            value = read(sign, token.text)
         if value is None and token.kind != "null":
             raise _NotUnderstood
         return self.build.constant(offset, value)

@@ -22,7 +22,8 @@ further error is reported between an error and the next token that fits.
     relation: calc | relation ('<'|'<='|'>='|'>'|'=='|'!='|'in') relation
     calc: unary | calc ('*'|'/'|'%') calc | calc ('+'|'-') calc
     unary: member | '!'+ member | '-'+ member
-    member: primary | member '.' IDENTIFIER ('(' exprList? ')')? | member '[' expr ']'
+    member: primary | member '.' IDENTIFIER ('(' exprList? ')')? | member '.' '?'? (IDENTIFIER | ESC_IDENTIFIER)
+        | member '[' '?'? expr ']'
         | member '{' fieldInitializerList? ','? '}'
     primary: '.'? IDENTIFIER ('(' exprList? ')')? | '(' expr ')' | '[' exprList? ','? ']'
         | '{' mapInitializerList? ','? '}' | literal
@@ -43,6 +44,7 @@ from rewound.actors.cel.lexer import (
     BYTES,
     DEEPEST_RULE,
     END,
+    ESCAPED,
     FLOAT,
     IDENTIFIER,
     INT,
@@ -71,7 +73,7 @@ from rewound.actors.cel.syntax import (
     Select,
     Source,
 )
-from rewound.actors.versions.features import TYPES_IN_WORDS
+from rewound.actors.versions.features import CEL_CODE_POINTS, CEL_OPTIONALS, TYPES_IN_WORDS
 
 # In a set of tokens: the rule may end here, so whatever can follow the rule is allowed too.
 RULE_END: Final = ""
@@ -101,11 +103,13 @@ _NAMES: Final = (
         "?",
         ":",
     ),
-    *("+", "*", "/", "%", "true", "false", "null", FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER),
+    *("+", "*", "/", "%", "true", "false", "null", FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER, ESCAPED),
 )
+# In a set of tokens: a question mark where later versions have optional values.
+OPTIONAL: Final = "optional"
 
 _ORDER: Final = {kind: number for number, kind in enumerate(_NAMES)}
-_UNQUOTED: Final = {END, FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER}
+_UNQUOTED: Final = {END, FLOAT, INT, UINT, STRING, BYTES, IDENTIFIER, ESCAPED}
 
 Kinds = frozenset[str]
 
@@ -175,11 +179,14 @@ NOT: Final = Place(_kinds("!"), EXPRESSION)
 NEGATE: Final = Place(_kinds("-"), PRIMARY)
 SELECT_DOT: Final = Place(_kinds("."), _kinds(IDENTIFIER))
 SELECT_NAME: Final = Place(_kinds(IDENTIFIER), _SUFFIXES | _kinds("("))
+OPTIONAL_NAME: Final = Place(_kinds(IDENTIFIER), _SUFFIXES)
+ESCAPED_NAME: Final = Place(_kinds(IDENTIFIER, ESCAPED), _ENDS)
+OPTION: Final = Place(_kinds("?"))
 SELECT_OPEN: Final = Place(_kinds("("), EXPRESSION | _kinds(")"))
 SELECT_CLOSE: Final = Place(_kinds(")"), _SUFFIXES)
-INDEX_OPEN: Final = Place(_kinds("["), EXPRESSION)
+INDEX_OPEN: Final = Place(_kinds("["), EXPRESSION | _kinds(OPTIONAL))
 INDEX_CLOSE: Final = Place(_kinds("]"), _SUFFIXES)
-MESSAGE_OPEN: Final = Place(_kinds("{"), _kinds(IDENTIFIER, ",", "}"))
+MESSAGE_OPEN: Final = Place(_kinds("{"), _kinds(OPTIONAL, IDENTIFIER, ESCAPED, ",", "}"))
 MESSAGE_COMMA: Final = Place(_kinds(","), _kinds("}"))
 MESSAGE_CLOSE: Final = Place(_kinds("}"), _SUFFIXES)
 LEADING_DOT: Final = Place(_kinds("."), _kinds(IDENTIFIER))
@@ -188,20 +195,20 @@ CALL_OPEN: Final = Place(_kinds("("), EXPRESSION | _kinds(")"))
 CALL_CLOSE: Final = Place(_kinds(")"), _ENDS)
 NESTED_OPEN: Final = Place(_kinds("("), EXPRESSION)
 NESTED_CLOSE: Final = Place(_kinds(")"), _ENDS)
-LIST_OPEN: Final = Place(_kinds("["), EXPRESSION | _kinds(",", "]"))
+LIST_OPEN: Final = Place(_kinds("["), EXPRESSION | _kinds(OPTIONAL, ",", "]"))
 LIST_COMMA: Final = Place(_kinds(","), _kinds("]"))
 LIST_CLOSE: Final = Place(_kinds("]"), _ENDS)
-MAP_OPEN: Final = Place(_kinds("{"), EXPRESSION | _kinds(",", "}"))
+MAP_OPEN: Final = Place(_kinds("{"), EXPRESSION | _kinds(OPTIONAL, ",", "}"))
 MAP_COMMA: Final = Place(_kinds(","), _kinds("}"))
 MAP_CLOSE: Final = Place(_kinds("}"), _ENDS)
 ITEM_COMMA: Final = Place(_kinds(","), EXPRESSION)
 FIELD_NAME: Final = Place(_kinds(IDENTIFIER), _kinds(":"))
 FIELD_COLON: Final = Place(_kinds(":"), EXPRESSION)
-FIELD_COMMA: Final = Place(_kinds(","), _kinds(IDENTIFIER))
+FIELD_COMMA: Final = Place(_kinds(","), _kinds(OPTIONAL, IDENTIFIER, ESCAPED))
 NEXT_FIELD_NAME: Final = Place(_kinds(IDENTIFIER), _kinds(":"))
 NEXT_FIELD_COLON: Final = Place(_kinds(":"), EXPRESSION)
 ENTRY_COLON: Final = Place(_kinds(":"), EXPRESSION)
-ENTRY_COMMA: Final = Place(_kinds(","), EXPRESSION)
+ENTRY_COMMA: Final = Place(_kinds(","), EXPRESSION | _kinds(OPTIONAL))
 NEXT_ENTRY_COLON: Final = Place(_kinds(":"), EXPRESSION)
 SIGN: Final = Place(_kinds("-"), _kinds(INT, FLOAT))
 LITERALS: Final = {kind: Place(_kinds(kind), _ENDS) for kind in LITERAL - {"-"}}
@@ -214,14 +221,15 @@ AFTER_NOT: Final = Place(PRIMARY | _kinds("!"), loop=True)
 BEFORE_NEGATES: Final = Place(_kinds("-"))
 AFTER_NEGATE: Final = Place(PRIMARY, loop=True)
 BEFORE_SELECT_ARGUMENTS: Final = Place(EXPRESSION | _kinds(")"))
-BEFORE_FIELDS: Final = Place(_kinds(IDENTIFIER, ",", "}"))
+BEFORE_INDEX: Final = Place(EXPRESSION | _kinds(OPTIONAL))
+BEFORE_FIELDS: Final = Place(_kinds(OPTIONAL, IDENTIFIER, ESCAPED, ",", "}"))
 BEFORE_MESSAGE_COMMA: Final = Place(_kinds(",", "}"))
 BEFORE_PRIMARY: Final = Place(PRIMARY)
 BEFORE_NAME: Final = Place(_kinds(".", IDENTIFIER))
 BEFORE_CALL_ARGUMENTS: Final = Place(EXPRESSION | _kinds(")"))
-BEFORE_ELEMENTS: Final = Place(EXPRESSION | _kinds(",", "]"))
+BEFORE_ELEMENTS: Final = Place(EXPRESSION | _kinds(OPTIONAL, ",", "]"))
 BEFORE_LIST_COMMA: Final = Place(_kinds(",", "]"))
-BEFORE_ENTRIES: Final = Place(EXPRESSION | _kinds(",", "}"))
+BEFORE_ENTRIES: Final = Place(EXPRESSION | _kinds(OPTIONAL, ",", "}"))
 BEFORE_MAP_COMMA: Final = Place(_kinds(",", "}"))
 BEFORE_LITERAL: Final = Place(LITERAL)
 
@@ -251,10 +259,11 @@ class NoAlternative(Exception):
 class Strategy:
     """The tokens of an expression, and the position of the parser in them."""
 
-    def __init__(self, text: str, problems: Problems) -> None:
+    def __init__(self, text: str, problems: Problems, features: frozenset[str]) -> None:
         self._text = text
         self._problems = problems
-        self._tokens, self._unrecognized = tokenize(text)
+        self.has_optionals, self.has_escapes = TYPES_IN_WORDS in features, CEL_CODE_POINTS in features
+        self._tokens, self._unrecognized = tokenize(text, escaped=self.has_escapes)
         self._index = 0
         self._reported = 0  # how many of self._unrecognized are reported
         self._recovering = False
@@ -291,7 +300,7 @@ class Strategy:
 
     def sync(self, place: Place) -> None:
         """Check that the next token fits before an optional part or a loop. Delete it if the one after it does."""
-        if self._recovering or self.kind in place.here:
+        if self._recovering or self.kind in self._in_grammar(place.here):
             return
         if place.loop:
             self._report_unwanted(place)
@@ -387,13 +396,19 @@ class Strategy:
 
     def _expected(self, kinds: Kinds) -> Kinds:
         """Return `kinds`, and what follows the open rules if `kinds` may end them."""
-        following, expected = kinds, kinds - {RULE_END}
+        following, expected = kinds, self._in_grammar(kinds) - {RULE_END}
         for outer in reversed(self.open_rules):
             if RULE_END not in following:
                 return expected
             following = outer
             expected |= outer - {RULE_END}
         return expected | {END} if RULE_END in following else expected
+
+    def _in_grammar(self, kinds: Kinds) -> Kinds:
+        """The tokens of a place that the version has there."""
+        if OPTIONAL in kinds:
+            kinds = kinds - {OPTIONAL} | ({"?"} if self.has_optionals else frozenset())
+        return kinds if self.has_escapes else kinds - {ESCAPED}
 
     def _recovery_set(self) -> Kinds:
         return frozenset().union(*self.open_rules) - {RULE_END}
@@ -451,10 +466,13 @@ class Tree:
     name: Token | None = None  # the identifier, or the literal's token
     operator: Token | None = None
     operators: list[Token] = field(default_factory=list)
-    sign: str = ""
+    sign: str = ""  # of a literal, or the question mark of what is optional
     items: list[Tree] = field(default_factory=list)
     values: list[Tree] = field(default_factory=list)
     names: list[Token] = field(default_factory=list)
+    optional: dict[int, int] = field(
+        default_factory=dict
+    )  # offsets of question marks by the index of an item
 
 
 Rule = Generator["Call", Tree, Tree]
@@ -463,7 +481,7 @@ Call = tuple[str, Callable[[], Rule], Kinds]
 
 class Descent:
     def __init__(self, text: str, problems: Problems, features: frozenset[str]) -> None:
-        self._tokens = Strategy(text, problems)
+        self._tokens = Strategy(text, problems, features)
         self._depths: dict[str, int] = {}
         self._more = 1 if TYPES_IN_WORDS in features else 0
 
@@ -638,6 +656,9 @@ class Descent:
                 elif kind == "[":
                     tree = Tree("Index", tree.start, first=tree)
                     tree.operator = tokens.match("[", INDEX_OPEN)
+                    if tokens.has_optionals:
+                        tokens.sync(BEFORE_INDEX)
+                    tree.sign = self._optional()
                     tree.second = yield self._expression(AFTER_INDEX)
                     tokens.match("]", INDEX_CLOSE)
                 elif kind == "{":
@@ -653,18 +674,48 @@ class Descent:
         """Later versions look at the name behind the dot before they go on."""
         if not self._more:
             return
-        behind = 2 if self._tokens.look(1).kind == "?" else 1
-        found = self._tokens.look(behind)
-        if found.kind != IDENTIFIER:
+        found = self._tokens.look(1)
+        if found.kind not in (IDENTIFIER, ESCAPED) and not (found.kind == "?" and self._tokens.has_optionals):
             raise NoAlternative(SELECT_DOT, found)
 
     def _select(self, tree: Tree) -> Generator[Call, Tree, None]:
         tokens = self._tokens
         tree.operator = tokens.match(".", SELECT_DOT)
-        tree.name = tokens.match(IDENTIFIER, SELECT_NAME)
-        if tokens.kind == "(":
+        tree.sign = self._optional()
+        if tokens.has_escapes and (tree.sign or tokens.kind != IDENTIFIER):
+            tree.name = yield from self._escaped_name(AFTER_PRIMARY)
+        else:
+            tree.name = tokens.match(IDENTIFIER, OPTIONAL_NAME if tree.sign else SELECT_NAME)
+        if tokens.kind == "(" and not tree.sign and tree.name.kind == IDENTIFIER:
             tree.operators.append(tokens.match("(", SELECT_OPEN))
             yield from self._arguments(tree, BEFORE_SELECT_ARGUMENTS, SELECT_CLOSE)
+
+    def _optional(self) -> str:
+        """Skip a question mark, and return it: what follows it is optional."""
+        if not self._tokens.has_optionals or self._tokens.kind != "?":
+            return ""
+        return self._tokens.match("?", OPTION).text
+
+    def _note_optional(self, tree: Tree, index: int) -> None:
+        offset = self._tokens.look().offset
+        if self._optional():
+            tree.optional[index] = offset
+
+    def _escaped_name(self, following: Kinds) -> Generator[Call, Tree, Token]:
+        """A name, between backticks or not; one of kind END if there is none."""
+        found = yield ("escapeIdent", self._name, following)
+        return found.name or Token(END, "", found.start.offset)
+
+    def _name(self) -> Rule:
+        yield from ()
+        tokens = self._tokens
+        tree = Tree("escapeIdent", tokens.look())
+        try:
+            tokens.sync(ESCAPED_NAME)
+            tree.name = tokens.match(tokens.kind, ESCAPED_NAME)
+        except (Mismatch, NoAlternative) as error:
+            tokens.give_up(error)
+        return tree
 
     def _arguments(self, tree: Tree, before: Place, close: Place) -> Generator[Call, Tree, None]:
         self._tokens.sync(before)
@@ -676,7 +727,7 @@ class Descent:
         tokens = self._tokens
         tree.operator = tokens.match("{", MESSAGE_OPEN)
         tokens.sync(BEFORE_FIELDS)
-        if tokens.kind == IDENTIFIER:
+        if self._begins_field(tokens.look()):
             tree.second = yield ("fieldInitializerList", self._fields, AFTER_ENTRIES)
         tokens.sync(BEFORE_MESSAGE_COMMA)
         if tokens.kind == ",":
@@ -689,6 +740,9 @@ class Descent:
         try:
             tokens.sync(BEFORE_PRIMARY)
             kind = tokens.kind
+            if kind == "." and self._more and tokens.look(1).kind != IDENTIFIER:
+                tree.rule = "IdentOrGlobalCall"
+                raise NoAlternative(BEFORE_PRIMARY, tokens.look(1))
             if kind == "." or kind == IDENTIFIER:
                 yield from self._identifier(tree)
             elif kind == "(":
@@ -727,8 +781,9 @@ class Descent:
         tree.rule = "CreateList"
         tree.operator = tokens.match("[", LIST_OPEN)
         tokens.sync(BEFORE_ELEMENTS)
-        if tokens.kind in EXPRESSION:
-            tree.items = (yield ("exprList", self._items, AFTER_ELEMENTS)).items
+        if self._begins_item(tokens.look()):
+            found = yield ("exprList", self._items, AFTER_ELEMENTS)
+            tree.items, tree.optional = found.items, found.optional
         tokens.sync(BEFORE_LIST_COMMA)
         if tokens.kind == ",":
             tokens.match(",", LIST_COMMA)
@@ -739,7 +794,7 @@ class Descent:
         tree.rule = "CreateStruct"
         tree.operator = tokens.match("{", MAP_OPEN)
         tokens.sync(BEFORE_ENTRIES)
-        if tokens.kind in EXPRESSION:
+        if self._begins_item(tokens.look()):
             tree.second = yield ("mapInitializerList", self._entries, AFTER_ENTRIES)
         tokens.sync(BEFORE_MAP_COMMA)
         if tokens.kind == ",":
@@ -749,22 +804,36 @@ class Descent:
     def _items(self) -> Rule:
         tokens = self._tokens
         tree = Tree("exprList", tokens.look())
+        self._note_optional(tree, len(tree.items))
         tree.items.append((yield self._expression(AFTER_ITEM)))
-        while tokens.kind == "," and tokens.look(1).kind in EXPRESSION:
+        while tokens.kind == "," and self._begins_item(tokens.look(1)):
             tokens.match(",", ITEM_COMMA)
+            self._note_optional(tree, len(tree.items))
             tree.items.append((yield self._expression(AFTER_ITEM)))
         return tree
+
+    def _begins_item(self, token: Token) -> bool:
+        return token.kind in EXPRESSION or (token.kind == "?" and self._tokens.has_optionals)
+
+    def _begins_field(self, token: Token) -> bool:
+        return token.kind in (IDENTIFIER, ESCAPED) or (token.kind == "?" and self._tokens.has_optionals)
+
+    def _field(self, tree: Tree, place: Place) -> Generator[Call, Tree, Token]:
+        self._note_optional(tree, len(tree.names))
+        if self._tokens.has_escapes:
+            return (yield from self._escaped_name(AFTER_KEY))
+        return self._tokens.match(IDENTIFIER, place)
 
     def _fields(self) -> Rule:
         tokens = self._tokens
         tree = Tree("fieldInitializerList", tokens.look())
         try:
-            tree.names.append(tokens.match(IDENTIFIER, FIELD_NAME))
+            tree.names.append((yield from self._field(tree, FIELD_NAME)))
             tree.operators.append(tokens.match(":", FIELD_COLON))
             tree.values.append((yield self._expression(AFTER_ITEM)))
-            while tokens.kind == "," and tokens.look(1).kind == IDENTIFIER:
+            while tokens.kind == "," and self._begins_field(tokens.look(1)):
                 tokens.match(",", FIELD_COMMA)
-                tree.names.append(tokens.match(IDENTIFIER, NEXT_FIELD_NAME))
+                tree.names.append((yield from self._field(tree, NEXT_FIELD_NAME)))
                 tree.operators.append(tokens.match(":", NEXT_FIELD_COLON))
                 tree.values.append((yield self._expression(AFTER_ITEM)))
         except (Mismatch, NoAlternative) as error:
@@ -775,11 +844,13 @@ class Descent:
         tokens = self._tokens
         tree = Tree("mapInitializerList", tokens.look())
         try:
+            self._note_optional(tree, len(tree.items))
             tree.items.append((yield self._expression(AFTER_KEY)))
             tree.operators.append(tokens.match(":", ENTRY_COLON))
             tree.values.append((yield self._expression(AFTER_ITEM)))
-            while tokens.kind == "," and tokens.look(1).kind in EXPRESSION:
+            while tokens.kind == "," and self._begins_item(tokens.look(1)):
                 tokens.match(",", ENTRY_COMMA)
+                self._note_optional(tree, len(tree.items))
                 tree.items.append((yield self._expression(AFTER_KEY)))
                 tree.operators.append(tokens.match(":", NEXT_ENTRY_COLON))
                 tree.values.append((yield self._expression(AFTER_ITEM)))
@@ -822,6 +893,8 @@ class Walk:
         self._problems = problems
         self._build = Builder(features)
         self._counts_all = TYPES_IN_WORDS not in features
+        self._surrogates = CEL_CODE_POINTS not in features
+        self._has_optionals = CEL_OPTIONALS in features
 
     def start(self, tree: Tree) -> None:
         first = self._visit(tree)
@@ -917,6 +990,13 @@ class Walk:
         operand = yield tree.first
         if tree.name is None or tree.operator is None:
             return self._nothing(tree.start.offset)
+        if tree.name.kind != IDENTIFIER:
+            self._problems.report_at(tree.name.offset, _wrong_name(tree.name))
+        if tree.sign and not self._has_optionals:
+            return self._wrong(tree.operator.offset, "unsupported syntax '.?'")
+        if tree.sign:
+            name = self._build.constant(tree.name.offset, tree.name.text)
+            return self._build.call(tree.operator.offset, "_?._", operand, name)
         if not tree.operators:
             return Select(self._build.id_at(tree.operator.offset), operand, tree.name.text)
         arguments = yield from self._all(tree.items)
@@ -929,15 +1009,23 @@ class Walk:
     def _index(self, tree: Tree) -> Visit:
         assert tree.operator is not None
         target = yield tree.first
+        if tree.sign and not self._has_optionals:
+            return self._wrong(tree.operator.offset, "unsupported syntax '[?'")
         index = yield tree.second
-        return self._build.call(tree.operator.offset, "_[_]", target, index)
+        return self._build.call(tree.operator.offset, f"_[{tree.sign}_]", target, index)
 
     def _message(self, tree: Tree) -> Visit:
         assert tree.operator is not None
         named = yield tree.first
         if self._is_qualified_name(named) and tree.second is not None:
             fields = tree.second
-            for value, _ in zip(fields.values, fields.operators, strict=False):
+            found = zip(fields.names, fields.values, fields.operators, strict=False)
+            for index, (name, value, _) in enumerate(found):
+                if self._is_unsupported(fields, index):
+                    continue
+                if name.kind != IDENTIFIER:
+                    self._problems.report_at(fields.start.offset, _wrong_name(name))
+                    break
                 yield value
         return Node(self._build.id_at(tree.operator.offset))
 
@@ -985,7 +1073,9 @@ class Walk:
             return self._wrong(error.offset, error.message)
 
     def _list(self, tree: Tree) -> Visit:
-        yield from self._all(tree.items)
+        for index, item in enumerate(tree.items):
+            if not self._is_unsupported(tree, index):
+                yield item
         return ListLiteral(self._build.id_at(tree.start.offset), ())
 
     def _map(self, tree: Tree) -> Visit:
@@ -997,6 +1087,8 @@ class Walk:
         for number, _ in enumerate(tree.operators):
             if number >= len(tree.values):
                 break
+            if self._is_unsupported(tree, number):
+                continue
             yield tree.items[number]
             yield tree.values[number]
         return self._nothing(tree.start.offset)
@@ -1007,9 +1099,27 @@ class Walk:
         if literal.name is None or literal.rule == "literal":
             return self._wrong(tree.start.offset, "invalid literal")
         message = _INVALID.get(literal.rule)
-        if message is not None and _value(literal.rule, literal.sign, literal.name.text) is None:
+        if message is not None and self._value(literal.rule, literal.sign, literal.name.text) is None:
+            if literal.rule == STRING and not self._surrogates:
+                message = "invalid unicode code point"
             return self._wrong(tree.start.offset, message)
         return self._build.constant(tree.start.offset, None)
+
+    def _value(self, kind: str, sign: str, text: str) -> object:
+        if kind == INT:
+            return int_of(text, sign)
+        if kind == UINT:
+            return uint_of(text)
+        if kind == FLOAT:
+            return double_of(text, sign)
+        return string_of(text, surrogates=self._surrogates) if kind == STRING else bytes_of(text)
+
+    def _is_unsupported(self, tree: Tree, index: int) -> bool:
+        """Whether an item is optional where nothing can be; if so, report it."""
+        if self._has_optionals or index not in tree.optional:
+            return False
+        self._problems.report_at(tree.optional[index], "unsupported syntax '?'")
+        return True
 
     def _all(self, trees: list[Tree]) -> Generator[Tree | None, Node, list[Node]]:
         nodes: list[Node] = []
@@ -1022,6 +1132,10 @@ class Walk:
         return Node(self._build.id_at(offset))
 
 
+def _wrong_name(name: Token) -> str:
+    return "unsupported syntax: '`'" if name.kind == ESCAPED else "unsupported ident kind"
+
+
 def _is_counted(tree: Tree | None) -> bool:
     """Whether later versions count the visit of a tree."""
     if tree is None:
@@ -1031,16 +1145,6 @@ def _is_counted(tree: Tree | None) -> bool:
     return tree.rule in ("binary", "SelectOrCall", "Index") or (
         tree.rule == "expr" and tree.operator is not None
     )
-
-
-def _value(kind: str, sign: str, text: str) -> object:
-    if kind == INT:
-        return int_of(text, sign)
-    if kind == UINT:
-        return uint_of(text)
-    if kind == FLOAT:
-        return double_of(text, sign)
-    return string_of(text) if kind == STRING else bytes_of(text)
 
 
 def explain(text: str, features: frozenset[str]) -> Problems:

@@ -595,8 +595,24 @@ CEL_CHECKED_CONVERSIONS: Final = _change(
     "CEL's conversions refuse values of types that they do not declare",
     since="1.29",
 )
+CEL_NAMED_GROUPS: Final = _change(
+    "cel-named-groups", "regular expressions of CEL have named groups without P: `(?<n>a)`", since="1.29"
+)
+CEL_FORMAT_CALLS: Final = _change(
+    "cel-format-calls", "checks the constant arguments of `format` in CEL expressions", since="1.31"
+)
+CEL_OPTIONAL_TYPE: Final = _change(
+    "cel-optional-type", "error messages of CEL expressions say `optional_type(int)`", since="1.31"
+)
+CEL_CODE_POINTS: Final = _change(
+    "cel-code-points", "refuses surrogates in literals of CEL expressions", since="1.33"
+)
 CEL_BEHAVIOUR: Final = frozenset(
     (
+        CEL_NAMED_GROUPS,
+        CEL_FORMAT_CALLS,
+        CEL_OPTIONAL_TYPE,
+        CEL_CODE_POINTS,
         CEL_CHECKED_CONVERSIONS,
         CEL_LENIENT_HAS,
         CEL_GLOBAL_MATCHES,

@@ -12,7 +12,7 @@ from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import compile_program
 from rewound.actors.cel.syntax import Expression
 from rewound.actors.cel.types import DYN, Environment
-from rewound.actors.cel.values import EvaluationError, MapValue
+from rewound.actors.cel.values import CannotCompile, EvaluationError, MapValue
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import CEL_MIXED_NUMBERS, CEL_OPTIONALS, choose_release
 from tests.cases import cases
@@ -115,3 +115,78 @@ def test_numbers_of_different_types_compare_in_later_languages(version: str) -> 
 def test_what_later_versions_of_cel_go_find(source: str, earlier: Any, later: Any) -> None:
     assert result_of(source, language_of(KUBERNETES, choose_release("1.25").features), x=5) == earlier
     assert result_of(source, NEWEST, x=5) == later
+
+
+@cases(
+    "source, version, message",
+    [
+        (
+            "a.?b +",
+            "1.36",
+            "1:7: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true'",
+        ),
+        ("a.?b", "1.28", "1:2: unsupported syntax '.?'"),
+        ("a[?0]", "1.28", "1:2: unsupported syntax '[?'"),
+        ("[?a]", "1.28", "1:2: unsupported syntax '?'"),
+        ("{1: 2, ?3: a}", "1.28", "1:8: unsupported syntax '?'"),
+        ("A{?b: a}", "1.28", "1:3: unsupported syntax '?'"),
+        ("a.?", "1.30", "1:4: Syntax error: missing IDENTIFIER at '<EOF>'"),
+        ("a.?", "1.33", "1:4: Syntax error: mismatched input '<EOF>' expecting {IDENTIFIER, ESC_IDENTIFIER}"),
+        ("a.?", "1.33", "1:4: unsupported ident kind"),
+        (
+            "a[]",
+            "1.30",
+            "1:3: Syntax error: mismatched input ']' expecting {'[', '{', '(', '.', '-', '!', '?', 'true'",
+        ),
+        (
+            "A{+}",
+            "1.36",
+            "1:3: Syntax error: extraneous input '+' expecting {'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}",
+        ),
+        ("a.`b`", "1.30", "1:3: Syntax error: token recognition error at: '`'"),
+        ("a.`b`", "1.33", "1:3: unsupported syntax: '`'"),
+        ("A{b: 1, `c`: 2}", "1.33", "1:3: unsupported syntax: '`'"),
+        ("a.`b!", "1.33", "1:3: Syntax error: token recognition error at: '`b!'"),
+        ("..a", "1.25", "1:2: Syntax error: extraneous input '.' expecting IDENTIFIER"),
+        ("..a", "1.30", "1:2: Syntax error: no viable alternative at input '..'"),
+        ("has(1)", "1.28", "1:4: invalid argument to has() macro"),
+        ("has(1)", "1.29", "1:5: invalid argument to has() macro"),
+        (r"'\U00110000'", "1.30", "1:1: unable to unescape string"),
+        (r"'\ud800'", "1.33", "1:1: invalid unicode code point"),
+        (
+            "optional.of(1) == 'a'",
+            "1.30",
+            "1:16: found no matching overload for '_==_' applied to '(optional(int), ",
+        ),
+        (
+            "optional.of(1) == 'a'",
+            "1.31",
+            "1:16: found no matching overload for '_==_' applied to '(optional_type(int), ",
+        ),
+        (
+            "'%d'.format(['a'])",
+            "1.31",
+            "1:14: error during formatting: decimal clause can only be used on integers",
+        ),
+        ("'a'.matches('(?<n>a)')", "1.28", "error parsing regexp: invalid or unsupported Perl syntax: `(?<`"),
+    ],
+)
+def test_texts_of_each_version(source: str, version: str, message: str) -> None:
+    try:
+        found = result_of(source, language_of(KUBERNETES, choose_release(version).features))
+    except CannotCompile as error:
+        found = str(error)
+    assert message in str(found)
+
+
+@cases(
+    "source, expected",
+    [
+        (r"'\ud7ff' == '\U0000d7ff' && '\ufffd' != ''", True),
+        ("'ab'.matches('^(?<n>a)(?<n>b)$') && x.matches('(?<n>x)')", True),
+        ("'ab'.find('(?<n>b)') + x.find('(?P<n>x)')", "bx"),
+        ("'[(?<n>'.matches('[[(?<n>]+$')", True),
+    ],
+)
+def test_escapes_and_named_groups(source: str, expected: Any) -> None:
+    assert result_of(source, NEWEST, x="x") == expected

@@ -76,6 +76,11 @@ def test_object() -> None:
     assert mutations.type_errors(made) == ""
 
 
+def test_an_object_without_fields_is_a_zero_value() -> None:
+    assert value("optional.ofNonZeroValue(Object.spec{?a: Object{}.?a}).hasValue()") is False
+    assert value("optional.ofNonZeroValue(Object.spec{a: 0}).hasValue()") is True
+
+
 def test_names_of_types_follow_fields() -> None:
     made = value("Object{a: [Object.b{}], c: Object.c{d: Object.d{}}}")
     end = ", which matches field name path from root Object type"
