@@ -76,6 +76,7 @@ def release(root: Path, output: Path, *, uncommitted: bool) -> Path:
         sources = folder / "sources"
         for path in _git(root, "ls-files", "--", *PACKAGED).splitlines():
             _copy(root / path, sources / path)
+        _write_man_pages(sources)
         built = folder / _build("build_sdist", sources, folder, time)
         source = output / built.name
         _pack_again(built, source, time)
@@ -104,6 +105,16 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
+
+
+def _write_man_pages(sources: Path) -> None:
+    if not (sources / "rewound" / "cli" / "man.py").exists():
+        return  # a test releases a few modules
+    environment = os.environ | {"PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
+    command = [sys.executable, "-P", "-m", "rewound.cli.man", str(sources / "man")]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    if run.returncode:
+        raise Refused(f"man pages: {run.stderr}")
 
 
 def _build(what: str, sources: Path, output: Path, time: int) -> str:

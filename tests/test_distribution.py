@@ -121,6 +121,7 @@ def test_distributions_have_one_package_with_all_its_files(distributions: Path) 
         if path.is_file() and path.suffix != ".pyc"
     }
     assert len(files) > 700
+    assert any(name.endswith(".data/data/share/man/man1/rewound-serve.1") for name in names)
     assert sorted(files - names) == []
     (source,) = distributions.glob("*.tar.gz")
     with tarfile.open(source) as tar:

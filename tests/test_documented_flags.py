@@ -36,11 +36,13 @@ OTHERS = {
     "kube-apiserver, which `rewound envtest` accepts or refuses": "allow-privileged cert-dir cors-allowed-origins "
     "emulated-version encryption-provider-config etcd-compaction-interval etcd-prefix etcd-servers min-request-timeout "
     "profiling request-timeout tls-cipher-suites v watch-cache",
-    "kubectl": "clusterrole embed-certs field-selector for force-conflicts from-literal image limit-bytes overwrite "
-    "previous replicas requests resource resource-name role server-side timestamps type watch",
+    "kubectl": "clusterrole embed-certs field-selector for force-conflicts from-literal image kustomize "
+    "limit-bytes overwrite previous replicas requests resource resource-name role server-side timestamps type watch",
     "kwokctl": "record",
-    "pip": "no-build-isolation no-deps wheel-dir",
+    "pip": "dest no-build-isolation no-deps wheel-dir",
+    "podman": "build-arg detach format publish read-only tag tmpfs volume",
     "sha256sum, wsl": "check install",
+    "systemctl": "now",
     "pytest": "full-trace only-e2e",
 }
 _FLAG = re.compile(r"--(?<![\w-]--)([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-]*[*{<])")

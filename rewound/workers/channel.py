@@ -56,7 +56,7 @@ def greeting() -> bytes:
 def refusal(body: bytes) -> str:
     """Why two processes cannot work together, of which one sent this greeting; empty if they can.
 
-    Releases up to 0.10 sent none, and have version 1.
+    Releases up to 0.11 sent none, and have version 1.
     """
     found = int(body) if body.isdigit() else 1
     if abs(found - VERSION) <= 1:

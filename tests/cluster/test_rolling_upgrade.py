@@ -19,16 +19,16 @@ import pytest
 from tests.etcd_members import needs_etcd
 from tests.local_cluster import TOKEN, NodeProcess, local_cluster
 
-# The last commit before the next format of records, messages or streams; the newest one without is as good.
-EARLIER = "6a072c23"
+# The last release, and a commit before it, whose servers stored fewer kinds.
+EARLIER = ("c2fe7f41", "6a072c23")
 ROOT = Path(__file__).parent.parent.parent
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=EARLIER)
+def earlier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the earlier release."""
     folder = tmp_path_factory.mktemp("earlier")
     archive = folder / "release.tar"
@@ -39,7 +39,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "archive",
         "--output",
         archive,
-        EARLIER,
+        request.param,
         "rewound",
         "actors",
         "gateway",
@@ -47,7 +47,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if made.returncode:
-        pytest.skip(f"this clone has no commit {EARLIER}: {made.stderr.strip()}")
+        pytest.skip(f"this clone has no commit {request.param}: {made.stderr.strip()}")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="tar")
     return folder

@@ -235,7 +235,7 @@ async def test_a_notice_that_is_queued_once_arrives_once() -> None:
 
 
 def test_releases_that_are_one_version_of_messages_apart_work_together() -> None:
-    """Releases up to 0.10 send no version with the first notice, and have version 1."""
+    """Releases up to 0.11 send no version with the first notice, and have version 1."""
     assert VERSION == 1
     for greeted in (b"", b"1", b"2", greeting()):
         assert refusal(greeted) == ""
