@@ -40,6 +40,7 @@ from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
     from rewound.actors.access.authentication.issuers import ConfiguredIssuers
+    from rewound.actors.runtime.followed_file import FollowedFiles
     from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # name and function of a background task
@@ -56,6 +57,7 @@ class Access:
     authorizes_nodes: bool  # by the mode Node
     tasks: tuple[Task, ...] = ()
     issuers: ConfiguredIssuers | None = None  # identity providers, if there are any
+    files: tuple[FollowedFiles, ...] = ()  # that tasks follow
 
 
 @dataclass(frozen=True, slots=True)

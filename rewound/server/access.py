@@ -8,6 +8,7 @@ if it is given, so that other servers start faster.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rewound.actors.access.authorization.rbac.policy import stored_policy
 from rewound.actors.identity import User
 from rewound.actors.names import Names
 from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.followed_file import FollowedFiles
 from rewound.actors.store.feed import Feed
 from rewound.gateway.settings.access import TokenWebhookSettings
 from rewound.gateway.settings.checks import check_parsed
@@ -37,7 +39,19 @@ if TYPE_CHECKING:
 def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
-    tokens = _listed_tokens(settings.token_auth_file)
+    path = settings.token_auth_file
+    files = (
+        []
+        if path is None
+        else [
+            FollowedFiles(
+                "--token-auth-file",
+                [path],
+                lambda _: partial(authenticator.replace_tokens, _listed_tokens(path)),
+            )
+        ]
+    )
+    tokens = _listed_tokens(path)
     options = replace(settings.service_accounts.options(names), features=settings.features)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
@@ -55,6 +69,8 @@ def build_access(
     )
     rbac = Rbac(stored_policy(names, journal, feed))
     authorization = Authorization(settings, names, journal, feed, rbac, extensions.authorizers)
+    files += authorization.files
+    tasks += [(one.flag.strip("-"), one.run) for one in files]
     return Access(
         authenticator,
         authorization.authorizer,
@@ -65,6 +81,7 @@ def build_access(
         authorization.authorizes_nodes,
         (*tasks, *authorization.tasks),
         issuers,
+        tuple(files),
     )
 
 

@@ -45,7 +45,7 @@ from rewound.gateway.message import Response
 from rewound.gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from rewound.gateway.ops.health import Health
 from rewound.gateway.ops.loop_watchdog import LoopWatchdog
-from rewound.gateway.ops.meters import meter_all, meter_audit
+from rewound.gateway.ops.meters import meter_all, meter_audit, meter_certificate, meter_files
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.operations import Operations
 from rewound.gateway.ops.request_series import RequestSeries, ServedRoutes
@@ -77,7 +77,7 @@ from rewound.server.extensions import (
     InstalledControls,
     Offered,
 )
-from rewound.server.secure_port import prepare_tls, write_admin_kubeconfig
+from rewound.server.secure_port import RenewedTls, Tls, prepare_tls, write_admin_kubeconfig
 
 if TYPE_CHECKING:
     from rewound.actors.store.etcd.etcd_node import Node
@@ -104,6 +104,7 @@ class ApiServer:
         self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._refused: RefusedWrites | None = None  # made for the first one
+        self._files = list(store.access.files)
         self._connects = OnDemand("rewound.gateway.proxy.connects", self._make_connects)
         self._aggregation = OnDemand("rewound.gateway.aggregation.handler", self._make_aggregation)
         self._journal_feed = OnDemand("rewound.cluster.standby.feed", self._make_journal_feed)
@@ -150,6 +151,7 @@ class ApiServer:
             self._server = predecessor._server
             self._server.replace_handler(pipeline.handle)
         meter_all(self._operations, store, self.hub, self._server.statistics)
+        meter_files(self._operations.metrics, self._files)
         self.metrics.gauge(
             "rewound_journal_followers",
             "Standbys and backups that follow the journal.",
@@ -260,10 +262,13 @@ class ApiServer:
         from rewound.gateway.audit.build import build_audit
 
         calls = None if self._shared is None else self._shared.audit
-        audit = build_audit(self._settings.audit, self._store.names, self._store.clock, calls)
-        if audit is None:
+        built = build_audit(self._settings.audit, self._store.names, self._store.clock, calls)
+        if built is None:
             return None
+        audit, policy_file = built
         nursery.start_soon(audit.run)
+        nursery.start_soon(policy_file.run)
+        self._files.append(policy_file)
         meter_audit(self._operations.metrics, audit.statistics)
         return audit
 
@@ -400,21 +405,37 @@ class ApiServer:
     async def serve(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until `stop`; returns when every request has ended."""
         tls = prepare_tls(self._settings, self._store.names, self._config)
-        async with trio.open_nursery() as nursery:
-            listeners: list[Listener] = await nursery.start(
-                lambda task_status: self._server.serve(
-                    self._config,
-                    tls=None if tls is None else tls.context,
-                    stop=self._stop,
-                    pools=None if tls is None else tls.pools,
-                    task_status=task_status,
+        async with trio.open_nursery() as background:
+            async with trio.open_nursery() as nursery:
+                listeners: list[Listener] = await nursery.start(
+                    lambda task_status: self._server.serve(
+                        self._config,
+                        tls=None if tls is None else tls.context,
+                        stop=self._stop,
+                        pools=None if tls is None else tls.pools,
+                        task_status=task_status,
+                    )
                 )
-            )
-            self._addresses = listening_addresses(self._settings, listeners, self._server.quic_address)
-            if tls is not None and self._addresses.secure is not None:
-                write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
-            task_status.started(self._addresses)
+                self._addresses = listening_addresses(self._settings, listeners, self._server.quic_address)
+                if tls is not None and self._addresses.secure is not None:
+                    write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
+                if tls is not None:
+                    renewed = RenewedTls(
+                        self._settings, self._store.names, self._config, tls, self._replace_tls
+                    )
+                    meter_certificate(self.metrics, renewed.expires)
+                    if renewed.files is not None:
+                        self._files.append(renewed.files)
+                    background.start_soon(renewed.run)
+                task_status.started(self._addresses)
+            background.cancel_scope.cancel()
         self._stopped.set()
+
+    def _replace_tls(self, tls: Tls) -> None:
+        """Serve new connections with other certificates."""
+        self._server.replace_tls(tls.context, tls.pools)
+        if self._addresses.secure is not None:
+            write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:

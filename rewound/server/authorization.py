@@ -33,7 +33,7 @@ from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.statistics import AuthorizationStatistics
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.names import Names
-from rewound.actors.runtime.followed_file import Reloads, follow_file
+from rewound.actors.runtime.followed_file import FollowedFiles, Reloads, follow_file
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.store.feed import Feed
 from rewound.actors.versions.features import SELECTORS, features_of_files
@@ -67,6 +67,7 @@ class Authorization:
         self._first = [*first, SystemMasters()]
         self.statistics = AuthorizationStatistics()
         self.tasks: list[Task] = []
+        self.files: list[FollowedFiles] = []
         self._webhooks: list[HttpsWebhook] = []
         configuration, targets = self._initial()
         self._types = configuration.types
@@ -125,7 +126,10 @@ class Authorization:
         flag, path = "--authorization-policy-file", self._settings.authorization.authorization_policy_file
         if path is None:
             raise SettingsError(flag, "is missing; the type ABAC of --authorization-config needs it")
-        return Abac(check_parsed(flag, lambda: read_policies(path)))
+        followed = FollowedFiles(flag, [path], lambda _: partial(abac.replace, read_policies(path)))
+        abac = Abac(check_parsed(flag, lambda: read_policies(path)))
+        self.files.append(followed)
+        return abac
 
     def _route(self) -> Authorizer:
         if not self.authorizes_nodes:

@@ -107,10 +107,10 @@ def serving_names(
         f"{service}.svc",
         f"{service}.svc.{names.service_domain}",
     ]
-    return tuple(dict.fromkeys(name for name in map(_canonical, wanted) if name))
+    return tuple(dict.fromkeys(name for name in map(certificate_name, wanted) if name))
 
 
-def _canonical(name: str) -> str:
+def certificate_name(name: str) -> str:
     """The normalized name; empty if a certificate cannot contain it."""
     address = address_of(name)
     if address is not None:

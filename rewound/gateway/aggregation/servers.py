@@ -70,7 +70,7 @@ class AggregatedServers:
         self._services = services
         self._identity = identity
         self._local_allowed = local_allowed
-        self._contexts: OrderedDict[tuple[bytes, bool], ssl.SSLContext] = OrderedDict()
+        self._contexts: OrderedDict[tuple[bytes, bool, int], ssl.SSLContext] = OrderedDict()
         self.connections = Connections(max_idle=MAX_IDLE)
         # The entries of the APIResourceLists in the replies to the last probes, by group and version.
         self.resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -93,12 +93,12 @@ class AggregatedServers:
         )
 
     async def _context(self, one: ApiService) -> ssl.SSLContext:
-        key = one.ca_bundle, one.insecure
+        identity = await self._identity()
+        key = one.ca_bundle, one.insecure, identity[0].stat().st_mtime_ns  # it is renewed every year
         found = self._contexts.get(key)
         if found is None:
-            identity = await self._identity()
             # In a thread: it reads files, and the system's root certificates take tens of milliseconds.
-            made = await run_in_thread(partial(_make_context, *key, identity))
+            made = await run_in_thread(partial(_make_context, one.ca_bundle, one.insecure, identity))
             found = self._contexts.setdefault(key, made)
         self._contexts.move_to_end(key)
         if len(self._contexts) > _MAX_CONTEXTS:

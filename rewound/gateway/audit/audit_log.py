@@ -13,6 +13,7 @@ its events are stored, and `blocking-strict` also refuses a request whose Reques
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ import trio
 
 from rewound.actors.runtime.clock import Clock, nanoseconds
 from rewound.gateway.audit.backends.bounds import Losses
-from rewound.gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
+from rewound.gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, Level, PendingList, Policy
 from rewound.gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
 from rewound.gateway.exchange import AuditNotStored, ExchangeObserver
 from rewound.gateway.message import Request, Response
@@ -75,6 +76,8 @@ class AuditLog(ExchangeObserver):
         self.for_all = policy.for_all
         self.evaluate = policy.evaluate
         self._policy = policy
+        self._evaluated: Counter[Level] = Counter()  # by the policies before this one
+        self._pending: PendingList | None = None
         self._backends = backends
         self._batching = [one.backend.put for one in backends if not one.blocking]
         self._blocking = [one for one in backends if one.blocking]
@@ -90,10 +93,21 @@ class AuditLog(ExchangeObserver):
 
     def _collect_records_in(self, pending: PendingList | None) -> None:
         """Let requests append their records to this list instead of emitting events; None: to no list."""
+        self._pending = pending
         if pending is not None:
             pending.now = self.now
         for treatment in self._policy.treatments:
             treatment.add_to(pending)
+
+    def replace(self, policy: Policy) -> None:
+        """Decide about requests that arrive from now on by another policy."""
+        self._evaluated.update(self._policy.evaluated)
+        for treatment in self._policy.treatments:
+            treatment.pending = (
+                None  # `received` may know one of them: then it is evaluated again for each request
+            )
+        self.for_all, self.evaluate, self._policy = policy.for_all, policy.evaluate, policy
+        self._collect_records_in(self._pending)
 
     def share(self) -> None:
         """Prepare for another observer, whose records are attached to those of this log."""
@@ -145,6 +159,7 @@ class AuditLog(ExchangeObserver):
         for one in self._backends:
             for losses in one.backend.losses:
                 errors[losses.plugin] = errors.get(losses.plugin, 0) + losses.count
-        levels = {LEVEL_NAMES[level]: count for level, count in self._policy.evaluated.items()}
+        counts = self._evaluated + Counter(self._policy.evaluated)
+        levels = {LEVEL_NAMES[level]: counts[level] for level in Level}
         events = max(one.backend.events for one in self._backends)
         return AuditStatistics(events, self._rejected, levels, errors)

@@ -6,11 +6,13 @@ In a worker process the backends write and send through another process, which h
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 
 from rewound.actors.access.remote.target import read_target
 from rewound.actors.names import Names
 from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.followed_file import FollowedFiles
 from rewound.gateway.audit.audit_log import Attached, AuditLog
 from rewound.gateway.audit.backends.bounds import Throttle
 from rewound.gateway.audit.backends.lines import Lines, Truncation
@@ -37,20 +39,24 @@ _DEFAULT_MEBIBYTES = 100
 
 def build_audit(
     settings: AuditSettings, names: Names, clock: Clock, calls: AuditCalls | None = None
-) -> AuditLog | None:
-    """The audit log; None if nothing is to be recorded. Raises SettingsError.
+) -> tuple[AuditLog, FollowedFiles] | None:
+    """The audit log, and the file of its policy; None if nothing is to be recorded. Raises SettingsError.
 
     `calls` are those to the process that writes and sends events for this one, if another does.
     """
     for name in ("log", "webhook"):
         _check_version(name, settings.backend(name).version, names)
     path = settings.audit_policy_file
-    policy = None if path is None else check_parsed("--audit-policy-file", lambda: read_policy(path, names))
+    followed = policy = None
+    if path is not None:
+        flag = "--audit-policy-file"
+        followed = FollowedFiles(flag, [path], lambda _: partial(audit.replace, read_policy(path, names)))
+        policy = check_parsed(flag, lambda: read_policy(path, names))
     if not settings.has_backend:
         if policy is not None:
             logger.warning("audit: neither a log nor a webhook is configured, so that no events are recorded")
         return None
-    if policy is None:
+    if policy is None or followed is None:
         logger.warning("audit: no --audit-policy-file is given, so that no events are recorded")
         return None
     backends = []
@@ -58,7 +64,8 @@ def build_audit(
         backends.append(_log_backend(settings, names, calls))
     if settings.audit_webhook_config_file is not None:
         backends.append(_webhook_backend(settings, names, calls))
-    return AuditLog(policy, backends, clock)
+    audit = AuditLog(policy, backends, clock)
+    return audit, followed
 
 
 def build_audit_writer(settings: AuditSettings) -> AuditWriter | None:

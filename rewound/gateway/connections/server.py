@@ -68,6 +68,7 @@ class Server:
         self._background: trio.Nursery | None = None
         self._bios = SharedBios()
         self._turns = ReadTurns()
+        self._tls: ssl.SSLContext | None = None
         self._pools: TrustPools | None = None  # if set, the roles of a client certificate depend on its CA
         self._accepted = trio.Event()
         self._closed = trio.Event()
@@ -88,6 +89,10 @@ class Server:
         """Pass requests that arrive from now on, also over existing connections, to another handler."""
         self._state.responder.handle = handle
 
+    def replace_tls(self, context: ssl.SSLContext, pools: TrustPools | None) -> None:
+        """Use another TLS context, and other pools, for connections that arrive from now on."""
+        self._tls, self._pools = context, pools
+
     async def serve(
         self,
         config: Config,
@@ -98,7 +103,7 @@ class Server:
         task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until `stop`; return when all accepted requests have their responses, or the grace period is over."""
-        self._pools = pools
+        self._tls, self._pools = tls, pools
         listeners = open_listeners(config, tls)
         try:
             async with trio.open_nursery() as background:
@@ -128,7 +133,7 @@ class Server:
             # The kernel has accepted these already: closing the listener first would reset them.
             with suppress(Exhausted):
                 for number, sock in enumerate(listener.accept(backlog), 1):
-                    self._start(sock, listener.tls, connections)
+                    self._start(sock, listener.tls is not None, connections)
                     if number % _ACCEPT_BATCH == 0:
                         await checkpoint()
             listener.sock.close()
@@ -151,7 +156,7 @@ class Server:
                 await trio.sleep(_YIELD)
             try:
                 for sock in listener.accept(min(room, _ACCEPT_BATCH)):
-                    self._start(sock, listener.tls, connections)
+                    self._start(sock, listener.tls is not None, connections)
                     if self._share is not None and self._share.is_ahead():
                         break
             except Exhausted as error:
@@ -164,9 +169,10 @@ class Server:
         most = self._state.limits.connections if lease is None else lease.allowed
         return most - len(self._state.transports)
 
-    def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
+    def _start(self, sock: socket.socket, secure: bool, connections: trio.Nursery) -> None:
         state = self._state
         limits = state.limits
+        tls = self._tls if secure else None
         transport = Transport(sock, limits) if tls is None else TlsTransport(sock, limits, tls, self._bios)
         transport.turns = self._turns
         state.accepted += 1
@@ -174,7 +180,7 @@ class Server:
         self._record_share()
         state.tick()
         self._accepted.set()
-        connections.start_soon(self._connection, transport, tls is not None)
+        connections.start_soon(self._connection, transport, secure)
 
     async def _make_room(self) -> None:
         """Close the connection that has been idle, or has waited for the rest of a head, longest; wait until any

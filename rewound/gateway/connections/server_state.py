@@ -44,6 +44,9 @@ class AnyServer(Protocol):
     def replace_handler(self, handle: Handle) -> None:
         """Pass requests that arrive from now on, also over existing connections, to another handler."""
 
+    def replace_tls(self, context: ssl.SSLContext, pools: TrustPools | None) -> None:
+        """Use another TLS context, and other pools, for connections that arrive from now on."""
+
     async def serve(
         self,
         config: Config,

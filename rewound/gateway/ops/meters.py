@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import socket
 from base64 import b32encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rewound.actors.flowcontrol.in_flight import InFlightLimits
     from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
     from rewound.actors.flowcontrol.seats import Level
-    from rewound.actors.runtime.followed_file import Reloads
+    from rewound.actors.runtime.followed_file import FollowedFiles, Reloads
     from rewound.actors.runtime.large_work import LargeWorkStatistics
     from rewound.actors.runtime.mailbox import MailboxStatistics
     from rewound.actors.scheduler.scheduler import Scheduler, SchedulerStatistics
@@ -755,6 +755,32 @@ def meter_reloads(metrics: Metrics, what: str, reloads: Reloads) -> None:
         lambda: {(server, reloads.hash): 1},
         *("apiserver_id_hash", "hash"),
         across="max",
+    )
+
+
+def meter_files(metrics: Metrics, files: Sequence[FollowedFiles]) -> None:
+    """The metrics of other files that are read again when they change; more may join later."""
+    metrics.counter(
+        "rewound_file_reloads_total",
+        "How often files of a flag were read again because they changed, by result.",
+        lambda: {(one.flag, result): count for one in files for result, count in one.counts.items()},
+        *("flag", "result"),
+    )
+    metrics.gauge(
+        "rewound_file_outdated",
+        "1 while the files of a flag have changed and cannot be used, so that what was read before is in force.",
+        lambda: {one.flag: int(one.is_outdated) for one in files},
+        "flag",
+        across="max",
+    )
+
+
+def meter_certificate(metrics: Metrics, expires: Callable[[], float]) -> None:
+    metrics.gauge(
+        "rewound_serving_certificate_expiration_timestamp_seconds",
+        "When the serving certificate ends, in seconds since 1970.",
+        expires,
+        across="min",
     )
 
 

@@ -21,7 +21,7 @@ from rewound.actors.allocation.ranges import (
     parse_networks,
     parse_ports,
 )
-from rewound.actors.certificates.names import address_of
+from rewound.actors.certificates.names import address_of, certificate_name
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.validation import dns_subdomain
@@ -520,6 +520,7 @@ class Settings:
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
+    tls_san: str = ""  # more names of the generated serving certificate
     service_cluster_ip_range: str = DEFAULT_NETWORKS
     service_node_port_range: str = DEFAULT_PORTS
     enable_admission_plugins: str = ""
@@ -633,6 +634,10 @@ class Settings:
         return self.data_dir / "journal"
 
     @property
+    def tls_names(self) -> tuple[str, ...]:
+        return tuple(self.tls_san.split(",")) if self.tls_san else ()
+
+    @property
     def node_id(self) -> Path:
         """The file with the id of a node whose journal is ordered by etcd."""
         return self.data_dir / "node-id"
@@ -676,6 +681,17 @@ class Settings:
             raise SettingsError(
                 "--advertise-address",
                 f"{self.advertise_address!r} is not an IP address; give one, like 192.0.2.7",
+            )
+        for name in self.tls_names:
+            if not certificate_name(name):
+                raise SettingsError(
+                    "--tls-san",
+                    f"{name!r} is neither a host name nor an IP address; give one, like api.example.com",
+                )
+        if self.tls_san and self.tls_cert_file is not None:
+            raise SettingsError(
+                "--tls-san",
+                "has no effect with --tls-cert-file, whose names are in the file; leave one of them out",
             )
         if self.data_dir.exists() and not self.data_dir.is_dir():
             raise SettingsError(

@@ -49,6 +49,7 @@ _LISTS = {
     "enable_admission_plugins",
     "disable_admission_plugins",
     "rule",
+    "tls_san",
 }
 
 

@@ -95,6 +95,12 @@ def add_serving(group: Any) -> None:
 def add_certificates(group: Any) -> None:
     add(group, "--tls-cert-file", Path, "FILE", "serving certificate (PEM) instead of a generated one")
     add(group, "--tls-private-key-file", Path, "FILE", "its key (PEM)")
+    add_list(
+        group,
+        "--tls-san",
+        "NAME,...",
+        "more host names and addresses of the generated certificate; repeatable",
+    )
     add(group, "--client-ca-file", Path, "FILE", "trust client certificates of these CAs too (PEM)")
 
 

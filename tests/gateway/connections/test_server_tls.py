@@ -53,6 +53,24 @@ async def test_certificate_that_cannot_be_verified_is_logged_and_counted(
         assert caplog.text.count("cannot be verified: unable to get local issuer certificate") == 2
 
 
+async def test_new_connections_get_a_replaced_certificate_and_old_ones_go_on() -> None:
+    other = issuer("another CA")
+    context = authority().server_context()
+    context.load_cert_chain(other.leaf("localhost"))
+    async with served() as host, host.connect_tls() as old:
+        await old.get()
+        host.server.replace_tls(context, None)
+        stream = trio.SSLStream(
+            await trio.open_tcp_stream(*host.secure),
+            authority().client_context(),
+            server_hostname="localhost",
+        )
+        with pytest.raises(trio.BrokenResourceError):
+            await stream.do_handshake()
+        await trio.aclose_forcefully(stream)
+        assert (await old.get()).status == 200
+
+
 async def test_tls_1_1_is_refused_and_others_are_served() -> None:
     async with served() as host, host.connect_tls() as other:
         await other.get()

@@ -98,10 +98,7 @@ class Authenticator:
         Anonymous requests are for `anonymous_paths` only, unless there are none: the caller knows the path.
         """
         self.anonymous_paths = anonymous_paths
-        self._tokens = {
-            token.encode(): Authenticated(user.with_authenticated_group()) for token, user in tokens.items()
-        }
-        self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
+        self.replace_tokens(tokens)
         self._subjects: dict[Any, Authenticated] = {}
         self._caching = caching
         self._cached: dict[bytes, CachedToken] = {}  # by header
@@ -109,6 +106,13 @@ class Authenticator:
         self._methods: tuple[TokenMethod, ...] = tuple(methods) if caching is None else (caching, *methods)
         self._request_headers = request_headers
         self._anonymous_result = Authenticated(ANONYMOUS_USER) if anonymous else None
+
+    def replace_tokens(self, tokens: Mapping[str, User]) -> None:
+        """Accept these static tokens, and no others any more."""
+        self._tokens = {
+            token.encode(): Authenticated(user.with_authenticated_group()) for token, user in tokens.items()
+        }
+        self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
 
     def authenticate(
         self, authorization: bytes | None, certificate: Mapping[str, Any] | None

@@ -1,8 +1,8 @@
 """The static token file: CSV lines of `token,user,uid` and an optional column `"group1,group2"`.
 
-Read once at start. A mistake stops the server with an error that names the line, because a silently ignored token would
-be noticed much later. Empty or repeated tokens are mistakes here, and so are unquoted groups, of which only the first
-would count.
+Read at start, and again when it changes. A mistake stops the start with an error that names the line, because a
+silently ignored token would be noticed much later; in a running server the tokens stay as they were. Empty or repeated
+tokens are mistakes here, and so are unquoted groups, of which only the first would count.
 """
 
 from __future__ import annotations

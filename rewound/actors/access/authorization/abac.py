@@ -1,4 +1,4 @@
-"""`--authorization-mode=ABAC`: policies from a file with a JSON object per line, read once at start.
+"""`--authorization-mode=ABAC`: policies from a file with a JSON object per line, read at start and when it changes.
 
     {"apiVersion": "abac.authorization.cluster.io/v1beta1", "kind": "Policy",
      "spec": {"user": "alice", "namespace": "*", "resource": "*", "apiGroup": "*"}}
@@ -78,6 +78,9 @@ class Policy:
 
 class Abac:
     def __init__(self, policies: Sequence[Policy]) -> None:
+        self.replace(policies)
+
+    def replace(self, policies: Sequence[Policy]) -> None:
         self._by_user: dict[str, list[tuple[int, Policy]]] = {}
         self._by_group: dict[str, list[tuple[int, Policy]]] = {}
         for line, policy in enumerate(policies):

@@ -44,6 +44,9 @@ class SocketlessServer:
     def replace_handler(self, handle: Handle) -> None:
         self._state.responder.handle = handle
 
+    def replace_tls(self, context: ssl.SSLContext, pools: TrustPools | None) -> None:
+        self.requests.pools = pools  # another program has the certificates
+
     async def serve(
         self,
         config: Config,

@@ -70,6 +70,9 @@ class HypercornServer:
     def replace_handler(self, handle: Handle) -> None:
         self._server.replace_handler(handle)
 
+    def replace_tls(self, context: ssl.SSLContext, pools: TrustPools | None) -> None:
+        self._server.replace_tls(context, pools)
+
     async def serve(
         self,
         config: Config,
