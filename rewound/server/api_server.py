@@ -63,6 +63,7 @@ from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.gateway.watch.hub import Hub
+from rewound.gateway.watch.rights import WatchRights
 from rewound.gateway.wire.cbor.writer import CborEncoder
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
@@ -131,6 +132,11 @@ class ApiServer:
             levels = partial(level_rows, self._operations.limits)
             shared.offer(Offered(self._operations.metrics, levels, self._checks.condition))
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
+        access = store.access
+        rights = WatchRights(
+            self.hub, access.authenticator, access.authorizer, access.rbac, nanoseconds(store.clock)
+        )
+        nursery.start_soon(store.supervisor.keep, "watch rights", rights.run)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
         pipeline = self._make_pipeline(extensions)
         self._config = server_config(settings)
@@ -152,6 +158,11 @@ class ApiServer:
             self._server.replace_handler(pipeline.handle)
         meter_all(self._operations, store, self.hub, self._server.statistics)
         meter_files(self._operations.metrics, self._files)
+        self.metrics.counter(
+            "rewound_watches_without_rights_total",
+            "Watches that were ended because their clients had lost their rights.",
+            lambda: rights.ended,
+        )
         self.metrics.gauge(
             "rewound_journal_followers",
             "Standbys and backups that follow the journal.",

@@ -28,6 +28,7 @@ from rewound.gateway.watch.framing import Encode, StoredObjects, document
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.initial_events import InitialEvents
 from rewound.gateway.watch.interest import Interest, Wrap, account
+from rewound.gateway.watch.member import Grant
 from rewound.gateway.watch.selection import Selection
 from rewound.gateway.watch.watch import Watch
 from rewound.gateway.wire.cbor.writer import CborEncoder
@@ -82,7 +83,9 @@ class WatchOpener:
         seconds = context.seconds("timeoutSeconds") or self._random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
-        watch = Watch(self._hub, interest, start, trio.current_time() + seconds)
+        request = context.request
+        grant = Grant(context.attributes, request.user, request.headers.get(b"authorization"), request.peer)
+        watch = Watch(self._hub, interest, start, trio.current_time() + seconds, grant)
         if self._opened is not None:
             self._opened(context, watch)
         return watch

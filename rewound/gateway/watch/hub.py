@@ -79,6 +79,9 @@ class Hub:
     def watchers(self) -> int:
         return len(self._members)
 
+    def members(self) -> list[Member]:
+        return list(self._members)
+
     def groups(self) -> int:
         return len(self._sweepers)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import trio
 
+from rewound.actors.access.authorize import Attributes
 from rewound.actors.errors import RequestError
-from rewound.gateway.message import EndReason
+from rewound.gateway.message import EndReason, Peer
 from rewound.gateway.watch.broadcast import Missed
 
 # Seconds that a client which does not read may delay the end of its own stream. A stopping server waits for it, and
@@ -72,6 +73,15 @@ class Limit:
             self.clear, self.held = offset, False
 
 
+class Grant(NamedTuple):
+    """By what a watch was allowed."""
+
+    attributes: Attributes
+    user: str  # who signed in; another one than that of the attributes if it impersonates that
+    authorization: bytes | None  # the header
+    peer: Peer
+
+
 class Member:
     __slots__ = (
         "_hub",
@@ -82,13 +92,23 @@ class Member:
         "ends_at",
         "error",
         "first_pending",
+        "grant",
         "limit",
         "pipe",
         "rest",
     )
 
-    def __init__(self, pipe: Pipe, ends_at: float, hub: MemberHub, *, first_pending: bool = False) -> None:
+    def __init__(
+        self,
+        pipe: Pipe,
+        ends_at: float,
+        hub: MemberHub,
+        *,
+        first_pending: bool = False,
+        grant: Grant | None = None,
+    ) -> None:
         self.pipe = pipe
+        self.grant = grant  # None: it is not checked again
         self.ends_at = ends_at
         self._hub = hub
         self.cursor = 0  # everything up to this offset has been sent, except `rest`

@@ -24,7 +24,7 @@ from rewound.gateway.watch.group import Group
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.initial_events import InitialEvents, WatchEnded
 from rewound.gateway.watch.interest import Interest
-from rewound.gateway.watch.member import CLOSE_TIMEOUT, Limit, Member, Pipe, send_all
+from rewound.gateway.watch.member import CLOSE_TIMEOUT, Grant, Limit, Member, Pipe, send_all
 
 # Bytes that a client may send during its watch: pipelined requests wait in memory.
 MAX_EARLY_BYTES = 64 << 10
@@ -59,6 +59,7 @@ class Watch:
         "_failure",
         "_follower",
         "_framing",
+        "_grant",
         "_group",
         "_hub",
         "_interest",
@@ -73,8 +74,16 @@ class Watch:
     _framing: Framing
     _began: float
 
-    def __init__(self, hub: Hub, interest: Interest, start: int | InitialEvents, ends_at: float) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        interest: Interest,
+        start: int | InitialEvents,
+        ends_at: float,
+        grant: Grant | None = None,
+    ) -> None:
         self._hub = hub
+        self._grant = grant
         self._interest = interest
         self._start: int | InitialEvents = start  # a version; or None, to send all existing objects first
         self._ends_at = ends_at
@@ -130,7 +139,11 @@ class Watch:
     async def start(self, connection: Pipe, framing: Framing) -> Finished | None:
         """Send what precedes the sweep, and join it; return None if the group sends from then on."""
         member = self._member = Member(
-            connection, self._ends_at, self._hub, first_pending=self._interest.encode_first is not None
+            connection,
+            self._ends_at,
+            self._hub,
+            first_pending=self._interest.encode_first is not None,
+            grant=self._grant,
         )
         self._framing = framing
         if self._follower is not None:

@@ -76,15 +76,17 @@ async def test_a_continue_token_of_another_user_gives_no_right() -> None:
         assert refused.status == 403
 
 
-async def test_an_open_watch_continues_when_its_right_is_revoked_and_a_new_one_is_refused() -> None:
+async def test_an_open_watch_ends_when_its_right_is_revoked_and_a_new_one_is_refused() -> None:
     async with served() as api:
         await grant(api, "watch")
-        async with watching(api, PATH, token=ALICE) as watch:
+        async with watching(api, PATH, token=ALICE) as watch, watching(api, PATH) as other:
             await api.create("configmaps", config_map("before"))
             assert await watch.types_and_names(1) == [("ADDED", "before")]
+            assert await other.types_and_names(1) == [("ADDED", "before")]
             await revoke(api)
+            assert await watch.end() == []
             await api.create("configmaps", config_map("after"))
-            assert await watch.types_and_names(1) == [("ADDED", "after")]
+            assert await other.types_and_names(1) == [("ADDED", "after")]
         async with watching(api, PATH, token=ALICE) as watch:
             assert watch.status == 403
 

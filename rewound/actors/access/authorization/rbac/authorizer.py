@@ -86,6 +86,7 @@ class Rbac:
         # Deciding holds the interpreter lock: users with thousands of rules wait for each other, and nobody else for
         # them.
         self._threads = trio.CapacityLimiter(1)
+        self.changed = trio.Event()  # set by the next change of the policy
         policy.changed = self._forget
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
@@ -201,6 +202,7 @@ class Rbac:
 
     def _forget(self) -> None:
         self._changes += 1
+        self.changed.set()
         if self._cached:
             self._cached, self._weight = {}, 0
 
