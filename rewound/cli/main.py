@@ -103,6 +103,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _journal,
         "the commands from log to import by their longer names: `rewound journal log`",
     ),
+    "doctor": (_in("doctor", "doctor"), "what of this machine and data folder should change, and how"),
     "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
     "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
     "promote": (_in("promote", "promote"), "make a standby (`rewound serve --follow`) the leader"),
