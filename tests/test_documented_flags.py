@@ -25,6 +25,7 @@ OTHERS = {
     "arrows in a drawing": "convert upgrade",
     "a heading in a link": "workers-2",
     "containers in examples": "number verbose",
+    "configure of CPython": "enable-optimizations",
     "ctags": "links",
     "curl": "cacert cert http1 http2-prior-knowledge insecure key raw retry retry-connrefused silent unix-socket",
     "etcd": "auto-compaction-retention enable-grpc-gateway listen-client-urls max-request-bytes max-txn-ops "

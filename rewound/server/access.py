@@ -39,19 +39,16 @@ if TYPE_CHECKING:
 def build_access(
     settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
 ) -> Access:
-    path = settings.token_auth_file
-    files = (
-        []
-        if path is None
-        else [
-            FollowedFiles(
-                "--token-auth-file",
-                [path],
-                lambda _: partial(authenticator.replace_tokens, _listed_tokens(path)),
-            )
-        ]
-    )
-    tokens = _listed_tokens(path)
+    files: list[FollowedFiles] = []
+    tokens: dict[str, User] = {}
+    if (path := settings.token_auth_file) is not None:
+        from rewound.actors.access.authentication.token_file import read_tokens
+
+        flag = "--token-auth-file"
+        files.append(
+            FollowedFiles(flag, [path], lambda _: partial(authenticator.replace_tokens, read_tokens(path)))
+        )
+        tokens = check_parsed(flag, lambda: read_tokens(path))
     options = replace(settings.service_accounts.options(names), features=settings.features)
     accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
     tasks: list[Task] = []
@@ -83,14 +80,6 @@ def build_access(
         issuers,
         tuple(files),
     )
-
-
-def _listed_tokens(path: Path | None) -> dict[str, User]:
-    if path is None:
-        return {}
-    from rewound.actors.access.authentication.token_file import read_tokens
-
-    return check_parsed("--token-auth-file", lambda: read_tokens(path))
 
 
 def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
