@@ -19,9 +19,10 @@ ABAC = '{"user": "%s", "namespace": "*", "resource": "*"}\n'
 
 
 async def until(holds: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    """Wait for a task of the server that looks once a second; the test's own limit of time ends this."""
-    while not await holds():
-        await trio.sleep(0.1)
+    """Wait for a task of the server that looks once a second."""
+    with trio.fail_after(120):
+        while not await holds():
+            await trio.sleep(0.1)
 
 
 async def test_changed_files_are_in_force_without_a_restart(tmp_path: Path) -> None:
