@@ -15,18 +15,21 @@ import ssl
 import sys
 import threading
 from collections.abc import Mapping
+from http.client import HTTPException, responses
 from time import sleep
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import urlsplit
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode, urlsplit
 
 from rewound.actors.rewind.difference import escaped
+from rewound.client.connections import Connections, Response
 from rewound.client.credentials import Credential, KeyPair
 from rewound.client.errors import ClientError, CredentialError, StatusError, print_warnings
 from rewound.client.target import Target, client_context, environment_proxy
 from rewound.release import RELEASE
+
+if TYPE_CHECKING:
+    import httpx
 
 _SECONDS = 60
 _RETRIES = 10
@@ -47,7 +50,7 @@ class Session:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._lock = threading.Lock()
-        self._connections: httpx.Client | None = None
+        self._connections: Connections | _Proxied | None = None
         self._pair: KeyPair | None = None
 
     def __enter__(self) -> Self:
@@ -109,7 +112,7 @@ class Session:
             sleep(seconds)
         if response.status_code == 401:
             self.target.credentials.rejected(credential)
-        print_warnings(response.headers.get_list("warning"))
+        print_warnings(response.values("warning"))
         if response.status_code >= 300:
             raise self._refusal(response, credential)
         return _document(response, self.target)
@@ -123,27 +126,23 @@ class Session:
         query: Query | None,
         accept: str,
         content_type: str,
-    ) -> httpx.Response:
-        headers = self.headers(credential, accept)
-        if content_type:
-            headers.append((b"content-type", content_type.encode()))
+    ) -> Response:
+        headers, sent = self.headers(credential, accept), None
+        if body is not None:
+            headers.append((b"content-type", (content_type or "application/json").encode()))
+            sent = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        target = urlsplit(self.target.server).path.rstrip("/") + path
+        if query:
+            target += ("&" if "?" in path else "?") + urlencode(query, doseq=True)
         connections = self._connections_for(credential.pair)
-        name = self.target.tls_server_name
         try:
-            return connections.request(
-                method,
-                self.target.server.rstrip("/") + path,
-                json=body,
-                params=query or None,
-                headers=headers,
-                extensions={"sni_hostname": name} if name else None,
-            )
-        except httpx.TimeoutException as error:
+            return connections.request(method, target, sent, headers)
+        except TimeoutError as error:
             raise ClientError(
                 f"{self.target.server} did not respond within {_SECONDS} seconds ({self.target.configured_in}); "
                 "is it overloaded, or is a firewall in between?"
             ) from error
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        except (OSError, HTTPException, UnicodeError) as error:
             raise self._connection_error(error) from error
 
     def headers(self, credential: Credential, accept: str = "application/json") -> list[tuple[bytes, bytes]]:
@@ -162,7 +161,7 @@ class Session:
                 )
         return headers
 
-    def _connections_for(self, pair: KeyPair | None) -> httpx.Client:
+    def _connections_for(self, pair: KeyPair | None) -> Connections | _Proxied:
         with self._lock:
             if self._connections is not None and pair != self._pair:
                 self._connections.close()
@@ -172,18 +171,16 @@ class Session:
                 self._pair = pair
             return self._connections
 
-    def _open(self, pair: KeyPair | None) -> httpx.Client:
+    def _open(self, pair: KeyPair | None) -> Connections | _Proxied:
         target = self.target
-        context: ssl.SSLContext | bool = False  # plain HTTP needs none: loading the system's CAs is slow
+        context: ssl.SSLContext | None = None  # plain HTTP needs none: loading the system's CAs is slow
         if target.server.startswith("https:"):
             context = client_context(target.authority, pair, target.configured_in, insecure=target.insecure)
+        proxy = target.proxy_url or environment_proxy(target.server)
+        if not proxy:
+            return Connections(target.server, context, target.tls_server_name, _SECONDS)
         try:
-            return httpx.Client(
-                verify=context,
-                proxy=target.proxy_url or environment_proxy(target.server) or None,
-                trust_env=False,
-                timeout=_SECONDS,
-            )
+            return _Proxied(target, context, proxy)
         except (ValueError, ImportError) as error:
             raise self._unusable_proxy() from error
 
@@ -225,14 +222,15 @@ class Session:
             return ""
         return f"{urlsplit(self.target.server).scheme.upper()}_PROXY"
 
-    def _refusal(self, response: httpx.Response, credential: Credential) -> StatusError:
+    def _refusal(self, response: Response, credential: Credential) -> StatusError:
         code = response.status_code
         try:
             status = response.json()
         except ValueError:
             status = None
         if not isinstance(status, dict) or not isinstance(status.get("message"), str):
-            status = {"message": f"{self.target.server} responded with {code} {response.reason_phrase}"}
+            phrase = response.reason_phrase or responses.get(code, "")
+            status = {"message": f"{self.target.server} responded with {code} {phrase}"}
         message = status["message"]
         if code == 400 and message == _PLAIN_TO_TLS:
             message += f"; give its address with https:// ({self.target.configured_in})"
@@ -249,9 +247,44 @@ class Session:
         return StatusError(code, str(status.get("reason", "")), message)
 
 
-def _retry_after(response: httpx.Response) -> int | None:
+class _Proxied:
+    """Connections through a proxy: of any kind that httpx knows, which is imported only for them."""
+
+    def __init__(self, target: Target, tls: ssl.SSLContext | None, proxy: str) -> None:
+        import httpx
+
+        parts = urlsplit(target.server)
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._extensions = {"sni_hostname": target.tls_server_name} if target.tls_server_name else None
+        self._errors = (httpx.HTTPError, httpx.InvalidURL)
+        self._timeout = httpx.TimeoutException
+        self._client: httpx.Client = httpx.Client(
+            verify=tls or False, proxy=proxy, trust_env=False, timeout=_SECONDS
+        )
+
+    def request(
+        self, method: str, target: str, body: bytes | None, headers: list[tuple[bytes, bytes]]
+    ) -> Response:
+        """As `Connections.request`."""
+        try:
+            found = self._client.request(
+                method, self._origin + target, content=body, headers=headers, extensions=self._extensions
+            )
+        except self._timeout as error:
+            raise TimeoutError(str(error)) from error
+        except self._errors as error:
+            raise OSError(str(error)) from error
+        return Response(
+            found.status_code, found.content, found.reason_phrase, tuple(found.headers.multi_items())
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _retry_after(response: Response) -> int | None:
     """How many seconds to wait before a retry; None for no retry."""
-    text = response.headers.get("retry-after", "")
+    text = "".join(response.values("retry-after")[:1])
     if response.status_code not in (429, 503):
         return None
     return int(text) if re.fullmatch("[0-9]{1,2}", text) and int(text) <= _LONGEST_WAIT else None
@@ -266,7 +299,7 @@ def _untrusted(server: str, text: str, where: str) -> str:
     return f"the certificate of {server} is not trusted: {reason}; {hint} ({where})"
 
 
-def _document(response: httpx.Response, target: Target) -> Document:
+def _document(response: Response, target: Target) -> Document:
     try:
         document = response.json()
     except (json.JSONDecodeError, UnicodeDecodeError):

@@ -14,6 +14,7 @@ import httpx
 import orjson
 import trio
 
+from rewound.client.connections import Response
 from rewound.client.credentials import Credential, FixedCredential, KeyPair
 from rewound.client.errors import ClientError
 from rewound.client.session import Document, Session
@@ -135,7 +136,9 @@ class StreamingSession(Session):
                     self.target.credentials.rejected(credential)
                 if response.status_code >= 300:
                     body = await self._read(response, MAX_REFUSAL)
-                    raise self._refusal(httpx.Response(response.status_code, content=body), credential)
+                    raise self._refusal(
+                        Response(response.status_code, body, response.reason_phrase), credential
+                    )
                 yield response
         except httpx.TimeoutException as error:
             raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error

@@ -18,6 +18,7 @@ import trio_websocket
 
 from rewound.actors.certificates.trust import verifying
 from rewound.client import streaming
+from rewound.client.connections import Response
 from rewound.client.credentials import Credential
 from rewound.client.errors import ClientError
 from rewound.client.streaming import CONNECT_SECONDS, MAX_REFUSAL, StreamingSession
@@ -98,7 +99,7 @@ class WebSocketSession(StreamingSession):
         if isinstance(error, trio_websocket.ConnectionRejected):
             if error.status_code == 401:
                 self.target.credentials.rejected(credential)
-            return self._refusal(httpx.Response(error.status_code, content=error.body or b""), credential)
+            return self._refusal(Response(error.status_code, error.body or b""), credential)
         if isinstance(error, ClientError):
             return error
         failure = ClientError(f"{self.target.server} does not speak the WebSocket protocol ({error!r})")
