@@ -36,7 +36,12 @@ from rewound.actors.cel.values import CannotCompile
 from rewound.actors.kinds.structural.rules import Declared, named
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import CEL_AUTHORIZER, CEL_JSON_PATCH, RESULT_TYPE_IN_TEXTS
+from rewound.actors.versions.features import (
+    CEL_AUTHORIZER,
+    CEL_JSON_PATCH,
+    POLICY_VARIABLE_TYPES,
+    RESULT_TYPE_IN_TEXTS,
+)
 
 LARGE: Final = 500  # characters of an expression that takes milliseconds to compile
 
@@ -67,6 +72,7 @@ class Compiler:
         self._stored = language_of(names, features, stored=True, library_costs=library_costs)
         self._new = self._stored if stored else language_of(names, features)
         self._names_result = RESULT_TYPE_IN_TEXTS in features
+        self._types_variables = POLICY_VARIABLE_TYPES in features
         self._variables: dict[str, Type] = {"object": DYN, "oldObject": DYN}
         self._messages = dict(messages_of_requests())
         self._variables |= {
@@ -107,7 +113,10 @@ class Compiler:
 
     def add_variable(self, name: str, checked: Checked | str) -> None:
         """Let later expressions use a variable, of a checked expression."""
-        self._composed[name] = _type_of_variable(checked.result) if isinstance(checked, Checked) else DYN
+        if self._types_variables and isinstance(checked, Checked):
+            self._composed[name] = _type_of_variable(checked.result)
+        else:
+            self._composed[name] = DYN
 
     def check(
         self, text: str, results: tuple[str, ...], *, stored: bool = False, authorizer: bool = True

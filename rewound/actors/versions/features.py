@@ -595,6 +595,9 @@ CEL_CHECKED_CONVERSIONS: Final = _change(
     "CEL's conversions refuse values of types that they do not declare",
     since="1.29",
 )
+POLICY_VARIABLE_TYPES: Final = _change(
+    "policy-variable-types", "infers the types of the variables of admission policies", since="1.29"
+)
 CEL_NAMED_GROUPS: Final = _change(
     "cel-named-groups", "regular expressions of CEL have named groups without P: `(?<n>a)`", since="1.29"
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rewound.actors.kinds.admission_expressions import Compiler
 from rewound.actors.kinds.admissionregistration import declare
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import collect_with
@@ -104,3 +105,10 @@ def test_texts_about_messages() -> None:
     field, new = "spec.validations[0].message", policy({"message": "a\nb"})
     assert problems(new)[field].endswith(": must not contain line breaks")
     assert problems(new, version="1.33")[field].endswith(": message must not contain line breaks")
+
+
+@pytest.mark.parametrize(("version", "typed"), [("1.28", False), ("1.29", True)])
+def test_variables_have_types_since_1_29(version: str, typed: bool) -> None:
+    compiler = Compiler(KUBERNETES, choose_release(version).features, has_params=False, variables=True)
+    assert not compiler.declare("a", "1")
+    assert bool(compiler.problem("variables.a == 'x'", ("bool",))) is typed
