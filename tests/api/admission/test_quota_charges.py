@@ -17,7 +17,7 @@ from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from tests.gateway.api import Api, Document, served
 
 HERE = "/api/v1/namespaces/charged"
-# Without the quota controller, nothing else writes the status.
+# Without the quota controller, nothing else writes the status; the tests say there what is enforced.
 WITHOUT_CONTROLLER = ControllerSettings(controllers=("default", "-resourcequota", "-root-ca-cert-publisher"))
 
 
@@ -48,7 +48,10 @@ async def with_quota(
     async with served(controllers=controllers, extensions=extensions) as api:
         (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "charged"}})).expect(201)
         quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}}
-        (await api.ask("POST", f"{HERE}/resourcequotas", quota)).expect(201)
+        made = (await api.ask("POST", f"{HERE}/resourcequotas", quota)).expect(201)
+        if controllers is WITHOUT_CONTROLLER:
+            filled = {**made, "status": {"hard": hard}}
+            (await api.ask("PUT", f"{HERE}/resourcequotas/q/status", filled)).expect(200)
         yield api
 
 
