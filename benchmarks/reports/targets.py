@@ -63,6 +63,7 @@ OF_HTTP1 = (
     Target(
         "create-webhooks-200", "extra_us", 20, "create with 200 configurations that do not match, over none"
     ),
+    Target("create-policy", "extra_us", 60, "create with one policy of ten operations, over none"),
     Target("list-converted", "calls", 1, "calls of the conversion webhook for a list of 500"),
     Target("webhook-slow", "kb", 20, "memory of a write that waits for a webhook"),
     Target("webhook-slow", "p99_ratio", 1.5, "other writes beside 1,000 that wait, over alone"),

@@ -1,8 +1,10 @@
-"""What admission webhooks cost the creates of ConfigMaps: one that matches, 200 that do not, and a slow one.
+"""What admission webhooks and policies cost the creates of ConfigMaps: one that matches, many that do not, a slow one.
 
 A server of ours without webhooks takes turns with one that has a validating webhook, then with one that has 200
 configurations whose rules match the writes and whose selectors do not. `extra_us` is the difference to the rounds
 without webhooks. Two servers at a time, because the one that runs after rounds with a webhook finds its caches cold.
+The same with a validating policy that matches, whose expression has ten operations, and with a mutating one that sets
+a label.
 
 Then a thousand writes wait for a webhook that responds after seconds: `kb` is the memory that each of them holds, and
 `p99_ratio` the latency of other writes to the same kind meanwhile, over that before.
@@ -44,6 +46,12 @@ WAITING = 1000
 # A webhook gets 100 calls at once, so the last of a thousand writes waits ten times as long.
 SLOW_SECONDS = 2.0
 WRITES = 400
+_RULE = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+TEN_OPERATIONS = (
+    "object.metadata.name != 'x' && object.metadata.labels.app == 'bench' && object.kind == 'ConfigMap' && "
+    "int(object.metadata.labels.shard) < 100 && size(object.data) > 0"
+)
+LABELED = "Object{metadata: Object.metadata{labels: {'kind': object.kind}}}"
 
 
 def measure(server: MeasuredServer) -> Sequence[Measurement]:
@@ -80,6 +88,36 @@ def _measurement(name: str, result: LoadResult, base: LoadResult) -> Measurement
     if result is not base and extra:
         found.figures["extra_us"] = round(statistics.median(extra), 2)
     return found
+
+
+def policies(server: MeasuredServer) -> Sequence[Measurement]:
+    options, sizes = startable(server)
+    flags = ("--kubernetes-version", "1.36")
+    with ExitStack() as stack:
+        without, validating, mutating = (
+            stack.enter_context(started_server(options, name, flags)).endpoint
+            for name in ("without", "validating", "mutating")
+        )
+        _set_policy(validating, options, "validating", {"validations": [{"expression": TEN_OPERATIONS}]})
+        mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": LABELED}}
+        _set_policy(mutating, options, "mutating", {"reinvocationPolicy": "Never", "mutations": [mutation]})
+        base, checked = _compared(sizes, without, validating, "checked-")
+        quiet, changed = _compared(sizes, without, mutating, "changed-")
+    none, one, other = POLICY_TITLES
+    return [
+        _measurement(none, quiet, quiet),
+        _measurement(one, checked, base),
+        _measurement(other, changed, quiet),
+    ]
+
+
+def _set_policy(endpoint: Endpoint, options: Options, kind: str, spec: dict[str, Any]) -> None:
+    path = f"/apis/admissionregistration.{GROUPS[options.dialect]}/v1/{kind}admissionpolic"
+    binding = {"policyName": "bench", **({"validationActions": ["Deny"]} if kind == "validating" else {})}
+    spec = {"matchConstraints": {"resourceRules": [_RULE]}, **spec}
+    with Client(endpoint) as client:
+        client.expect("POST", f"{path}ies", {"metadata": {"name": "bench"}, "spec": spec})
+        client.expect("POST", f"{path}ybindings", {"metadata": {"name": "bench"}, "spec": binding})
 
 
 def slow_webhook(server: MeasuredServer) -> Measurement:
@@ -192,9 +230,9 @@ def webhook(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def started_server(options: Options, purpose: str) -> Iterator[ServerProcess]:
+def started_server(options: Options, purpose: str, flags: Sequence[str] = ()) -> Iterator[ServerProcess]:
     folder = fresh_folder(options.scratch, purpose)
-    process = ServerProcess(folder, dialect=options.dialect, command=options.rewound)
+    process = ServerProcess(folder, dialect=options.dialect, command=options.rewound, flags=flags)
     try:
         yield process
     finally:
@@ -203,13 +241,12 @@ def started_server(options: Options, purpose: str) -> Iterator[ServerProcess]:
 
 
 def _hook(port: int, ca: str, path: str, **fields: Any) -> dict[str, Any]:
-    rule = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
     return {
         "name": "bench.example.com",
         "clientConfig": {"url": f"https://127.0.0.1:{port}{path}", "caBundle": ca},
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "rules": [rule],
+        "rules": [_RULE],
         **fields,
     }
 
@@ -225,7 +262,13 @@ TITLES = {
     "create-webhook": "the same, one webhook is asked",
     "create-webhooks-200": "the same, 200 configurations that do not match",
 }
+POLICY_TITLES = {
+    "create-no-policy": "create 1 kB, no policy",
+    "create-policy": "the same, one policy validates it",
+    "create-policy-mutating": "the same, one policy changes it",
+}
 ADMISSION = (
     Comparison("create-webhook", TITLES, measure),
+    Comparison("create-policy", POLICY_TITLES, policies),
     Workload("webhook-slow", "{watchers} writes wait for a slow webhook beside others", slow_webhook),
 )

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
+from rewound.actors.admission.plugin import UNCONCERNED, Admitted, AsyncPlugin, Plugin, Rule
 from rewound.actors.admission.request import CONNECT, AdmissionRequest
 from rewound.actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
 from rewound.actors.errors import WriteTimedOut
@@ -144,13 +144,19 @@ class Chain:
 async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, asking: Asking) -> None:
     began = perf_counter()
     for run, plugin, timing in steps:
-        if plugin is not None and (plugin.idle or not plugin.concerns(request)):
-            continue
         try:
             if plugin is None:
                 changed = run(request)
+            elif plugin.idle:
+                continue
             else:
-                at_once = plugin.admit_now(request) if asking.restarts_in_thread else None
+                at_once = (
+                    plugin.admit_now(request)
+                    if asking.restarts_in_thread
+                    else _unless_concerned(plugin, request)
+                )
+                if at_once is UNCONCERNED:
+                    continue
                 admitted = at_once or await asking.ask(plugin, request)
         except (Retry, NeedsThread):
             raise
@@ -169,6 +175,10 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
         elif changed is not None:
             request.object = changed
         began = now
+
+
+def _unless_concerned(plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted | None:
+    return None if plugin.concerns(request) else UNCONCERNED
 
 
 def _apply_outcome(request: AdmissionRequest, admitted: Admitted) -> None:

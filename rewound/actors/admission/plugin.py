@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
 from rewound.actors.errors import Cause, Forbidden, MutationDenied, PolicyDenied, Resource
@@ -100,6 +100,9 @@ class Admitted:
     reinvocation: Reinvocation | None = None  # None: unchanged
 
 
+UNCONCERNED: Final = Admitted()  # the outcome of a step that has nothing to do with a write
+
+
 class AsyncPlugin(Plugin):
     """Has one step: it either `mutates`, `completes` or `validates`."""
 
@@ -119,9 +122,9 @@ class AsyncPlugin(Plugin):
     def admit_now(self, request: AdmissionRequest) -> Admitted | None:
         """Run the step if it need not wait: the write then stays in the actor. None: `admit` must run it.
 
-        May raise NeedsThread, to be called again in a worker thread. Any thread may call it.
+        May return UNCONCERNED, and raise NeedsThread, to be called again in a worker thread. Any thread may call it.
         """
-        return None
+        return None if self.concerns(request) else UNCONCERNED
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
         """Run the step. Must not change the request; may be cancelled, and called again if the object has changed."""

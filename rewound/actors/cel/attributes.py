@@ -179,7 +179,7 @@ def _one_key(slot: int, own: int, key: Any) -> Run:
                 raw = value.raw.get(name)
                 if raw is not None:
                     return raw if raw.__class__ is direct else wrap(raw)
-        return select(value, key)
+        return value.get(key) if isinstance(value, MapLike) else select(value, key)
 
     return run
 
@@ -191,12 +191,12 @@ def _two_keys(slot: int, own: int, first: Any, second: Any) -> Run:
         cells[COST] += cost
         value = cells[slot]
         try:
-            value = value.get(first) if value.__class__ is DataObject else select(value, first)
+            value = value.get(first) if isinstance(value, MapLike) else select(value, first)
         except BadData:
             cells[COST] += value.__class__ is not BadData  # cel-go reports the error when it selects from it
             raise
         cells[COST] += 1
-        return value.get(second) if value.__class__ is DataObject else select(value, second)
+        return value.get(second) if isinstance(value, MapLike) else select(value, second)
 
     return run
 

@@ -39,9 +39,12 @@ class JsonMap(MapLike):
         return len(self.raw)
 
     def get(self, key: Any) -> Any:
-        value = self.raw.get(key, _MISSING) if key.__class__ is str else _MISSING
-        if value.__class__ is str:
+        value: Any = self.raw.get(key, _MISSING) if key.__class__ is str else _MISSING
+        kind = value.__class__
+        if kind is str:
             return value
+        if kind is dict:
+            return JsonMap(value)
         if value is _MISSING:
             raise EvaluationError(f"no such key: {printed(key)}")
         return from_json(value)

@@ -580,9 +580,11 @@ def _match(text: Any, source: Any, *, named: bool) -> bool:
 
 
 def _size(value: Any) -> int:
+    if isinstance(value, MapLike):
+        return value.size()
     if isinstance(value, str | bytes | list):
         return len(value)
-    if isinstance(value, ListValue | MapLike):
+    if isinstance(value, ListValue):
         return value.size()
     raise operations.unsupported("size", value)
 

@@ -146,7 +146,7 @@ def no_such_overload(function: str = "", *arguments: Any) -> EvaluationError:
 _HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]*\.?[0-9a-fA-F]*)[pP][+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SPECIAL: Final = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
-_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS: Final = 4300  # what Python converts
 
 
 def print_double(value: float) -> str:
@@ -193,7 +193,8 @@ def _positional(digits: str, exponent: int) -> str:
 
 def parse_integer(text: str) -> int | None:
     """Parse a decimal number with or without a sign, or return None."""
-    return int(text) if _DIGITS.fullmatch(text) and text.isascii() else None
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return int(text) if digits.isdigit() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
 
 
 def parse_double(text: str) -> float | None:

@@ -37,7 +37,7 @@ from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.admission.webhooks.documents import new_document, old_document
 from rewound.actors.admission.webhooks.review import Reviews
 from rewound.actors.cel.json_data import from_json
-from rewound.actors.cel.program import Program, compile_program
+from rewound.actors.cel.program import Evaluation, Program, compile_program
 from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, MapLike, printed
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.admission_expressions import Compiler
@@ -145,11 +145,6 @@ class Work:
     def __init__(self) -> None:
         self.cost = 0
 
-    def add(self, cost: int) -> None:
-        self.cost += cost
-        if self.cost > _CHEAP:
-            need_thread()
-
 
 class RequestValues:
     """What expressions see of a request, in the version of a definition; each value is made when it is first used.
@@ -242,6 +237,7 @@ _MAKE: Final[dict[int, Callable[[RequestValues], Any]]] = {
     6: RequestValues._request_resource,
 }
 _AUTHORIZERS: Final = frozenset((5, 6))
+_ERRORS: Final = (EvaluationError, EvaluationStopped)
 _PARAMS, _VARIABLES = NAMES.index("params"), NAMES.index("variables")
 
 
@@ -252,46 +248,53 @@ def _no_authorizer(name: str) -> EvaluationError:
 class Scope:
     """Evaluates the expressions of one list on one request: they share the values of variables and a budget."""
 
-    __slots__ = ("_params", "_values", "_variables", "_work", "left")
+    __slots__ = ("_expressions", "_params", "_values", "_variables", "_work", "left")
 
     def __init__(
         self,
         values: RequestValues,
         work: Work,
-        *,
         budget: int = BUDGET,
         variables: Mapping[str, Expression] | None = None,
         params: Object | None = None,
     ) -> None:
         self._values, self._work, self.left = values, work, budget
-        self._params = from_json(params)
-        self._variables = _Variables(self, variables or {})
+        self._params, self._expressions = params, variables
+        self._variables: _Variables | None = None  # made when an expression first uses it
 
     def evaluate(self, one: Expression) -> Any:
         """The value of an expression, or why it has none. Raises OutOfBudget and NeedsThread."""
         if one.program is None:
             return Failed(f"compilation error: {one.error}")
         result, cost = self.run(one)
-        cost_of_variables = self._variables.take_cost()
-        if cost + cost_of_variables > self.left:
+        if self._variables is not None:
+            cost += self._variables.take_cost()
+        if cost > self.left:
             raise OutOfBudget
-        self.left -= cost + cost_of_variables
-        if isinstance(result, EvaluationError | EvaluationStopped):
+        self.left -= cost
+        if isinstance(result, _ERRORS):
             return Failed(f"expression '{one.text}' resulted in error: {result.message}")
         return result
 
-    def run(self, one: Expression) -> tuple[Any, int]:
+    def run(self, one: Expression) -> Evaluation:
         """The result and the cost of an expression that compiles."""
         assert one.program is not None
         given: list[Any] = [None] * len(NAMES)
         for position in one.used:
             if position == _VARIABLES:
+                if self._variables is None:
+                    self._variables = _Variables(self, self._expressions or {})
                 given[position] = self._variables
             else:
-                given[position] = self._params if position == _PARAMS else self._values.get(position)
-        result, cost = one.program.evaluate(given, need_thread)
-        self._work.add(cost)
-        return result, cost
+                given[position] = (
+                    from_json(self._params) if position == _PARAMS else self._values.get(position)
+                )
+        evaluation = one.program.evaluate(given, need_thread)
+        work = self._work
+        work.cost += evaluation.cost
+        if work.cost > _CHEAP:
+            need_thread()
+        return evaluation
 
 
 class _Variables(MapLike):
@@ -339,7 +342,7 @@ class _Variables(MapLike):
             return EvaluationError(f"composited variable {quoted(name)} fails to compile: {one.error}")
         result, cost = self._scope.run(one)
         self._cost += cost
-        if isinstance(result, EvaluationError | EvaluationStopped):
+        if isinstance(result, _ERRORS):
             return EvaluationError(f"composited variable {quoted(name)} fails to evaluate: {result.message}")
         return result
 

@@ -178,9 +178,7 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
         return left
 
     def _run(self, one: _Invocation, review: Review) -> PolicyRun:
-        from rewound.actors.admission.policies.mutation import PolicyRun
-
-        return PolicyRun(self._compiled(one.policy), review, one.definition, one.param)
+        return self._compiled(one.policy).run(review, one.definition, one.param)
 
     def _compile(self, policy: Policy[MutatingExpressions]) -> MutatingExpressions:
         from rewound.actors.admission.policies.mutation import compile_policy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from rewound.actors.admission.policies.expressions import (
     Failed,
     OutOfBudget,
     PolicyCompiler,
+    RequestValues,
     Scope,
 )
 from rewound.actors.admission.policies.patches import Refused, apply_configuration, apply_operations
@@ -37,6 +37,9 @@ class MutatingExpressions(NamedTuple):
     variables: dict[str, Expression]
     conditions: tuple[Expression, ...]
     mutations: tuple[Mutation, ...]
+
+    def run(self, review: Review, definition: Definition, params: Object | None) -> PolicyRun:
+        return PolicyRun(self, review, definition, params)
 
 
 def compile_policy(names: Names, features: frozenset[str], spec: Object) -> MutatingExpressions:
@@ -75,15 +78,18 @@ class PolicyRun:
     def __init__(
         self, compiled: MutatingExpressions, review: Review, definition: Definition, params: Object | None
     ) -> None:
-        self._compiled, self._definition = compiled, definition
+        self._compiled, self._definition, self._params = compiled, definition, params
+        self._work = review.work
         self.mutations = compiled.mutations
-        self._scope = partial(Scope, work=review.work, variables=compiled.variables, params=params)
+
+    def _scope(self, values: RequestValues, budget: int) -> Scope:
+        return Scope(values, self._work, budget, self._compiled.variables, self._params)
 
     def matches(self, review: Review) -> bool | str:
         """Whether all match conditions are true, or why that is not known. Raises MustWait and NeedsThread."""
         if not self._compiled.conditions:
             return True
-        scope = self._scope(review.values(self._definition, for_conditions=True), budget=CONDITIONS_BUDGET)
+        scope = self._scope(review.values(self._definition, for_conditions=True), CONDITIONS_BUDGET)
         try:
             found = [scope.evaluate(one) for one in self._compiled.conditions]
         except OutOfBudget as error:
@@ -97,7 +103,7 @@ class PolicyRun:
         """Evaluate and apply one mutation. Raises MustWait and NeedsThread."""
         began = perf_counter()
         try:
-            scope = self._scope(review.values(self._definition), budget=BUDGET)
+            scope = self._scope(review.values(self._definition), BUDGET)
             value = scope.evaluate(mutation.expression)
             if isinstance(value, Failed):
                 error = COMPILE if value.message.startswith("compilation") else INVALID

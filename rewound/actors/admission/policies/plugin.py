@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import trio
 
-from rewound.actors.admission.plugin import Admitted, AsyncPlugin
+from rewound.actors.admission.plugin import UNCONCERNED, Admitted, AsyncPlugin
 from rewound.actors.admission.policies.params import MustWait, Params
 from rewound.actors.admission.policies.policy import C, Invoked, Policies, Policy
 from rewound.actors.admission.request import AdmissionRequest
@@ -78,8 +78,8 @@ class PolicyPlugin(AsyncPlugin, Generic[C]):
     def admit_now(self, request: AdmissionRequest) -> Admitted | None:
         invoked = self._policies.invoked(request)
         if not invoked:
-            return ADMITTED
-        if not is_imported(self.expressions, "PolicyRun"):
+            return UNCONCERNED
+        if self._reviewer is None and not is_imported(self.expressions, "PolicyRun"):
             need_thread()
         try:
             return self._admit(self._review(request), invoked)

@@ -58,14 +58,27 @@ class Reviewer:
 
 
 class Review:
+    __slots__ = (
+        "_changed",
+        "_converted",
+        "_decisions",
+        "_is_prepared",
+        "_restored",
+        "_shared",
+        "_values",
+        "_version",
+        "namespace",
+        "request",
+        "work",
+    )
+
     def __init__(self, shared: Reviewer, request: AdmissionRequest, *, is_prepared: bool = True) -> None:
         self.request = request
         self.work = Work()
         self.namespace = reviewed_namespace(request)
         self._shared, self._is_prepared = shared, is_prepared
-        self._version: str | None = "" if not request.written else None
-        if isinstance(request.written, int) and request.written:
-            self._version = str(request.written)
+        written = request.written
+        self._version: str | None = "" if not written else str(written) if isinstance(written, int) else None
         self._converted: dict[Definition, AdmissionRequest | ConversionFailed] = {}
         # Of mutating policies, where a webhook converts: by the JSON of objects that they changed.
         self._changed: dict[bytes, Review] = {}
@@ -190,7 +203,6 @@ class _Decisions(cel.Decisions):
     """The decisions of the server's authorizers; one that asks a webhook must be waited for."""
 
     def __init__(self, authorizer: Authorizer) -> None:
-        super().__init__()
         self._authorizer = authorizer
 
     def __missing__(self, check: cel.Check) -> cel.Decided:

@@ -17,13 +17,12 @@ from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE
 from rewound.actors.admission.timings import PolicyChecks
 from rewound.actors.errors import ConversionFailed
 from rewound.actors.golang.json import dumps
-from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.versions.features import ERROR_TYPE_IN_POLICY_METRICS
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.review import Review, Reviewer
-    from rewound.actors.admission.policies.validation import Failure, Result, ValidatingExpressions
+    from rewound.actors.admission.policies.validation import Failure, ValidatingExpressions
 
 
 @dataclass(slots=True)
@@ -91,9 +90,11 @@ class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
             _add_problem(outcome, policy, None, f"failed to configure policy: {problem}")
             return
         annotations: dict[str, list[str]] = {}
+        run, closed = self._compiled(policy).run, policy.fails_closed
         for binding in one.bindings:
             try:
-                results = self._evaluate(one, binding, kind, review)
+                params = self._params.of(kind, binding, review.namespace)
+                results = [run(review, one.definition, param, fails_closed=closed) for param in params]
             except ParamProblem as problem:
                 _add_problem(outcome, policy, binding, f"failed to configure binding: {problem}")
                 continue
@@ -111,28 +112,10 @@ class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
                 for text in result.problems:
                     outcome.refusals.append((_refusal(policy, binding, text), ""))
                     outcome.checks.append((policy.name, binding.name, text, "deny", 0.0))
-        outcome.annotations += [
-            (f"{policy.name}/{key}", ", ".join(values)) for key, values in annotations.items()
-        ]
-
-    def _evaluate(
-        self,
-        one: Invoked[ValidatingExpressions],
-        binding: Binding,
-        kind: Definition | None,
-        review: Review,
-    ) -> list[Result]:
-        """The results of a policy for each parameter of a binding."""
-        from rewound.actors.admission.policies.validation import PolicyRun
-
-        policy = one.policy
-        found = self._params.of(kind, binding, review.namespace)
-        compiled = self._compiled(policy)
-        closed = policy.fails_closed
-        return [
-            PolicyRun(compiled, review, one.definition, param, fails_closed=closed).result()
-            for param in found
-        ]
+        if annotations:
+            outcome.annotations += [
+                (f"{policy.name}/{key}", ", ".join(values)) for key, values in annotations.items()
+            ]
 
     def _compile(self, policy: Policy[ValidatingExpressions]) -> ValidatingExpressions:
         from rewound.actors.admission.policies.validation import compile_policy

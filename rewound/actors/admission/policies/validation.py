@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -14,6 +13,7 @@ from rewound.actors.admission.policies.expressions import (
     Failed,
     OutOfBudget,
     PolicyCompiler,
+    RequestValues,
     Scope,
 )
 from rewound.actors.admission.policies.review import Review
@@ -39,6 +39,13 @@ class ValidatingExpressions(NamedTuple):
     conditions: tuple[Expression, ...]
     validations: tuple[Validation, ...]
     annotations: tuple[tuple[str, Expression], ...]  # with their keys
+    most_for_messages: int  # the highest possible cost of messageExpressions; 0 without any
+
+    def run(
+        self, review: Review, definition: Definition, params: Object | None, *, fails_closed: bool
+    ) -> Result:
+        """What they decide on a request. Raises MustWait, NeedsThread and ConversionFailed."""
+        return PolicyRun(self, review, definition, params, fails_closed=fails_closed).result()
 
 
 def compile_policy(names: Names, features: frozenset[str], spec: Object) -> ValidatingExpressions:
@@ -46,14 +53,18 @@ def compile_policy(names: Names, features: frozenset[str], spec: Object) -> Vali
     for one in spec.get("variables") or ():
         compiler.declare(one["name"], one["expression"])
     compiled = compiler.compile
+    conditions = tuple(compiled(one["expression"], "bool") for one in spec.get("matchConditions") or ())
+    validations = tuple(_validation(compiler, one) for one in spec.get("validations") or ())
+    messages = sum(one.message is not None for one in validations)
     return ValidatingExpressions(
         compiler.variables,
-        tuple(compiled(one["expression"], "bool") for one in spec.get("matchConditions") or ()),
-        tuple(_validation(compiler, one) for one in spec.get("validations") or ()),
+        conditions,
+        validations,
         tuple(
             (one["key"], compiled(one["valueExpression"], "string", "null_type"))
             for one in spec.get("auditAnnotations") or ()
         ),
+        LIMIT * (messages + len(compiler.variables)) if messages else 0,
     )
 
 
@@ -89,6 +100,8 @@ NOTHING: Final = Result([], [], [])
 class PolicyRun:
     """Evaluates a policy on a request, with one parameter."""
 
+    __slots__ = ("_compiled", "_definition", "_fails_closed", "_params", "_review")
+
     def __init__(
         self,
         compiled: ValidatingExpressions,
@@ -99,21 +112,25 @@ class PolicyRun:
         fails_closed: bool,
     ) -> None:
         self._compiled, self._review, self._definition = compiled, review, definition
-        self._fails_closed = fails_closed
-        self._scope = partial(Scope, work=review.work, variables=compiled.variables, params=params)
+        self._params, self._fails_closed = params, fails_closed
 
     def result(self) -> Result:
         """Raises MustWait, NeedsThread and ConversionFailed."""
-        if self._compiled.conditions:
+        compiled = self._compiled
+        if compiled.conditions:
             unmatched = self._unmatched()
             if unmatched is not None:
                 return unmatched
         try:
             failures = self._validate()
-            annotations, problems = self._annotate() if self._compiled.annotations else ([], [])
+            if not compiled.annotations:
+                return Result(failures, [], []) if failures else NOTHING
+            return Result(failures, *self._annotate())
         except OutOfBudget as error:
             return self._failed(str(error))
-        return Result(failures, annotations, problems)
+
+    def _scope(self, values: RequestValues, budget: int) -> Scope:
+        return Scope(values, self._review.work, budget, self._compiled.variables, self._params)
 
     def _failed(self, message: str) -> Result:
         return Result([Failure(0, message, "", not self._fails_closed, 0.0)], [], [])
@@ -121,7 +138,7 @@ class PolicyRun:
     def _unmatched(self) -> Result | None:
         """The result if match conditions are not all true; None if they are."""
         values = self._review.values(self._definition, for_conditions=True)
-        scope = self._scope(values, budget=CONDITIONS_BUDGET)
+        scope = self._scope(values, CONDITIONS_BUDGET)
         try:
             found = [scope.evaluate(one) for one in self._compiled.conditions]
         except OutOfBudget as error:
@@ -134,18 +151,19 @@ class PolicyRun:
         return self._failed(join_errors(errors)) if self._fails_closed else NOTHING
 
     def _validate(self) -> list[Failure]:
-        validations = self._compiled.validations
-        scope = self._scope(self._review.values(self._definition), budget=BUDGET)
+        validations, most = self._compiled.validations, self._compiled.most_for_messages
+        scope = self._scope(self._review.values(self._definition), BUDGET)
         found: list[tuple[object, float]] = []
+        are_true = True
         for one in validations:
             began = perf_counter()
-            found.append((scope.evaluate(one.rule), perf_counter() - began))
-        messages = [one.message for one in validations if one.message is not None]
+            value = scope.evaluate(one.rule)
+            found.append((value, perf_counter() - began))
+            are_true = are_true and value is True
         # If all are true, messages matter only if they could use up the budget.
-        most = LIMIT * (len(messages) + len(self._compiled.variables))
-        if all(value is True for value, _ in found) and most <= scope.left:
+        if are_true and most <= scope.left:
             return []
-        texts = self._messages(scope.left) if messages else {}
+        texts = self._messages(scope.left) if most else {}
         failures: list[Failure] = []
         for index, (one, (value, seconds)) in enumerate(zip(validations, found, strict=True)):
             if isinstance(value, Failed):
@@ -161,7 +179,7 @@ class PolicyRun:
     def _messages(self, budget: int) -> dict[int, str] | str:
         """The usable values of messageExpressions by the index of their validation, or why there are none."""
         texts: dict[int, str] = {}
-        scope = self._scope(self._review.without_authorizer(self._definition), budget=budget)
+        scope = self._scope(self._review.without_authorizer(self._definition), budget)
         try:
             for index, one in enumerate(self._compiled.validations):
                 value = scope.evaluate(one.message) if one.message is not None else None
@@ -173,7 +191,7 @@ class PolicyRun:
         return texts
 
     def _annotate(self) -> tuple[list[tuple[str, str]], list[str]]:
-        scope = self._scope(self._review.without_authorizer(self._definition), budget=BUDGET)
+        scope = self._scope(self._review.without_authorizer(self._definition), BUDGET)
         annotations: list[tuple[str, str]] = []
         problems: list[str] = []
         for key, one in self._compiled.annotations:

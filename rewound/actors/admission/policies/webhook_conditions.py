@@ -117,7 +117,7 @@ class ConditionMatcher:
         )
 
         values = review.values(match.definition, for_conditions=True)
-        scope = Scope(values, review.work, budget=CONDITIONS_BUDGET)
+        scope = Scope(values, review.work, CONDITIONS_BUDGET)
         try:
             results = [scope.evaluate(one) for one in self._compiled(conditions)]
         except OutOfBudget as error:
