@@ -90,10 +90,8 @@ def _checked(viewed: Definition, definition: Definition, config: Object) -> Obje
 
 
 def _stored(request: AdmissionRequest, viewed: Definition, document: Object, after: Object) -> Patched:
-    before = viewed.schema.decode_object(orjson.loads(unescaped(document)), in_steps=True).object
-    before.setdefault("metadata", {})
     after.setdefault("metadata", {})
-    return stored_form(request, viewed, before, after)
+    return stored_form(request, viewed, document if "metadata" in document else {"metadata": {}}, after)
 
 
 def apply_operations(

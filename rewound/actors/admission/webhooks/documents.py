@@ -129,7 +129,10 @@ def apply_patch(
 
 
 def stored_form(request: AdmissionRequest, viewed: Definition, before: Object, after: Object) -> Patched:
-    """What a change makes of the object of a request; both are decoded in the version of `viewed`."""
+    """What a change makes of the object of a request; both are in the version of `viewed`, `after` is decoded.
+
+    `changed` is right only if `before` is decoded too.
+    """
     warnings = _keep_valid_managers(before["metadata"], after["metadata"])
     changed = after != before
     if changed:
