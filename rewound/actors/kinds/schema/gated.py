@@ -106,11 +106,13 @@ class _Nodes:
         if struct in self._without or struct in seen:
             return False
         seen.add(struct)
-        return any(
-            (field.gate and field.gate not in self._features)
-            or ((inner := struct_inside(field.type)) is not None and self._has_disabled(inner, seen))
-            for field in struct.fields
-        )
+        for field in struct.fields:
+            if field.gate and field.gate not in self._features:
+                return True
+            inner = struct_inside(field.type)
+            if inner is not None and self._has_disabled(inner, seen):
+                return True
+        return False
 
 
 def _parts(type_: Type, value: Any) -> Iterator[Object]:

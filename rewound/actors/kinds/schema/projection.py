@@ -59,14 +59,17 @@ class Structs:
         if struct in seen or isinstance(struct, CustomStruct):
             return False
         seen.add(struct)
-        return not self.exists(struct.atomic_since) or any(
-            not self._has(field) or self._earlier(field) or self._differs_inside(field.type, seen)
-            for field in struct.fields
-        )
-
-    def _differs_inside(self, type_: Type, seen: set[Struct]) -> bool:
-        inner = struct_inside(type_)
-        return inner is not None and self._differs(inner, seen)
+        if not self.exists(struct.atomic_since):
+            return True
+        for field in struct.fields:
+            if (field.since or field.until) and not self._has(field):
+                return True
+            if field.before and self._earlier(field):
+                return True
+            inner = struct_inside(field.type)
+            if inner is not None and self._differs(inner, seen):
+                return True
+        return False
 
     def _make(self, struct: Struct) -> Struct:
         # A recursive struct contains the projection that is being made.
@@ -117,8 +120,12 @@ class Structs:
 
 def struct_inside(type_: Type) -> Struct | None:
     """Return the struct that values of a type contain at most one level down, through lists and maps."""
-    while isinstance(type_, ListOf | MapOf):
-        type_ = type_.item if isinstance(type_, ListOf) else type_.value
-    if isinstance(type_, StructOr):
-        return type_.struct
-    return type_ if isinstance(type_, Struct) else None
+    while True:
+        if isinstance(type_, Struct):
+            return type_
+        if isinstance(type_, ListOf):
+            type_ = type_.item
+        elif isinstance(type_, MapOf):
+            type_ = type_.value
+        else:
+            return type_.struct if isinstance(type_, StructOr) else None
