@@ -57,14 +57,11 @@ class Joined:
 @asynccontextmanager
 async def join(
     settings: Settings, etcd: Etcd | None, prepare_certificates: Callable[[], object]
-) -> AsyncIterator[Joined | None]:
-    """Join the cluster; yields None for a server that orders its journal itself.
+) -> AsyncIterator[Joined]:
+    """Join the cluster.
 
     `etcd` is used in place of a client made from the flags. Raises CannotJoin, EtcdUnavailable or EtcdRefused.
     """
-    if not settings.cluster.journal:
-        yield None
-        return
     if etcd is not None:
         yield await _joined(settings, etcd, prepare_certificates)
         return

@@ -30,7 +30,6 @@ from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.committer import Commits
-from rewound.actors.store.etcd.etcd_node import Node
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.reads import Horizon, Reads
 from rewound.actors.versions.features import Release
@@ -41,6 +40,7 @@ from rewound.journal.log import Journal
 if TYPE_CHECKING:
     from rewound.actors.access.authentication.issuers import ConfiguredIssuers
     from rewound.actors.runtime.followed_file import FollowedFiles
+    from rewound.actors.store.etcd.etcd_node import Node
     from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # name and function of a background task

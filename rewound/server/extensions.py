@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from rewound.actors.access.authentication.authenticate import TokenMethod
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.admission.plugin import Plugin
-from rewound.actors.etcd.api import Etcd
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.kinds.catalog import Catalog
 from rewound.gateway.connections.limits import AcceptShare
@@ -23,6 +22,7 @@ from rewound.gateway.ops.metrics import Collect, Metrics
 from rewound.gateway.pipeline.services import CatchUp, InjectFault
 
 if TYPE_CHECKING:
+    from rewound.actors.etcd.api import Etcd
     from rewound.gateway.audit.backends.remote import AuditCalls
     from rewound.gateway.pipeline.context import RequestContext
     from rewound.gateway.settings.settings import Settings

@@ -9,15 +9,13 @@ import errno
 
 from rewound.actors.access.accounts.keys import AccountKeyError
 from rewound.actors.certificates.pki import CertificateError
-from rewound.actors.etcd.api import EtcdError
-from rewound.actors.store.etcd.records import UnknownLayout
 from rewound.gateway.connections.listen import QUIC, CannotListen
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Settings
 from rewound.journal.errors import JournalError
 
-_KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError, UnknownLayout)
+_KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError)
 _ADVICE = {
     errno.EADDRINUSE: "stop what listens there, or give another",
     errno.ENOENT: "create its folder, or give another",
@@ -31,7 +29,10 @@ def explain(error: BaseException, settings: Settings) -> str | None:
         explained = [explain(one, settings) for one in error.exceptions]
         # A group is explained only if every error in it is.
         return explained[0] if None not in explained else None
-    if isinstance(error, _KNOWN):
+    from rewound.actors.etcd.api import EtcdError
+    from rewound.actors.store.etcd.records import UnknownLayout
+
+    if isinstance(error, (*_KNOWN, UnknownLayout)):
         return str(error)
     if isinstance(error, EtcdError):
         return (

@@ -11,7 +11,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -40,7 +40,6 @@ from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import NAMES
 from rewound.actors.resource.decide import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
-from rewound.actors.resource.foreign_record import ForeignRecords
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.resource.remote import RemoteDirectory, Send
 from rewound.actors.runtime.clock import Clock
@@ -48,13 +47,11 @@ from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import LeaderContexts, WriteContexts
 from rewound.actors.store.committer import Commits, Committer, UnmeasuredDisk
-from rewound.actors.store.etcd.etcd_node import Membership
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
 from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.store.reads import Horizon, Reads
 from rewound.actors.versions.features import SERVICE_CIDRS
-from rewound.cluster.membership import Joined, join, leading_tasks, make_node
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
 from rewound.gateway.aggregation.trust import published_trust
 from rewound.gateway.memory.budget import MemoryBudget
@@ -81,6 +78,10 @@ from rewound.server.data_folder import CreatedPaths
 from rewound.server.extensions import Extensions
 from rewound.server.secure_port import prepare_certificates, signing_authorities
 
+if TYPE_CHECKING:
+    from rewound.actors.store.etcd.etcd_node import Membership, Node
+    from rewound.cluster.membership import Joined
+
 # More writes than the writer process can have decided and not committed. So many offsets after a change of a kind, a
 # process that does not see the writer's queue knows that new objects have the form of the new schema.
 IN_FLIGHT = 1 << 16
@@ -102,10 +103,15 @@ async def open_store(
     settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
 ) -> AsyncIterator[Store]:
     """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
+    if not settings.cluster.journal:
+        async with _journal_store(settings, clock, created, extensions, None) as store:
+            yield store
+        return
+    from rewound.cluster.membership import join
+
+    certificates = partial(prepare_certificates, settings, NAMES[settings.dialect])
     async with (
-        join(
-            settings, extensions.etcd, partial(prepare_certificates, settings, NAMES[settings.dialect])
-        ) as joined,
+        join(settings, extensions.etcd, certificates) as joined,
         _journal_store(settings, clock, created, extensions, joined) as store,
     ):
         yield store
@@ -246,12 +252,18 @@ def _build_store(
     feed, supervisor = Feed(journal.head, journal), Supervisor()
     write_contexts = WriteContexts(clock, extensions.random)
     repeatable = extensions.random is not None
-    node = None if member is None else make_node(settings, member, journal, feed, supervisor, names, clock)
+    node: Node | None = None
+    if member is not None:
+        from rewound.cluster.membership import make_node
+
+        node = make_node(settings, member, journal, feed, supervisor, names, clock)
     committer: Commits = (
         Committer(journal, feed, UnmeasuredDisk() if repeatable else None) if node is None else node.committer
     )
     registry = Registry(catalog, committer.register_types)
     if node is not None:
+        from rewound.actors.resource.foreign_record import ForeignRecords
+
         node.foreign.check = ForeignRecords(registry, journal, definition_type(names)).check
     next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
     publication = Publication(names, registry, journal, feed, next_offset, rules, settings.features)
@@ -387,6 +399,8 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
     if store.node is None:
         yield from running
     else:
+        from rewound.cluster.membership import leading_tasks
+
         own = leading_tasks(settings, store.node, store.journal, store.clock)
         store.node.election.lead_with([*running, *own])
 

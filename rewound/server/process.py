@@ -15,7 +15,6 @@ import trio
 
 from rewound.actors.kinds.schema import pydantic_decoder
 from rewound.actors.runtime.clock import Clock
-from rewound.actors.store.etcd.follower import CopyOutdated
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.journal.errors import LeaderChanged
@@ -105,18 +104,18 @@ async def _served(
     try:
         await run(settings, ready, stop, clock, extensions)
     except BaseExceptionGroup as errors:
-        for cause, why in _START_AGAIN.items():
+        from rewound.actors.store.etcd.follower import CopyOutdated
+
+        reasons: dict[type[Exception], str] = {
+            CopyOutdated: "this node was behind for too long: it starts over with the state in etcd",
+            LeaderChanged: "the leader was upgraded, and stores more or other kinds: this standby starts again",
+        }
+        for cause, why in reasons.items():
             found, others = errors.split(cause)
             if found is not None and others is None:
                 return why
         raise
     return ""
-
-
-_START_AGAIN: Final[dict[type[Exception], str]] = {
-    CopyOutdated: "this node was behind for too long: it starts over with the state in etcd",
-    LeaderChanged: "the leader was upgraded, and stores more or other kinds: this standby starts again",
-}
 
 
 def write_pid_file(settings: Settings) -> None:

@@ -9,12 +9,12 @@ removes what it created in the data folder; afterwards, clients may have written
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
 from rewound.actors.bootstrap.bootstrap import Bootstrap
 from rewound.actors.bootstrap.objects import ServingAddress
-from rewound.actors.bootstrap.serving import ServingNodes
 from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
@@ -22,6 +22,9 @@ from rewound.server.api_server import ApiServer
 from rewound.server.data_folder import CreatedPaths, warn_of_readable_files
 from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from rewound.server.open_store import open_store
+
+if TYPE_CHECKING:
+    from rewound.actors.bootstrap.serving import ServingNodes
 
 Announce = Callable[[Addresses], None]
 
@@ -80,6 +83,8 @@ def serving_nodes(store: Store, own: ServingAddress) -> ServingNodes | None:
     """The nodes of the cluster that this server has joined."""
     if store.node is None:
         return None
+    from rewound.actors.bootstrap.serving import ServingNodes
+
     member = store.node.member
     return ServingNodes(member.etcd, member.keys, member.node, own)
 
