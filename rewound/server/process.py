@@ -32,8 +32,9 @@ logger = logging.getLogger(__name__)
 # every system call of the event loop releases the lock.
 SWITCH_INTERVAL: Final = 0.0005
 # A large body has some hundred thousand containers without cycles. With Python's default, decoding one would trigger
-# full collections, which hold the interpreter lock for 30 to 80 ms and find nothing.
-COLLECT_AFTER: Final = (20_000, 50, 50)
+# full collections, which hold the interpreter lock for 30 to 80 ms and find nothing. Each of the first kind visits what
+# was allocated since the one before: 20,000 containers would take some milliseconds, in any thread.
+COLLECT_AFTER: Final = (5_000, 200, 50)
 OPEN_MAX: Final = 10_240  # open files that macOS allows a process, whatever its limit
 
 
