@@ -27,10 +27,9 @@ async def point(page: Page, name: str, time: int, *, shift: bool = False) -> Non
     x, y = await page.run(
         f"""(async () => {{
             const {{ lanes }} = await import('./app.js'), canvas = document.getElementById('timeline');
-            const box = canvas.getBoundingClientRect(), labels = Math.min(230, Math.max(108, box.width * 0.2));
-            const share = ({time} - lanes.view.from) / (lanes.view.to - lanes.view.from);
+            const box = canvas.getBoundingClientRect();
             const top = 26 + 24 * {at} + 12 - document.getElementById('lanes').scrollTop;
-            return [box.left + labels + share * (box.width - labels), box.top + top];
+            return [box.left + lanes.placeOf({time}), box.top + top];
         }})()"""
     )
     for kind in ("mousePressed", "mouseReleased"):
@@ -48,7 +47,7 @@ async def point(page: Page, name: str, time: int, *, shift: bool = False) -> Non
 async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         await tell_story(api)
-        await open_signed_in(api, page, **minutes(api, 15, 1))
+        await open_signed_in(api, page, noise=1, **minutes(api, 15, 1))
         shown = await rows(page)
         at = shown.index("deployments ▾")
         assert shown[at + 1 : at + 3] == ["web", "  web-1"]
@@ -78,11 +77,16 @@ async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
         assert "deployments ▸" in await rows(page)
         await page.press("f", "f")
         assert all(row.endswith("▸") for row in await rows(page))
-        # Noise goes with one click.
+        # Noise goes with one click, is hidden at first, and the choice is remembered.
         loads = await page.run(LOADS)
         await page.click("#noise")
         await page.wait(f"{LOADS} > {loads}")
         assert "events ▾" in shown and "events ▾" not in await rows(page)
+        await page.click("#noise")
+        await page.wait(f"{LOADS} > {loads + 1}")
+        await page.run("history.replaceState(null, '', location.pathname)")
+        await page.run("location.reload()")
+        await page.wait("document.getElementById('noise')?.ariaPressed === 'false'")
 
 
 @pytest.mark.slow

@@ -99,6 +99,22 @@ async def counts(page: Page) -> None:
         [0, 1, 1, 2, 5],
         [9, 1, 7, 0, 0],
     ]
+    # An hour without a change between two bursts is folded, and every place is a time again.
+    made = """(() => {
+        const rows = [{ cells: [0, 1, 0, 0, 99, 0, 1, 0] }, { cells: [900, 0, 1, 0] }];
+        const gaps = m.gapsOf({ start: 0, width: 1, buckets: 1000, rows });
+        const scale = new m.Scale({ from: 0, to: 1000 }, 946, gaps);
+        const places = [0, 50, 100, 500, 900, 999].map((time) => scale.x(time));
+        return [gaps, scale.folds.map(({ from, to }) => [from, to]),
+            places.every((one, at) => !at || one > places[at - 1]), scale.x(885) - scale.x(115),
+            [...Array(946).keys()].every((x) => Math.abs(scale.x(scale.time(x)) - x) < 4)];
+    })()"""
+    gaps, folds, ascending, folded, inverse = await call(page, "scale.js", made)
+    assert gaps == [{"from": 1, "to": 99}, {"from": 100, "to": 900}, {"from": 901, "to": 1000}]
+    assert folds == [[115, 885]] and ascending and inverse and abs(folded - 46) < 0.01
+    assert (
+        await call(page, "scale.js", "new m.Scale({from: 0, to: 10}, 100, [{from: 0, to: 10}]).folds") == []
+    )
 
 
 async def addresses(page: Page) -> None:
@@ -122,8 +138,12 @@ async def addresses(page: Page) -> None:
     }
     assert await call(page, "filters.js", "m.parse(m.format(state), 0)", state=state) == state
     first = await call(page, "filters.js", f"m.parse('', {NOON})")
+    assert first["noise"] is False  # until somebody chooses otherwise
+    assert (await call(page, "filters.js", "m.parse('#noise=1', 0)"))["noise"] is True
+    assert (await call(page, "filters.js", "m.parse('#noise=0', 0, true)"))["noise"] is False
+    assert (await call(page, "filters.js", "m.parse('', 0, true)"))["noise"] is True
     assert first["view"] == {"from": NOON - 3_600_000_000, "to": NOON}
-    wrong = "#from=x&to=2023-11-15T12:00:00Z&by=name&at=-5&object=a/b&left=1e9&live=yes&second=now&noise=1"
+    wrong = "#from=x&to=2023-11-15T12:00:00Z&by=name&at=-5&object=a/b&left=1e9&live=yes&second=now&noise=2"
     assert await call(page, "filters.js", f"m.parse(wrong, {NOON})", wrong=wrong) == first
     asked = await call(page, "filters.js", "m.query(state).toString()", state=state)
     assert asked == (
@@ -383,16 +403,22 @@ async def sentences(page: Page) -> None:
 
 
 async def authors(page: Page) -> None:
-    names = [f"author {number}" for number in range(9)]
+    names = [f"author {number}" for number in range(18)]
     color = "names.map((name) => m.authorColor(name))"
     light = await call(page, "authors.js", color, names=names)
-    assert len(set(light[:8])) == 8 and light[8] == light[0]
+    assert len(set(light)) == 17 and light[16] == light[17]  # the last ones share a grey
     assert await call(page, "authors.js", color, names=names) == light
     await page.scheme("dark")
     await page.wait("matchMedia('(prefers-color-scheme: dark)').matches")
     dark = await call(page, "authors.js", color, names=names)
     assert set(dark).isdisjoint(light)
     await page.scheme("light")
+    # A new one takes the colour of who was seen longest ago; others keep theirs, also when the page is loaded again.
+    later = "(m.beginAuthors(), [3, 40, 0, 4].map((at) => m.authorNumber(`author ${at}`)))"
+    assert await call(page, "authors.js", later) == [3, 0, 1, 4]
+    again = "[3, 40, 0, 4].map((at) => m.authorNumber(`author ${at}`))"
+    assert await call(page, "authors.js?loaded-again", again) == [3, 0, 1, 4]
+    await page.run("sessionStorage.clear()")
 
 
 async def lists(page: Page) -> None:
@@ -600,10 +626,6 @@ async def pictures(page: Page) -> None:
     none = await call(page, "lanes.js", ends, oldest=None, newest=None, now=NOON)
     assert none == {"from": NOON - hour, "to": NOON}
 
-    def scaled(at: int, author: str, field: str = "spec.replicas") -> dict[str, Any]:
-        event = {"uid": "u", "change": "updated", "micros": NOON + at, "user": "", "fieldManager": author}
-        return {**event, "summary": {"changes": [{"field": field, "old": at, "new": at + 1}]}}
-
     names = "[...m.shortNames(events).values()]"
     for users, managers, expected in (
         (["a", "a"], ["one", "two"], ["one", "two"]),
@@ -652,22 +674,12 @@ async def pictures(page: Page) -> None:
     assert found[0] == ["pods", "pods", 3, ["web-1"], True]
     assert found[1][-1] is False  # all objects of the kind are there
 
-    shown = "m.fights(events).map(({ field, authors, turns }) => [field, authors, turns])"
-    fight = [scaled(at, ("one", "two")[at % 2]) for at in (5, 2, 3, 4, 1)]
-    found = await call(page, "heading.js", shown, events=fight)
-    assert found == [["spec.replicas", ["two", "one"], 5]]
-    for calm in (
-        [scaled(at, "one") for at in range(9)],
-        [scaled(at, ("one", "two")[at % 2]) for at in range(3)],
-        [scaled(at, ("one", "two")[at % 2], "status.replicas") for at in range(9)],
-    ):
-        assert await call(page, "heading.js", shown, events=calm) == []
-        # Long texts are shown in pieces, and all of them can be reached.
-        left = {"data": {f"key-{number}": "same" for number in range(5000)}}
-        right = {"data": {**left["data"], "z": "new"}}
-        lines = """(() => {
-            const made = m.differenceOf("configmaps", left, right, ["left", "right"]);
-            for (let gap; (gap = made.querySelector(".gap button")); ) gap.click();
-            return made.querySelectorAll("tbody tr").length;
-        })()"""
-        assert await call(page, "differences.js", lines, left=left, right=right) == 5002
+    # Long texts are shown in pieces, and all of them can be reached.
+    left = {"data": {f"key-{number}": "same" for number in range(5000)}}
+    right = {"data": {**left["data"], "z": "new"}}
+    lines = """(() => {
+        const made = m.differenceOf("configmaps", left, right, ["left", "right"]);
+        for (let gap; (gap = made.querySelector(".gap button")); ) gap.click();
+        return made.querySelectorAll("tbody tr").length;
+    })()"""
+    assert await call(page, "differences.js", lines, left=left, right=right) == 5002

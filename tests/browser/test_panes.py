@@ -104,7 +104,7 @@ async def test_the_list_loads_the_events_around_the_cursor(chromium: str) -> Non
 async def test_the_state_has_tables_as_they_were(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         await tell_story(api)
-        await open_signed_in(api, page, **minutes(api, 15, 1))
+        await open_signed_in(api, page, tab="state", noise=1, **minutes(api, 15, 1))
         await page.wait("document.querySelectorAll('[data-type=configmaps] tbody tr').length === 10")
         # Only kinds of the timeline were asked for.
         assert not any("/serviceaccounts" in one["url"] for one in page.requests)

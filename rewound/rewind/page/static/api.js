@@ -18,6 +18,7 @@ export class Session {
   types = new Map();  // those of the namespaces in the filter
   #known = new Map();  // all that were seen: links lead to kinds outside of the filter, too
   #loads = 0;
+  hasIndex = true;    // of words and updates of status
   user = "";
 
   get hasToken() {
@@ -31,7 +32,7 @@ export class Session {
 
   signOut() {
     this.#token = "";
-    sessionStorage.removeItem(KEY);
+    sessionStorage.clear();
   }
 
   // A POST if there is a body.
@@ -78,6 +79,11 @@ export class Session {
   async refused(parameters, signal = null) {
     const found = await this.get(`${GROUP}/timeline/refused`, { parameters, signal });
     return found.items.map((one) => ({ ...one, refused: true, change: "refused", version: "", fieldManager: one.manager }));
+  }
+
+  // Fields that authors fight over, and objects that fail, among all events of a range.
+  highlights(parameters, signal = null) {
+    return this.get(`${GROUP}/timeline/highlights`, { parameters, signal });
   }
 
   // Objects with their lives: from when to when they existed, and in which phases.

@@ -6,13 +6,14 @@ import { ComparePane } from "./compare.js";
 import { button, debounced, element, find, throttled } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TABS, TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
+import { beginAuthors } from "./authors.js";
 import { grouped } from "./groups.js";
 import { showAbout, showHeadline, showLegend, showRange } from "./heading.js";
 import { Lanes, firstRange } from "./lanes.js";
 import { ObjectPane } from "./object.js";
 import { Overview } from "./overview.js";
 import { Replay } from "./replay.js";
-import { DAY, HOUR, around, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
+import { DAY, HOUR, MINUTE, around, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
 import { StatePane } from "./state.js";
 
 const FEW = 500;        // events that are drawn one by one
@@ -62,6 +63,11 @@ const flat = new Map();  // objects of kinds that are below others elsewhere: {i
 
 function remember() {
   history.replaceState(null, "", format(state));
+}
+
+// For what leads somewhere else: the browser's Back leads back.
+function rememberNext() {
+  if (format(state) !== location.hash) history.pushState(null, "", format(state));
 }
 
 // Browsers allow only some changes of the address a second.
@@ -124,7 +130,7 @@ async function begin() {
   await reload();
   if (state.cursor?.version && state.cursor.time === null) await jumpTo(state.cursor.version);
   objectPane.show(state.object, state.left, state.right).catch(fail);
-  selectTab(state.tab || (state.object ? "object" : state.second === null ? "state" : "comparison"));
+  showTab(state.tab || (state.object ? "object" : state.second === null ? "" : "comparison"));
   if (state.live) follow();
 }
 
@@ -152,7 +158,7 @@ function busy(is) {
   find("timeline").setAttribute("aria-busy", String(is));
 }
 
-const filters = () => query(state, session.types);
+const filters = () => query(state, session.types, session.hasIndex);
 
 function rangeQuery(view) {
   const parameters = filters();
@@ -193,15 +199,20 @@ async function reload() {
     known = await fewEvents(data, signal);
     loadedRange = loaded;
     trees = { items: objects.items, token: objects.metadata.continue ?? "", query: lives };
+    beginAuthors();
     showGroups(data);
     loadUnfolded(signal);
     showLoaded(data, objects, list);
     loadWhole(signal);
-    if (data.reading || list.indexed) reloadLater();
+    showHeading(data, objects, await session.highlights(rangeQuery(state.view), signal));
+    if (data.reading || lagOf(list)) reloadLater();
   } catch (error) {
     if (signal.aborted) return;
     changes.stopLoading();
-    fail(error);
+    if (error.status === 503 && session.hasIndex && !state.q) {
+      session.hasIndex = false;  // without it, updates of status cannot be left out
+      reloadSoon();
+    } else fail(error);
   } finally {
     if (loading?.signal === signal) {
       inFlight = false;
@@ -279,22 +290,32 @@ async function loadWhole(signal) {
   }
 }
 
+// How far the index is, if older events are missing in it, or new ones that a text is looked for in.
+const lagOf = ({ indexed }) => (indexed && (state.q || BigInt(indexed.from) > BigInt(indexed.oldest)) ? indexed : null);
+
 const reloadSoon = debounced(reload, 150);
 const reloadWhileMoving = throttled(() => inFlight || reload(), 600);
 const reloadLater = debounced(reload, 2000); // the server reads older events meanwhile
 
 // What is shown.
 
+const inView = (event) => event.micros >= state.view.from && event.micros <= state.view.to;
+const totalShown = () => groups.reduce((sum, one) => sum + one.total, 0);
+
+function showHeading(data, objects, highlights) {
+  const isPart = Boolean(data.reading || data.searchedFrom || data.rowsLeftOut);
+  showHeadline({ groups, total: totalShown(), items: objects.items, highlights, refused: refused.filter(inView), isPart }, openAt);
+}
+
 function showLoaded(data, objects, list) {
-  const total = groups.reduce((sum, one) => sum + one.total, 0);
-  const inView = (event) => event.micros >= state.view.from && event.micros <= state.view.to;
-  showHeadline({ groups, total, items: objects.items, events: (known ?? list.items).filter(inView), refused: refused.filter(inView) }, openAt);
-  showLegend(known ?? []);
+  const total = totalShown();
+  showHeading(data, objects, null);
+  showLegend(known, objects.items);
   say(notices(data, objects));
   showMoment();
   changes.show({
     items: list.items, refused: refused.filter(inView), token: list.metadata.continue, query: eventQuery(LISTED), filtered: isFiltered(state), text: state.q,
-    indexed: list.indexed, total: data.searchedFrom ? null : total, newest, allowed: session.types.size > 0,
+    indexed: lagOf(list), total: data.searchedFrom || data.reading ? null : total, newest, allowed: session.types.size > 0,
   });
   showNothing(total);
 }
@@ -316,6 +337,7 @@ function showNothing(total) {
   if (!newest) made.push(element("p", { text: session.types.size ? "The journal has no events yet. They appear here as soon as somebody writes." : "There is nothing that you may list." }));
   else if (isFiltered(state)) made.push(element("p", { text: "Nothing in this range matches the filter." }), button("Clear the filter", clearFilters));
   else made.push(element("p", { text: `Nothing changed in this range. The newest change was at ${readable(newest.time, HOUR)} UTC.` }));
+  if (newest && !state.noise) made.push(button("Show noise", toggleNoise));
   if (newest) made.push(button("Show the newest changes", showNewest), button("Show everything", showEverything));
   find("nothing").replaceChildren(...made);
 }
@@ -343,16 +365,22 @@ function showPlaying() {
 
 function choose(event) {
   setCursor({ time: event.micros, version: event.version });
+  lanes.reveal(event);
   if (!event.name) return;  // a refused create
   state.left = "";
   state.right = event.version;
   openObject({ type: event.type, namespace: event.namespace, name: event.name }, false);
 }
 
-// An object as it was last in the view.
+// A link leads to the moment and to the row of the object, and opens it.
 function openAt(item) {
+  if (item.micros) {
+    const span = spanOf(state.view);
+    show(around(item.micros, Math.min(span, Math.max(Math.round(span / 4), MINUTE))));
+  }
   if (item.version || item.refused) choose(item);
-  else openObject({ type: item.type, namespace: item.namespace, name: item.name });
+  else openObject(item);
+  find("lanes").scrollIntoView({ block: "start" });
 }
 
 function setCursor(cursor, { follow = true } = {}) {
@@ -374,6 +402,7 @@ function momentOf(cursor) {
 
 // The tab that is open: it is many requests, only if somebody sees it.
 function showDetail() {
+  if (!isOpen()) return;
   if (!find("state").hidden) {
     statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!")), activeTypes()).catch(fail);
   }
@@ -388,14 +417,34 @@ function activeTypes() {
 function openObject(target, fresh = true) {
   if (fresh) Object.assign(state, { left: "", right: "" });
   state.object = { type: target.type, namespace: target.namespace, name: target.name };
-  remember();
+  state.tab = "object";
+  lanes.reveal(target);
+  rememberNext();
   selectTab("object");
   objectPane.show(state.object, state.left, state.right).catch(fail);
 }
 
+// Beside the picture there is room in a wide window; else the details are a drawer, which may be closed.
+const wide = matchMedia("(min-width: 1600px)");
+const isOpen = () => wide.matches || state.tab !== "";
+wide.addEventListener("change", () => state && showDetail());
+
 function selectTab(which) {
-  state.tab = which;
   rememberSoon();
+  showTab(which);
+}
+
+function closeDrawer() {
+  rememberSoon();
+  showTab("");
+}
+
+// Which one, or none: then a wide window has the state at the cursor.
+function showTab(chosen) {
+  state.tab = chosen;
+  find("detail").classList.toggle("closed", !chosen);
+  document.body.classList.toggle("drawer", Boolean(chosen));
+  const which = chosen || (state.object ? "object" : "state");
   for (const name of TABS) {
     find(name).hidden = name !== which;
     find(`tab-${name}`).setAttribute("aria-selected", String(name === which));
@@ -512,7 +561,7 @@ function setSecond(time) {
   lanes.draw();
   showMoment();
   rememberSoon();
-  if (time === null) selectTab(state.object ? "object" : "state");
+  if (time === null) showTab(state.object && state.tab ? "object" : state.tab && "state");
   else if (find("comparison").hidden) selectTab("comparison");
   else showDetailSoon();
 }
@@ -647,6 +696,19 @@ find("timeline").addEventListener("keydown", (event) => {
   KEYS[event.key](event);
 });
 
+// In the whole page, unless somebody writes a text.
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || find("main").hidden) return;
+  if (event.key === "Escape" && state.tab) closeDrawer();
+  if (event.target.closest("input, select, textarea")) return;
+  if (event.key === "/") find("filters").elements.q.focus();
+  else if (event.key === "?") {
+    find("keys").open = !find("keys").open;
+    if (find("keys").open) find("keys").scrollIntoView({ block: "center" });
+  } else return;
+  event.preventDefault();
+});
+
 function toggleFolds() {
   lanes.foldAll(groups.some((group) => !lanes.isFolded(group)));
 }
@@ -668,14 +730,16 @@ press("sign-out", () => {
   location.reload();  // nothing of the last user stays on the page
 });
 press("clear", clearFilters);
+press("drawer-close", closeDrawer);
+press("drawer-size", () => {
+  const tall = find("detail").classList.toggle("tall");
+  find("drawer-size").setAttribute("aria-pressed", String(tall));
+});
 press("more-filters", () => {
   const open = find("filters").classList.toggle("open");
   find("more-filters").setAttribute("aria-expanded", String(open));
 });
-press("noise", () => {
-  state.noise = !state.noise;
-  refilter();
-});
+press("noise", toggleNoise);
 press("export", async () => {
   try {
     say("Exporting …");
@@ -702,13 +766,33 @@ TABS.forEach((name, at) => {
 
 function clearFilters() {
   for (const name of TEXTS) state[name] = "";
-  state.noise = true;
   refilter();
+}
+
+// What somebody chose last holds for the next visit too.
+const NOISE = "journal-noise";
+
+function toggleNoise() {
+  state.noise = !state.noise;
+  try {
+    localStorage.setItem(NOISE, state.noise ? "1" : "0");
+  } catch {
+    // A browser may refuse to store anything.
+  }
+  refilter();
+}
+
+function showsNoise() {
+  try {
+    return localStorage.getItem(NOISE) === "1";
+  } catch {
+    return false;
+  }
 }
 
 async function refilter() {
   showFilters();
-  remember();
+  rememberNext();
   try {
     await session.loadTypes(namespaceQuery());
     showFilters();
@@ -747,7 +831,7 @@ addEventListener("hashchange", () => {
 function start() {
   const isSecret = hasSecret(location.href);
   if (isSecret) history.replaceState(null, "", location.pathname);
-  state = parse(location.hash, Date.now() * 1000);
+  state = parse(location.hash, Date.now() * 1000, showsNoise());
   if (isSecret) askToSignIn("There was a token in the address of this page. It was not used: paste it below, and do not share such links.");
   else begin();
 }

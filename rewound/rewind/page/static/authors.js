@@ -2,10 +2,11 @@
 
 import { visible } from "./diff.js";
 
-const COLORS = 8, MOST = 10_000;
+const COLORS = 16, OTHERS = COLORS;  // the last one is grey, for all authors for whom no colour is left
+const STORED = "journal-authors";
 
-const numbers = new Map();
-let colors = [];
+const numbers = new Map(stored());  // {number, seen} by author, the same after the page is loaded again
+let colors = [], load = 0;
 
 // A user and a field manager: two controllers often share a user, and two people a tool.
 export function authorOf(event) {
@@ -36,13 +37,53 @@ export function byImportance(events) {
   return [...events].sort((one, other) => isSystem(one.user) - isSystem(other.user));
 }
 
-// Numbers are given in the order of appearance: as long as there are few authors, no two have one colour.
+// Before the authors of another range are shown: those that were not seen since may lose their colour to new ones.
+export function beginAuthors() {
+  load++;
+}
+
+// An author keeps its colour, and no two that are visible share one.
 export function authorNumber(name) {
-  if (!numbers.has(name)) {
-    if (numbers.size >= MOST) numbers.clear();
-    numbers.set(name, numbers.size % COLORS);
+  const known = numbers.get(name);
+  if (known) {
+    known.seen = load;
+    return known.number;
   }
-  return numbers.get(name);
+  const number = freeNumber();
+  if (number === OTHERS) return OTHERS;
+  numbers.set(name, { number, seen: load });
+  store();
+  return number;
+}
+
+// One that nobody has, or that of the author who was seen longest ago, unless that one is visible.
+function freeNumber() {
+  const taken = new Set([...numbers.values()].map((one) => one.number));
+  for (let number = 0; number < COLORS; number++) if (!taken.has(number)) return number;
+  const [oldest, { number, seen }] = [...numbers].reduce((one, other) => (other[1].seen < one[1].seen ? other : one));
+  if (seen === load) return OTHERS;
+  numbers.delete(oldest);
+  return number;
+}
+
+// For this tab, until its user signs out. A browser may refuse to store anything.
+function stored() {
+  try {
+    const found = Object.entries(JSON.parse(sessionStorage.getItem(STORED) ?? "{}"));
+    const taken = new Set();
+    return found.filter(([, number]) => Number.isInteger(number) && number >= 0 && number < COLORS && !taken.has(number) && taken.add(number))
+      .map(([name, number]) => [name, { number, seen: -1 }]);
+  } catch {
+    return [];
+  }
+}
+
+function store() {
+  try {
+    sessionStorage.setItem(STORED, JSON.stringify(Object.fromEntries([...numbers].map(([name, { number }]) => [name, number]))));
+  } catch {
+    // They keep their colours until the page is closed.
+  }
 }
 
 // A colour for a canvas; elements have the class `author-N`. Both come from the style sheet.
@@ -53,7 +94,7 @@ export function authorColor(name) {
 
 function readColors() {
   const style = getComputedStyle(document.documentElement);
-  colors = Array.from({ length: COLORS }, (_, at) => style.getPropertyValue(`--author-${at}`).trim());
+  colors = Array.from({ length: COLORS + 1 }, (_, at) => style.getPropertyValue(`--author-${at}`).trim());
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colors = []; });

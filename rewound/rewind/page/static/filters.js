@@ -9,24 +9,25 @@ const NOISE = ["leases", "events"];  // plurals
 const SECRETS = ["token", "access_token", "id_token", "bearer", "authorization", "password"];
 const MOST = 512;
 
-export function initial(now) {
+// `noise`: whether it is shown if the address does not say so.
+export function initial(now, noise = false) {
   return {
-    view: { from: now - HOUR, to: now }, cursor: null, second: null, by: "type", live: false, noise: true,
+    view: { from: now - HOUR, to: now }, cursor: null, second: null, by: "type", live: false, noise,
     object: null, left: "", right: "", tab: "",
     ...Object.fromEntries(TEXTS.map((name) => [name, ""])),
   };
 }
 
 // `fragment` with or without its number sign. Whatever is not valid is ignored.
-export function parse(fragment, now) {
+export function parse(fragment, now, noise = false) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  const state = initial(now);
+  const state = initial(now, noise);
   for (const name of TEXTS) state[name] = (given.get(name) ?? "").slice(0, MOST);
   const from = parseTime(given.get("from")), to = parseTime(given.get("to"));
   if (from !== null && to !== null && from < to) state.view = { from, to };
   if (GROUPINGS.includes(given.get("by"))) state.by = given.get("by");
   state.live = given.get("live") === "1";
-  state.noise = given.get("noise") !== "0";
+  if (["0", "1"].includes(given.get("noise"))) state.noise = given.get("noise") === "1";
   state.cursor = parseCursor(given.get("at"));
   state.second = parseTime(given.get("second"));
   state.object = parseObject(given.get("object"));
@@ -43,7 +44,7 @@ export function format(state) {
   for (const name of TEXTS) if (state[name]) given.set(name, state[name]);
   if (state.by !== "type") given.set("by", state.by);
   if (state.live) given.set("live", "1");
-  if (!state.noise) given.set("noise", "0");
+  given.set("noise", state.noise ? "1" : "0");
   if (state.cursor) given.set("at", state.cursor.version || rfc3339(state.cursor.time));
   if (state.second !== null) given.set("second", rfc3339(state.second));
   if (state.object) given.set("object", [state.object.type, state.object.namespace, state.object.name].join("/"));
@@ -70,8 +71,8 @@ function parseObject(text) {
 }
 
 // The parameters of requests for the timeline and its events. A value that begins with ! excludes. `types` are those
-// that the user sees, by name: only what is there can be left out.
-export function query(state, types = new Map()) {
+// that the user sees, by name: only what is there can be left out. Without an index, updates of status are not known.
+export function query(state, types = new Map(), hasIndex = true) {
   const given = new URLSearchParams();
   for (const name of ["type", "namespace", "name", "user"]) {
     for (const value of state[name].split(",").map((one) => one.trim()).filter(Boolean)) given.append(name, value);
@@ -82,12 +83,12 @@ export function query(state, types = new Map()) {
     for (const one of types.values()) {
       if (NOISE.includes(one.resource) && !wanted.length) given.append("type", `!${one.type}`);
     }
-    given.set("status", "false");
+    if (hasIndex) given.set("status", "false");
   }
   return given;
 }
 
-export const isFiltered = (state) => !state.noise || TEXTS.some((name) => state[name]);
+export const isFiltered = (state) => TEXTS.some((name) => state[name]);
 
 // Whether a URL has what must not be in one.
 export function hasSecret(url) {

@@ -7,8 +7,6 @@ import { CHANGES } from "./lanes.js";
 import { duration, readable, spanOf } from "./scale.js";
 import { objectText, refusedText } from "./summary.js";
 
-const FOUGHT = 4;  // changes of one field by two authors in turn
-
 export function showAbout(about, replays) {
   const title = about?.title || location.host;
   find("title").textContent = title;
@@ -28,24 +26,27 @@ export function showRange(view, newest, now) {
   find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}`;
 }
 
-// One or two sentences about what the picture shows. `open` opens an object, `events` are those that are known.
-export function showHeadline({ groups, total, items, events, refused = [] }, open) {
+// One or two sentences about what the picture shows. `open` leads to an object or an event; `highlights` are null until
+// the server has found them. `isPart`: it has not read all events yet.
+export function showHeadline({ groups, total, items, highlights, refused, isPart }, open) {
   const parts = [], changed = groups.filter((one) => one.total);
   if (total) {
     const most = changed.slice(0, 3).map((one) => `${one.total.toLocaleString("en")} of ${one.label}`);
     const what = changed.length > 1 ? `: ${most.join(", ")}` : ` of ${changed[0].label}`;
-    parts.push(`${total.toLocaleString("en")} ${total === 1 ? "change" : "changes"}${what}${changed.length > 3 ? " and others" : ""}. `);
+    parts.push(`${total.toLocaleString("en")}${isPart ? " or more" : ""} ${total === 1 ? "change" : "changes"}${what}${changed.length > 3 ? " and others" : ""}. `);
   }
-  const fight = fights(events)[0];
+  const fight = highlights?.fights[0];
   if (fight) {
-    parts.push(element("strong", { text: visible(`${list(fight.authors)} changed ${fight.field} of `) }),
-      button(objectText(fight.event), () => open(fight.event), { class: "link" }),
+    const authors = [...shortNames(fight.authors).values()];
+    parts.push(element("strong", { text: visible(`${list(authors)} changed ${fight.field} of `) }),
+      button(objectText(fight), () => open(fight), { class: "link" }),
       element("strong", { text: ` in turn, ${fight.turns} times. ` }));
   }
-  const bad = items.filter((one) => one.phases?.length && one.phases.at(-1)[2] === "bad" && !one.deleted);
+  const bad = highlights?.failing ?? [];
   if (bad.length) {
-    parts.push(element("span", { class: "bad", text: `${bad.length} ${bad.length === 1 ? "object needs" : "objects need"} attention: ` }),
-      ...between(bad.slice(0, 3).map((one) => button(visible(`${objectText(one)} (${one.phases.at(-1)[1]})`), () => open(one), { class: "link" }))),
+    const many = `${highlights.failingTotal}${highlights.failingPartly ? " or more" : ""}`;
+    parts.push(element("span", { class: "bad", text: `${many} ${many === "1" ? "object needs" : "objects need"} attention: ` }),
+      ...between(bad.slice(0, 3).map((one) => button(visible(`${objectText(one)} (${one.phase})`), () => open(one), { class: "link" }))),
       bad.length > 3 ? " and others. " : ". ");
   }
   if (refused.length) {
@@ -54,7 +55,7 @@ export function showHeadline({ groups, total, items, events, refused = [] }, ope
       button(`${refusedText(latest)} of ${objectText(latest)}`, () => open(latest), { class: "link" }), `${latest.user ? visible(` by ${latest.user}`) : ""}. `);
   }
   const busiest = items.reduce((one, other) => (other.changes > (one?.changes ?? 2) ? other : one), null);
-  if (!fight && !bad.length && !refused.length && busiest) {
+  if (highlights && !fight && !bad.length && !refused.length && busiest) {
     parts.push("Most changed: ", button(objectText(busiest), () => open(busiest), { class: "link" }), ` (${busiest.changes} times). `);
   }
   find("headline").replaceChildren(...parts);
@@ -64,32 +65,23 @@ const between = (made) => made.flatMap((one, at) => (at ? [", ", one] : [one]));
 
 const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
-// Fields that two or more authors set in turn: whoever looks for a conflict of controllers finds it here.
-export function fights(events) {
-  const fields = new Map(), names = shortNames(events);
-  for (const event of [...events].sort((one, other) => one.micros - other.micros)) {
-    if (event.change !== "updated" || !event.uid) continue;
-    for (const { field } of event.summary?.changes ?? []) {
-      if (field.startsWith("status")) continue;
-      const key = `${event.uid} ${field}`, author = names.get(authorOf(event));
-      const known = fields.get(key) ?? { field, event, authors: [], last: "", turns: 0 };
-      if (author && author !== known.last) known.turns++;
-      if (author && !known.authors.includes(author)) known.authors.push(author);
-      known.last = author;
-      fields.set(key, known);
-    }
-  }
-  return [...fields.values()].filter((one) => one.authors.length > 1 && one.turns >= FOUGHT)
-    .sort((one, other) => other.turns - one.turns);
-}
-
 const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "without phases"]];
 const MOST_AUTHORS = 8;
 
-// What the colours mean; authors of the events that are drawn one by one.
-export function showLegend(events) {
+// The authors of the marks of objects, those with the most first, in the form of events.
+function marksOf(items) {
+  const counts = new Map();
+  for (const { authors = [] } of items) for (const author of authors) counts.set(author, (counts.get(author) ?? 0) + 1);
+  return [...counts].sort((one, other) => other[1] - one[1]).map(([author]) => {
+    const at = author.indexOf(" with ");
+    return at < 0 ? { user: author } : { user: author.slice(0, at), fieldManager: author.slice(at + 6) };
+  });
+}
+
+// What the colours mean; authors of the events that are drawn, one by one or as marks of objects.
+export function showLegend(events, items) {
   const entry = (kind, shape, text) => element("li", {}, element("i", { class: `${shape} ${kind}` }), text);
-  const drawn = events.filter((event) => event.change === "updated" && !event.summary?.statusOnly);
+  const drawn = events?.filter((event) => event.change === "updated" && !event.summary?.statusOnly) ?? marksOf(items);
   const marks = [...shortNames(byImportance(drawn))].slice(0, MOST_AUTHORS).map(([author, text]) =>
     element("li", { title: author }, element("i", { class: `mark author-${authorNumber(author)}` }), `changed by ${text}`));
   find("legend").replaceChildren(

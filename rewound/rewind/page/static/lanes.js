@@ -3,13 +3,14 @@
 
 import { authorColor, authorOf } from "./authors.js";
 import { visible } from "./diff.js";
-import { HOUR, SECOND, columns, duration, firstCell, including, pan, readable, spanOf, ticks, timeOf, xOf, zoom } from "./scale.js";
+import { FOLD, HOUR, SECOND, Scale, columns, duration, firstCell, gapsOf, including, pan, readable, rfc3339, spanOf, ticks, zoom } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
 const ROW = 24, HEAD = 26, BAR = 14, INDENT = 13, LEAST_ROWS = 6, MOST_HEIGHT = 0.5;  // of the window
 const NEAR = 7;          // pixels between the pointer and what it means
 // Objects of a kind that are shown without a click: more if they are trees.
 const MANY = 12, MANY_IN_TREES = 60;
+const MOST_UNFOLDED = 500;  // objects of a kind that a link unfolds
 const START = 2 * SECOND;  // in which a server creates what it needs
 export const CHANGES = ["created", "updated", "deleted"];
 const TONES = ["good", "working", "bad", "done", "neutral"];
@@ -30,7 +31,10 @@ export class Lanes extends EventTarget {
   #refused = new Map();  // writes by the key of the row that shows them
   #folded = new Map();   // by key of a group or uid of an object, if somebody chose
   #selected = "";        // the key of a row
+  #wanted = null;        // an object whose row is to be selected, also when it is loaded
   #now = 0;
+  #gaps = [];            // stretches without a change, which are folded where they are long
+  #scaled = {};          // the scale, and what it was made from
   #scheduled = false;
   #drag = null;
   #pointers = new Map();
@@ -65,6 +69,23 @@ export class Lanes extends EventTarget {
     return Math.max(1, this.#canvas.clientWidth - this.#labels);
   }
 
+  // Where times are: computed again when the view, the width or the counts have changed.
+  get #scale() {
+    const { view, width, gaps, scale } = this.#scaled;
+    if (view === this.view && width === this.#width && gaps === this.#gaps) return scale;
+    this.#scaled = { view: this.view, width: this.#width, gaps: this.#gaps, scale: new Scale(this.view, this.#width, this.#gaps) };
+    return this.#scaled.scale;
+  }
+
+  #x(time) {
+    return this.#scale.x(time);
+  }
+
+  // The distance of a time from the left edge of the canvas, in pixels.
+  placeOf(time) {
+    return this.#labels + this.#x(time);
+  }
+
   get buckets() {
     return Math.min(1000, Math.max(100, Math.round(this.#width / 2)));
   }
@@ -93,9 +114,12 @@ export class Lanes extends EventTarget {
       if (known) known.push(event);
       else this.#events.set(event.uid, [event]);
     }
+    this.#gaps = gapsOf(data).flatMap((gap) => without(gap, refused.map((one) => one.micros)));
     this.#refused = new Map();
     for (const one of refused) this.#refused.set(keyOfRefused(one), [...(this.#refused.get(keyOfRefused(one)) ?? []), one]);
+    this.#unfold(this.#wanted);
     this.#arrange();
+    this.#wanted = null;
   }
 
   isFolded(group) {
@@ -125,6 +149,7 @@ export class Lanes extends EventTarget {
       else if (group.more) rows.push({ key: `${group.key} +`, note: "Load more objects", group });
     }
     this.#rows = rows;
+    this.#find(this.#wanted);
     this.#canvas.setAttribute("aria-label", `Timeline with ${rows.length} rows`);
     this.draw();
   }
@@ -185,12 +210,37 @@ export class Lanes extends EventTarget {
       for (const [row, y] of shown) this.#paintRefused(row, y, left);
       this.#paintPresent(left, width, height);
     });
+    this.#paintFolds(left, height);
     this.#clipped(0, HEAD, left - 4, height, () => {
       for (const [row, y] of shown) this.#paintLabel(row, y, left);
     });
     this.#paintSelection(left, height);
     if (this.second !== null) this.#paintCursor(this.second, "second", "B", left, height);
     if (this.cursor?.time != null) this.#paintCursor(this.cursor.time, "cursor", this.second === null ? "" : "A", left, height);
+  }
+
+  // A stretch in which nothing changed, with its length in the head.
+  #paintFolds(left, height) {
+    const context = this.#context;
+    context.font = "10px system-ui, sans-serif";
+    for (const { from, to, x } of this.#scale.folds) {
+      context.fillStyle = this.#colors.panel;
+      context.globalAlpha = 0.85;
+      context.fillRect(left + x, HEAD, FOLD, height);
+      context.globalAlpha = 1;
+      context.setLineDash([3, 4]);
+      context.strokeStyle = this.#colors.faint;
+      context.beginPath();
+      for (const edge of [left + x + 0.5, left + x + FOLD - 0.5]) {
+        context.moveTo(edge, HEAD);
+        context.lineTo(edge, height);
+      }
+      context.stroke();
+      context.setLineDash([]);
+      context.fillStyle = this.#colors.faint;
+      const words = duration(to - from);
+      context.fillText(words, left + x + (FOLD - context.measureText(words).width) / 2, HEAD + 8);
+    }
   }
 
   #clipped(x, y, right, bottom, paint) {
@@ -214,16 +264,22 @@ export class Lanes extends EventTarget {
   #paintTicks(left, width, height) {
     const context = this.#context;
     context.font = "11px system-ui, sans-serif";
-    for (const { time, label, major } of ticks(this.view, this.#width)) {
-      const x = Math.round(left + xOf(this.view, this.#width, time)) + 0.5;
-      if (x < left) continue;
+    const shown = this.#scale.segments.flatMap((one) => {
+      const found = ticks(one, one.width);
+      return found.length || !one.width ? found : [{ time: one.from, label: rfc3339(one.from).slice(11, 19), major: false }];
+    });
+    let free = 0;
+    for (const { time, label, major } of shown) {
+      const x = Math.round(left + this.#x(time)) + 0.5;
+      if (x < left || x < free) continue;
       context.strokeStyle = major ? this.#colors.faint : this.#colors.line;
       context.beginPath();
       context.moveTo(x, HEAD - 6);
       context.lineTo(x, height);
       context.stroke();
       context.fillStyle = this.#colors.faint;
-      if (x + 4 + context.measureText(label).width <= width) context.fillText(label, x + 4, HEAD / 2 - 1);
+      free = x + 8 + context.measureText(label).width;
+      if (free - 4 <= width) context.fillText(label, x + 4, HEAD / 2 - 1);
     }
   }
 
@@ -240,7 +296,7 @@ export class Lanes extends EventTarget {
     else if (row.depth > 0) this.#paintBranch(x - 11, y);
     if (row.group) {
       context.font = "600 12px system-ui, sans-serif";
-      const count = String(row.group.row ? row.group.total : row.group.items.length);
+      const count = `${row.group.row ? row.group.total : row.group.items.length}${row.group.row && this.data?.reading ? "+" : ""}`;
       context.fillStyle = this.#colors.text;
       context.fillText(this.#fitting(row.group.label, left - x - 14 - context.measureText(count).width), x, middle);
       context.font = "11px system-ui, sans-serif";
@@ -293,7 +349,7 @@ export class Lanes extends EventTarget {
   // How much changed in each kind: columns as high as the logarithm of their counts.
   #paintCounts(shown, left) {
     const context = this.#context;
-    const painted = shown.map(([{ group }, y]) => [group.row ? columns(group.row, this.data, this.view, this.#width) : [], y]);
+    const painted = shown.map(([{ group }, y]) => [group.row ? columns(group.row, this.data, this.view, this.#width, this.#scale) : [], y]);
     let most = 1;
     for (const [found] of painted) for (const one of found) most = Math.max(most, one[2] + one[3] + one[4]);
     const scale = (ROW - 6) / Math.log2(most + 1);
@@ -314,7 +370,7 @@ export class Lanes extends EventTarget {
 
   // An object: a bar from its creation to its deletion, its phases as colours, its changes as ticks.
   #paintLife(item, y, left, width) {
-    const x = (time) => left + xOf(this.view, this.#width, time);
+    const x = (time) => left + this.#x(time);
     // A canvas has no exact places far outside of it.
     const begin = Math.max(item.created ? x(item.created) : 0, left - 20);
     const end = Math.min(item.deleted ? Math.max(x(item.deleted), begin + 3) : x(this.#now), width + 20);
@@ -345,6 +401,14 @@ export class Lanes extends EventTarget {
       context.globalAlpha = 0.55;
       for (const time of item.marks ?? []) context.fillRect(Math.round(x(time)), top + BAR - 4, 1, 4);
       context.globalAlpha = 1;
+      item.authors?.forEach((author, at) => {
+        const place = x(item.marks[at]);
+        if (item.marks[at] === item.created) return;
+        context.fillStyle = this.#colors.back;
+        context.fillRect(place - 1.5, top, 3, BAR);
+        context.fillStyle = authorColor(author);
+        context.fillRect(place - 1, top - 2, 2, BAR + 4);
+      });
       return;
     }
     for (const event of events) {
@@ -379,7 +443,7 @@ export class Lanes extends EventTarget {
       context.lineWidth = width;
       context.beginPath();
       for (const { micros } of this.#refusedIn(row)) {
-        const x = left + xOf(this.view, this.#width, micros);
+        const x = left + this.#x(micros);
         context.moveTo(x - 4, middle - 4);
         context.lineTo(x + 4, middle + 4);
         context.moveTo(x + 4, middle - 4);
@@ -392,17 +456,19 @@ export class Lanes extends EventTarget {
 
   // New values and phases, each where it begins, if there is room before the next.
   #paintTexts(item, y, x, begin, end) {
-    const slots = (item.phases ?? []).map(([since, words, tone]) => [Math.max(begin, x(since)), [words], tone === "bad" ? 0 : 2]);
+    // A phase is said where its colour is, never beside that of another.
+    const phases = item.phases ?? [], slots = phases.map(([since, words, tone], at) =>
+      [Math.max(begin, x(since)), [words], tone === "bad" ? 0 : 2, Math.min(end, at + 1 < phases.length ? x(phases[at + 1][0]) : end)]);
     for (const event of this.#events.get(item.uid) ?? []) {
       const texts = shortly(event);
-      if (texts.length) slots.push([x(event.micros), texts, 1]);
+      if (texts.length) slots.push([x(event.micros), texts, 1, end]);
     }
     // What fails is said first, then values; other phases, which are colours too, where there is room left.
     const taken = [], ticks = (this.#events.get(item.uid) ?? []).filter((event) => !event.summary?.statusOnly).map((event) => x(event.micros));
     for (const rank of [0, 1, 2]) {
       const own = slots.filter((slot) => slot[2] === rank).sort((one, other) => one[0] - other[0]);
-      own.forEach(([from, texts], at) => {
-        let [start, until] = [from, own[at + 1]?.[0] ?? end];
+      own.forEach(([from, texts, , last], at) => {
+        let [start, until] = [from, Math.min(last, own[at + 1]?.[0] ?? end)];
         for (const [left, right] of taken) {
           if (left <= start + 1) start = Math.max(start, right);
           else until = Math.min(until, left);
@@ -438,7 +504,7 @@ export class Lanes extends EventTarget {
   }
 
   #paintPresent(left, width, height) {
-    const x = left + xOf(this.view, this.#width, this.#now), context = this.#context;
+    const x = left + this.#x(this.#now), context = this.#context;
     if (!this.#now || x > width) return;
     context.fillStyle = this.#colors.line;
     context.globalAlpha = 0.35;
@@ -448,7 +514,7 @@ export class Lanes extends EventTarget {
 
   #paintSelection(left, height) {
     if (!this.#drag?.selects) return;
-    const [one, other] = [this.#drag.from, this.#drag.to].map((time) => left + xOf(this.view, this.#width, time));
+    const [one, other] = [this.#drag.from, this.#drag.to].map((time) => left + this.#x(time));
     this.#context.globalAlpha = 0.2;
     this.#context.fillStyle = this.#colors.cursor;
     this.#context.fillRect(Math.min(one, other), HEAD, Math.abs(other - one), height);
@@ -456,7 +522,7 @@ export class Lanes extends EventTarget {
   }
 
   #paintCursor(time, color, letter, left, height) {
-    const x = left + xOf(this.view, this.#width, time), context = this.#context;
+    const x = left + this.#x(time), context = this.#context;
     if (x < left - 1) return;
     context.fillStyle = this.#colors[color];
     context.fillRect(x - 1, 4, 2, height);
@@ -481,6 +547,40 @@ export class Lanes extends EventTarget {
     else if (top + ROW > this.#scroller.scrollTop + room) this.#scroller.scrollTop = top + ROW - room;
     this.draw();
     this.#hover(this.#rowText(this.#rows[next]));
+  }
+
+  // Select the row of an object and scroll to it, now and when the objects of another range are loaded.
+  reveal(target) {
+    this.#wanted = target;
+    this.#unfold(target);
+    this.#arrange();
+  }
+
+  #unfold(target) {
+    if (!target) return;
+    for (const group of this.#groups) {
+      const at = (group.items ?? []).findIndex((item) => keyOfRefused(item) === keyOfRefused(target));
+      if (at < 0 || (group.row && this.isFolded(group) && group.key !== target.type && group.items.length > MOST_UNFOLDED)) continue;
+      this.#folded.set(group.key, false);
+      for (let above = at, depth = group.items[at].depth; above >= 0 && depth > 0; above--) {
+        if (group.items[above].depth >= depth) continue;
+        depth = group.items[above].depth;
+        this.#folded.delete(group.items[above].uid);
+      }
+      return;
+    }
+  }
+
+  #find(target) {
+    if (!target) return;
+    const key = keyOfRefused(target);
+    let at = this.#rows.findIndex((row) => row.item && keyOfRefused(row.item) === key);
+    if (at < 0) at = this.#rows.findIndex((row) => row.group?.key === target.type && !row.note);
+    if (at < 0) return;
+    this.#selected = this.#rows[at].key;
+    this.#resize();  // more rows may have been added
+    const room = this.#canvas.clientHeight - HEAD, top = at * ROW;
+    if (top < this.#scroller.scrollTop || top + ROW > this.#scroller.scrollTop + room) this.#scroller.scrollTop = top - room / 2 + ROW;
   }
 
   get selected() {
@@ -517,7 +617,7 @@ export class Lanes extends EventTarget {
 
   #timeAt(event) {
     const box = this.#canvas.getBoundingClientRect();
-    return timeOf(this.view, this.#width, event.clientX - box.left - this.#labels);
+    return this.#scale.time(event.clientX - box.left - this.#labels);
   }
 
   #rowAt(event) {
@@ -559,9 +659,9 @@ export class Lanes extends EventTarget {
 
   // Which cursor has its handle here.
   #handleAt(time) {
-    const reach = (10 / this.#width) * spanOf(this.view);
-    if (this.cursor?.time != null && Math.abs(this.cursor.time - time) < reach) return "cursor";
-    return this.second !== null && Math.abs(this.second - time) < reach ? "second" : "";
+    const isNear = (one) => Math.abs(this.#x(one) - this.#x(time)) < 10;
+    if (this.cursor?.time != null && isNear(this.cursor.time)) return "cursor";
+    return this.second !== null && isNear(this.second) ? "second" : "";
   }
 
   #spread() {
@@ -629,12 +729,12 @@ export class Lanes extends EventTarget {
 
   // The event under the pointer, if single events are known.
   #nearest(row, event) {
-    const time = this.#timeAt(event), reach = (NEAR / this.#width) * spanOf(this.view);
+    const place = event.clientX - this.#canvas.getBoundingClientRect().left - this.#labels, far = (one) => Math.abs(this.#x(one.micros) - place);
     const candidates = row.item ? this.#events.get(row.item.uid) ?? []
       : [...this.#events.values()].flat().filter((one) => one.type === row.group?.key || one.namespace === row.group?.key);
     let best = null;
     for (const one of [...candidates, ...this.#refusedIn(row)]) {
-      if (Math.abs(one.micros - time) <= reach && (!best || Math.abs(one.micros - time) < Math.abs(best.micros - time))) best = one;
+      if (far(one) <= NEAR && (!best || far(one) < far(best))) best = one;
     }
     return best;
   }
@@ -642,7 +742,8 @@ export class Lanes extends EventTarget {
   #describe(event) {
     const row = this.#rowAt(event), time = this.#timeAt(event);
     if (this.#inLabels(event)) return row ? this.#rowText(row) : "";
-    const at = readable(time, spanOf(this.view));
+    const at = readable(time, spanOf(this.view)), fold = this.#scale.folds.find((one) => time > one.from && time < one.to);
+    if (fold) return `${at}\nnothing changed for ${duration(spanOf(fold))}: folded`;
     if (!row || row.note) return at;
     const near = this.#nearest(row, event);
     if (near) {
@@ -677,6 +778,12 @@ export class Lanes extends EventTarget {
   }
 }
 
+// The parts of a stretch between these times.
+function without({ from, to }, times) {
+  const cuts = [from, ...times.filter((time) => time > from && time < to).sort((one, other) => one - other), to];
+  return cuts.slice(1).map((end, at) => ({ from: cuts[at], to: end }));
+}
+
 const keyOfRefused = ({ type, namespace, name }) => `${type} ${namespace}/${name}`;
 
 // The new value of what changed most tellingly, long and short: "replicas 5", "5". Phases show what the status says, and
@@ -685,6 +792,7 @@ function shortly(event) {
   const change = event.summary?.changes?.[0];
   if (event.change !== "updated" || !change || !("new" in change) || typeof change.new === "object") return [];
   if (/^(status|metadata)\b/.test(change.field)) return [];
+  if (change.field === "spec.nodeName") return [];  // of every pod
   const name = change.field.replace(/\[[^\]]*\]$/, "").split(".").at(-1);
   return [`${name} ${change.new}`.slice(0, 40), String(change.new).slice(0, 20)];
 }

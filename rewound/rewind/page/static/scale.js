@@ -19,6 +19,69 @@ export const xOf = (view, width, time) => ((time - view.from) / spanOf(view)) * 
 
 export const timeOf = (view, width, x) => Math.round(view.from + (x / width) * spanOf(view));
 
+// Stretches without a change, from the counts of all rows: [{from, to}, ...], oldest first.
+export function gapsOf(data) {
+  const times = new Set();
+  for (const { cells } of data.rows) for (let at = 0; at < cells.length; at += 4) times.add(cells[at]);
+  const buckets = [-1, ...[...times].sort((one, other) => one - other), data.buckets], found = [];
+  for (let at = 1; at < buckets.length && times.size; at++) {
+    if (buckets[at] > buckets[at - 1] + 1) found.push({ from: data.start + (buckets[at - 1] + 1) * data.width, to: data.start + buckets[at] * data.width });
+  }
+  return found;
+}
+
+export const FOLD = 46;               // pixels of a stretch that is folded
+const LONG = 0.2, BESIDE = 0.015;     // shares of the view: what is folded, and what of it stays beside the changes
+
+// Where the times of a view are in so many pixels. Long stretches without a change are folded.
+export class Scale {
+  folds = [];     // {from, to, x}
+  segments = [];  // what is not folded: {from, to, x, width}
+  #view; #width; #rate = 0;
+
+  constructor(view, width, gaps = []) {
+    this.#view = view;
+    this.#width = width;
+    const span = spanOf(view), beside = span * BESIDE;
+    const inside = gaps.map(({ from, to }) => ({ from: Math.max(from + (from > view.from ? beside : 0), view.from), to: Math.min(to - (to < view.to ? beside : 0), view.to) }));
+    const long = inside.filter(({ from, to }) => to - from > LONG * span);
+    const folded = long.reduce((sum, one) => sum + spanOf(one), 0), room = width - FOLD * long.length;
+    const used = folded < span * 0.999 && room > width / 3 ? long : [];
+    this.#rate = used.length ? room / (span - folded) : width / span;
+    let from = view.from, x = 0;
+    for (const fold of [...used, { from: view.to, to: view.to }]) {
+      const size = (fold.from - from) * this.#rate;
+      this.segments.push({ from, to: fold.from, x, width: size });
+      x += size;
+      if (spanOf(fold)) this.folds.push({ ...fold, x });
+      x += FOLD;
+      from = fold.to;
+    }
+  }
+
+  get rate() {
+    return this.#rate;
+  }
+
+  x(time) {
+    if (!this.folds.length || time <= this.#view.from) return (time - this.#view.from) * this.#rate;
+    let at = this.segments.length - 1;
+    while (at > 0 && time < this.segments[at].from) at--;
+    const { from, to, x, width } = this.segments[at], fold = this.folds[at];
+    if (!fold || time <= to) return x + (time - from) * this.#rate;
+    return x + width + ((time - fold.from) / spanOf(fold)) * FOLD;
+  }
+
+  time(x) {
+    if (!this.folds.length || x <= 0) return Math.round(this.#view.from + x / this.#rate);
+    let at = this.segments.length - 1;
+    while (at > 0 && x < this.segments[at].x) at--;
+    const segment = this.segments[at], fold = this.folds[at], beyond = x - segment.x - segment.width;
+    if (!fold || beyond <= 0) return Math.round(segment.from + (x - segment.x) / this.#rate);
+    return Math.round(fold.from + (beyond / FOLD) * spanOf(fold));
+  }
+}
+
 // The time under the anchor stays where it is. A factor below 1 zooms in.
 export function zoom(view, factor, anchor) {
   const span = Math.round(clamp(spanOf(view) * factor, LEAST_SPAN, MOST_SPAN));
@@ -101,9 +164,9 @@ export function firstCell(cells, bucket) {
 }
 
 // Counts per column of pixels, from the buckets that a view shows: [x, width, created, updated, deleted], ...
-export function columns(row, data, view, width) {
+export function columns(row, data, view, width, scale = new Scale(view, width)) {
   const found = [];
-  const perBucket = (data.width / spanOf(view)) * width;
+  const perBucket = data.width * scale.rate;
   const size = Math.max(perBucket, 1);
   const first = Math.floor((view.from - data.start) / data.width);
   const last = Math.floor((view.to - data.start) / data.width);
@@ -111,7 +174,7 @@ export function columns(row, data, view, width) {
   for (let at = firstCell(row.cells, first); at * 4 < row.cells.length; at++) {
     const place = at * 4, bucket = row.cells[place];
     if (bucket > last) break;
-    const x = Math.floor(xOf(view, width, data.start + bucket * data.width));
+    const x = Math.floor(scale.x(data.start + bucket * data.width));
     if (column !== null && column[0] === x) {
       column[2] += row.cells[place + 1];
       column[3] += row.cells[place + 2];
