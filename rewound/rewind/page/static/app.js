@@ -769,13 +769,13 @@ function clearFilters() {
   refilter();
 }
 
-// What somebody chose last holds for the next visit too.
+// What somebody chose last holds for this tab, also when the page is loaded again.
 const NOISE = "journal-noise";
 
 function toggleNoise() {
   state.noise = !state.noise;
   try {
-    localStorage.setItem(NOISE, state.noise ? "1" : "0");
+    sessionStorage.setItem(NOISE, state.noise ? "1" : "0");
   } catch {
     // A browser may refuse to store anything.
   }
@@ -784,7 +784,7 @@ function toggleNoise() {
 
 function showsNoise() {
   try {
-    return localStorage.getItem(NOISE) === "1";
+    return sessionStorage.getItem(NOISE) === "1";
   } catch {
     return false;
   }
