@@ -12,6 +12,7 @@ count in one and not in the other, and of a hundred nodes or more the scheduler 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,13 @@ from rewound.recording.query.moments import Moment
 from rewound.recording.query.source import Document, Source, Wanted
 
 _NODE = "/spec/nodeName"
+_TYPE = re.compile("^(po|pods?)/")  # before a name, as kubectl prints it
 _OWNERS = ("replicationcontrollers", "replicasets.apps", "statefulsets.apps")
 _STORAGE = ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities")
 
 
 def add_flags(parser: Parser) -> None:
-    parser.add_argument("name", metavar="POD", help="the name of the pod, or NAMESPACE/NAME")
+    parser.add_argument("name", metavar="POD", help="the name of the pod, pod/NAME or NAMESPACE/NAME")
     parser.add_argument(
         "--at",
         type=moment,
@@ -60,7 +62,7 @@ def run(options: Options, output: Output) -> int:
     with open_source(options) as source:
         names = source.names()
         profiles = _profiles(options.scheduler_config, names)
-        wanted = source.wanted("pods", options.name, options.namespace)
+        wanted = source.wanted("pods", _TYPE.sub("", options.name, count=1), options.namespace)
         at = options.at or Moment()
         pod = next(source.objects(wanted, at))
         if options.at is None and pod["spec"].get("nodeName"):

@@ -62,7 +62,7 @@ async def test_why_explains_from_a_folder(
     _, answers = await story(tmp_path / "data")
     run = runner(tmp_path, capsys, monkeypatch)
     folder = ("--data-dir", tmp_path / "data")
-    then = json.loads(run("why", "second", *folder, "-o", "json").out)
+    then = json.loads(run("why", "pod/second", *folder, "-o", "json").out)
     assert then == json.loads(answers["second"])
     text = run("why", "third", *folder).out.splitlines()
     assert text[0] == "pod default/third: 0 of 3 nodes fit"
