@@ -270,7 +270,8 @@ def _to_try(cluster: LocalCluster, stored: Stored) -> list[str]:
     if stored.kubeconfig != str(_default_kubeconfig()):
         given = f" --kubeconfig {shlex.quote(stored.kubeconfig)}"
     # Our commands would take the data folder here, kubectl does not.
-    context = f" --context {cluster.context}" if DATA_FOLDER_FILE.parent.exists() and not given else ""
+    hidden = DATA_FOLDER_FILE.parent.exists() and not given and not os.environ.get("KUBECONFIG")
+    context = f" --context {cluster.context}" if hidden else ""
     others = [f"{rewound} log -f{given}{context}", f"{rewound} open{given}{context}"]
     if shutil.which("kubectl") is None:
         return [
