@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -41,17 +38,6 @@ def run_command(run: Callable[[], int], failures: Failures) -> int:
             if isinstance(error, kinds):
                 return _fail(error, code)
         raise
-
-
-def typed_name() -> str:
-    """The command `rewound` as it can be typed here: its name if PATH finds it, or else the path of this one."""
-    program = Path(sys.argv[0])
-    if program.name == "__main__.py" and program.parent.name == "rewound":
-        return f"{shlex.quote(sys.executable)} -m rewound"
-    found = shutil.which("rewound")
-    if program.name != "rewound" or (found is not None and os.path.samefile(found, program)):
-        return "rewound"
-    return shlex.quote(str(program))
 
 
 def broken_pipe() -> int:

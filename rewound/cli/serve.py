@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rewound.actors.certificates.issuing_process import begin_early
 from rewound.actors.profile import parse_assignments, profile_of
+from rewound.cli.typed import typed_name
 from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import Address, host_and_port
@@ -127,7 +128,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
             f"{settings.workers} processes, the first of which writes the journal; SIGHUP replaces them in turn",
         )
     if settings.serves_page and (url := _url(addresses)):
-        yield "page", f"{url}{PAGE_PATH} (what happened; `rewound open` signs you in)"
+        yield "page", f"{url}{PAGE_PATH} (what happened; `{typed_name()} open` signs you in)"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect}{_version(settings)})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
@@ -173,7 +174,9 @@ def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:
             return _with_certificates(settings, url)
     if settings.token_auth_file is None:
         return (
-            [f"curl {url}/version"] if settings.allows_anonymous else ["rewound serve --token-auth-file FILE"]
+            [f"curl {url}/version"]
+            if settings.allows_anonymous
+            else [f"{typed_name()} serve --token-auth-file FILE"]
         )
     token = f"<token of {_quoted(settings.token_auth_file)}>"
     return [f'curl -H "Authorization: Bearer {token}" {url}/api/v1/namespaces']
@@ -193,7 +196,7 @@ def _with_certificates(settings: Settings, url: str) -> list[str]:
         if settings.dialect == "kubernetes":
             steps.append(f"kubectl --kubeconfig {_quoted(settings.kubeconfig)} get namespaces")
         if settings.serves_page:
-            steps.append(f"rewound open --kubeconfig {_quoted(settings.kubeconfig)}")
+            steps.append(f"{typed_name()} open --kubeconfig {_quoted(settings.kubeconfig)}")
     return steps
 
 

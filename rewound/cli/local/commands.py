@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rewound.cli.access.flags import Options, Parser
-from rewound.cli.command import exit_on_sigterm, run_command, typed_name
+from rewound.cli.command import exit_on_sigterm, run_command
 from rewound.cli.local.cluster import DEFAULT_NAME, HOST, LocalCluster, Stored, recorded_into, state_folder
+from rewound.cli.typed import typed_name
 from rewound.client.errors import ClientError, Failure, UsageError
 
 NODES = 3

@@ -18,6 +18,8 @@ import yaml
 from rewound.cli.local.cluster import LocalCluster
 from rewound.cli.local.server import rotate
 
+pytestmark = pytest.mark.timeout(900)  # several processes start, one after the other
+
 WORK = """\
 apiVersion: v1
 kind: Config
