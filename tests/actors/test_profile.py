@@ -42,7 +42,12 @@ ABOUT_NAMES = {
     ("rewound/recording/replay/until.py", "NAMES[recording.dialect]"),
     ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster share one
     ("rewound/recording/query/folder.py", "journal.dialect in NAMES"),
-    ("rewound/recording/query/folder.py", "NAMES[journal.dialect]"),
+    ("rewound/recording/query/folder.py", "NAMES[self._journal.dialect]"),
+    ("rewound/recording/query/folder.py", "self._journal.dialect not in NAMES"),
+    ("rewound/recording/query/kind_names.py", "names is CLUSTER"),  # a table of both dialects
+    ("rewound/recording/query/kind_names.py", "NAMES[journal.dialect]"),
+    ("rewound/recording/query/kind_names.py", "dialect == CLUSTER.dialect"),
+    ("rewound/recording/query/kind_names.py", "of == dialect"),
     ("rewound/testing/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it
     ("rewound/cli/serve.py", "settings.dialect != 'kubernetes'"),  # a hint about kubectl
     ("rewound/cli/serve.py", "settings.dialect == 'kubernetes'"),
