@@ -133,7 +133,7 @@ browser-test: installed
 		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends chromium; }
 	@command -v certutil pk12util > /dev/null \
 		|| { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends libnss3-tools; }
-	JOURNAL_PAGE_PICTURES=docs/images $(BIN)/python -m pytest tests/browser
+	JOURNAL_PAGE_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest tests/browser
 
 # All at once, each of which may fail by itself: the tests of a client that is missing are skipped.
 clients: installed
