@@ -24,7 +24,7 @@ import pytest
 from tests.current_folder import ROOT
 from tests.ports import reserve_port
 
-PAGES = ("README.md", "docs/test-a-controller.md", "docs/small-control-plane.md")
+PAGES = ("README.md", "docs/test-a-controller.md", "docs/debug-an-incident.md", "docs/small-control-plane.md")
 _PROGRAM = re.compile(r"(\.venv/bin/)?(rewound|kubectl|python3?|curl|make|mkdir|cat|export|printf|cd)\b")
 # What stays in the foreground until Ctrl-C, or is no test of a page.
 _NOT_RUN = re.compile(r"make |(\.venv/bin/)?rewound (serve|replay|record|open)\b")
