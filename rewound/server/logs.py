@@ -30,6 +30,7 @@ _LEFT_OUT: Final = "%d more lines like this were left out in the last %.0f s: %s
 def configure_logging(settings: Settings) -> None:
     """Raises SettingsError if a file cannot be written, or Python's logging refuses the configuration."""
     keys = settings.server.keys
+    others = logging.getLogger().handlers[:]  # of a program that runs a server, such as pytest
     target = keys.get("errorlog", _STANDARD_ERROR)
     try:
         logging.basicConfig(
@@ -46,7 +47,8 @@ def configure_logging(settings: Settings) -> None:
         if key in keys:
             _apply(settings, key)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(RepeatedLines(handler))
+        if handler not in others:
+            handler.addFilter(RepeatedLines(handler))
 
 
 def _apply(settings: Settings, key: str) -> None:

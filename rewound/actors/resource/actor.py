@@ -23,7 +23,6 @@ from typing import Any
 
 import trio
 
-from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown
 from rewound.actors.kinds.catalog import StoredType
 from rewound.actors.messages import Command, Outcome
@@ -262,7 +261,7 @@ class ResourceActor:
         except Exception as error:
             if attempt is not None:
                 attempt.release()
-                add_warnings(error, attempt.request)
+                add_warnings(error, attempt)
             write.error = error
             return []
         except BaseException:  # the caller has gone, or the time of the write is over
@@ -372,7 +371,8 @@ class ResourceActor:
         write.continue_in_caller(self._write(write, None, overtaken=True), self._finish)
 
 
-def add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
-    """A refused write has the warnings of admission too."""
-    if request is not None and request.warnings and isinstance(error, RequestError):
-        error.warnings = (*error.warnings, *request.warnings)
+def add_warnings(error: Exception, attempt: Attempt) -> None:
+    """A refused write has the warnings of its kind, then those of admission, then its own."""
+    if isinstance(error, RequestError):
+        of_admission = () if attempt.request is None else attempt.request.warnings
+        error.warnings = (*attempt.warnings, *of_admission, *error.warnings)

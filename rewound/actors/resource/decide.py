@@ -223,7 +223,7 @@ class Attempt:
         self._written: int | Proposal = 0  # the event that wrote the object on which the command is decided
         # Of the object; that of a create is known when its name is found to be free.
         self._key: Key | None = None
-        self._warnings: tuple[str, ...] = ()  # for the client, in addition to those of admission
+        self.warnings: tuple[str, ...] = ()  # for the client, in addition to those of admission
         self._sent_empty: frozenset[str] = frozenset()  # for the request
         # If a plugin annotates while it validates: the object before preparation, to prepare it again.
         self._admitted: Object | None = None
@@ -247,22 +247,17 @@ class Attempt:
         if definition is None:
             raise NoSuchResource  # the version was removed while the command waited
         self._definition = definition
-        try:
-            match command:
-                case Create():
-                    decided = await self._create(command)
-                case Replace():
-                    decided = await self._replace(command)
-                case Patch():
-                    decided = await self._patch(command)
-                case Submit():
-                    decided = await self._submit(command)
-                case Delete():
-                    decided = await self._delete(command)
-        except RequestError as error:
-            if self._warnings:
-                error.warnings = (*self._warnings, *error.warnings)
-            raise
+        match command:
+            case Create():
+                decided = await self._create(command)
+            case Replace():
+                decided = await self._replace(command)
+            case Patch():
+                decided = await self._patch(command)
+            case Submit():
+                decided = await self._submit(command)
+            case Delete():
+                decided = await self._delete(command)
         versions, decision = decider.versions, decided.decision
         if versions is not None and isinstance(decision, Store) and not isinstance(command, Delete):
             stored = await self.convert(versions, decision.object, command.version, versions.storage)
@@ -279,7 +274,7 @@ class Attempt:
         if definition.create_refusal:
             raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
         if "ownerReferences" in metadata:
-            self._warnings = drop_duplicate_owner_references(metadata, SENT)
+            self.warnings = drop_duplicate_owner_references(metadata, SENT)
         if definition.strategy.default_times is not None:
             definition.strategy.default_times(new, seconds_text(command.context.time))
         if verb != "apply":
@@ -304,9 +299,8 @@ class Attempt:
                 break
             attempts -= 1
             if not attempts:
-                error = _already_exists(definition, prepared["metadata"], current)
-                error.warnings = self._all_warnings("", prepared, None)
-                raise error
+                self.warnings = self._all_warnings("", prepared, None)
+                raise _already_exists(definition, prepared["metadata"], current)
             command = with_next_suffix(command)
         if definition.strategy.canonicalize is not None:
             definition.strategy.canonicalize(prepared)
@@ -348,7 +342,7 @@ class Attempt:
             refused = definition.rules.unknown_and_invalid == "400" and not definition.is_custom
             if refused and patched.problems and isinstance(error, Invalid):
                 raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
-            error.warnings = (*patched.warnings, *error.warnings)
+            self.warnings = (*patched.warnings, *self.warnings)
             raise
         if not patched.warnings:
             return decided
@@ -380,7 +374,7 @@ class Attempt:
             check_unchanged_version(definition, current, command)
         viewed = definition.definition_at(command.subresource)
         if verb == "update" and "ownerReferences" in new["metadata"]:
-            self._warnings = drop_duplicate_owner_references(new["metadata"], SENT)
+            self.warnings = drop_duplicate_owner_references(new["metadata"], SENT)
         if definition.strategy.default_times is not None and viewed is definition:
             definition.strategy.default_times(new, seconds_text(command.context.time))
         if verb != "apply" and viewed is definition:
@@ -390,19 +384,19 @@ class Attempt:
             entries = await owned_after(views, view, current.object, new, context.manager, time, self.convert)
             self._set_managed_fields(new, entries)
         await self._mutate(UPDATE, command.subresource, command.name, new, current.object)
-        sent_warnings = self._warnings
+        sent_warnings = self.warnings
 
         def prepare(admitted: Object) -> Object:
-            self._warnings = sent_warnings
+            self.warnings = sent_warnings
             if "ownerReferences" in admitted["metadata"]:
-                self._warnings += drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
+                self.warnings += drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and current.proposal is not None
             prepared, warnings = prepare_replace(
                 definition, current, command, admitted, unversioned=unversioned
             )
             if warnings:
-                self._warnings += warnings
+                self.warnings += warnings
             of_scale = scale_owners(definition, command.subresource)
             if of_scale is not None:
                 manager = command.context.manager
@@ -468,7 +462,7 @@ class Attempt:
     def _all_warnings(self, subresource: str, new: Object, old: Object | None) -> tuple[str, ...]:
         """The warnings so far, and those of the kind."""
         warnings = self._definition.warnings_at(subresource)
-        return self._warnings if warnings is None else (*self._warnings, *warnings(new, old))
+        return self.warnings if warnings is None else (*self.warnings, *warnings(new, old))
 
     async def _mutate(
         self,
@@ -500,9 +494,9 @@ class Attempt:
         request.object = prepare(new)
         try:
             await self._chain.validate(request, self)
-        except RequestError as error:
+        except RequestError:
             if request.object is not None:
-                error.warnings = self._all_warnings(request.subresource, request.object, request.old)
+                self.warnings = self._all_warnings(request.subresource, request.object, request.old)
             raise
         assert request.object is not None
         return request.object

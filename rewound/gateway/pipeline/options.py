@@ -38,8 +38,7 @@ _NOT_OLDER_THAN = "NotOlderThan"
 _MATCHES = ("Exact", _NOT_OLDER_THAN, "")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_LONGEST_INT64 = 20  # characters
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64 = 1 << 63
 # Enough to recognise a bad value; the length of a message does not grow with the request.
 _QUOTED = 64
@@ -55,15 +54,12 @@ class WriteOptions:
 PLAIN_WRITE = WriteOptions()
 
 
-def integer(text: str) -> int:
+def integer(name: str, text: str) -> int:
     """The value of an integer option; an empty one is an error, not zero."""
-    why = "invalid syntax"
-    if _INTEGER.fullmatch(text):
-        why = "value out of range"
-        if len(text) <= _LONGEST_INT64 and -_INT64 <= (value := int(text)) < _INT64:
-            return value
+    if _INTEGER.fullmatch(text) and -_INT64 <= (value := int(text)) < _INT64:
+        return value
     sent = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
-    raise BadRequest(f"strconv.ParseInt: parsing {quoted_start(sent)}: {why}")
+    raise BadRequest(f"{name}: Invalid value: {quoted_start(sent)}: must be a 64-bit integer")
 
 
 def boolean(text: str) -> bool:
@@ -339,7 +335,7 @@ def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameter
         query[name][0] if query.get(name) else None for name in _DELETE_PARAMETERS
     )
     return _DeleteParameters(
-        grace=None if grace is None else integer(grace),
+        grace=None if grace is None else integer("gracePeriodSeconds", grace),
         policy=policy,
         orphan=None if orphan is None else boolean(orphan),
         uid=uid or None,

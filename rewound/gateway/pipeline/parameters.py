@@ -49,7 +49,7 @@ class Parameters:
     def integer(self, name: str) -> int | None:
         """A 64-bit integer; raises BadRequest for other values, also the empty one."""
         text = self.first(name)
-        return None if text is None else integer(text)
+        return None if text is None else integer(name, text)
 
     def boolean(self, name: str) -> bool:
         """Whether the parameter has any value but "false" and "0"."""

@@ -95,9 +95,7 @@ def test_unknown_dry_run_value_is_refused() -> None:
 
 @cases("text", ["", "soon", "1.5", "9223372036854775808", "1" * 5000])
 def test_grace_period_that_is_no_integer_is_refused(text: str) -> None:
-    with pytest.raises(
-        BadRequest, match=r"^strconv.ParseInt: parsing \".*\": (invalid syntax|value out of range)$"
-    ):
+    with pytest.raises(BadRequest, match=r"^gracePeriodSeconds: Invalid value: "):
         parsed(gracePeriodSeconds=[text])
 
 

@@ -13,7 +13,15 @@ import pytest
 
 from rewound.actors.rewind import lifelines as module
 from rewound.actors.rewind import timeline as timeline_module
-from rewound.actors.rewind.lifelines import Details, Identity, Lifelines, Placed, TimedRange, numbers_of
+from rewound.actors.rewind.lifelines import (
+    Details,
+    Identity,
+    Lifelines,
+    Placed,
+    TimedRange,
+    events_of,
+    numbers_of,
+)
 from rewound.actors.rewind.long_work import run
 from rewound.actors.rewind.timeline import Patterns, TimelineIndex, Track, object_number, patterns
 from rewound.actors.selectors.facts import pack_facts
@@ -134,8 +142,8 @@ def test_marks_stay_right_while_the_index_drops_and_adds_events(journal: Journal
     (track,) = index.tracks()
     lives = run(lifelines.lives([track], 4, 22, every)).busiest
     placed = [Placed(life, Identity("", "", "")) for life in lives]
-    expected = run(module._events_of(placed, TimedRange(NOON, 4, 22, [], [])))
-    steps = module._events_of(placed, TimedRange(NOON, 4, 22, [], []))
+    expected = run(events_of(placed, 4, 22))
+    steps = events_of(placed, 4, 22)
     result: Any = None
     found: list[Any] = []
     try:

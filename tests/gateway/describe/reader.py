@@ -146,7 +146,8 @@ class Reader:
         elif not found.keys() - {"description"}:
             return  # any value is allowed
         elif "properties" in found or found.get("type") != "object" or "additionalProperties" in found:
-            yield from _WRONG[found["type"]]
+            # Go reads bytes from a list of numbers, too.
+            yield from (one for one in _WRONG[found["type"]] if one != [] or found.get("format") != "byte")
         if found.get("format") in _TOO_LARGE:
             yield _TOO_LARGE[found["format"]]
         if formats and found.get("format") in ("date-time", "byte"):

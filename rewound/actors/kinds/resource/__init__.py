@@ -146,7 +146,7 @@ def _rule_times(new: Object, time: str) -> None:
 def _stamp_rule(new: Object, old: Object | None, time: str) -> None:
     """A taint with another effect and the old time was added now."""
     taint, before = new["spec"]["taint"], {} if old is None else old["spec"]["taint"]
-    if before and taint["effect"] != before["effect"] and taint["timeAdded"] == before.get("timeAdded"):
+    if before and taint["effect"] != before["effect"] and taint.get("timeAdded") == before.get("timeAdded"):
         new["spec"] = {**new["spec"], "taint": {**taint, "timeAdded": time}}
 
 

@@ -244,6 +244,7 @@ _LIFELINE = Struct(
     Field("changes", INT64, 0),
     Field("phases", ListOf(ANY_JSON), 0),
     Field("marks", ListOf(INT64), 0),
+    Field("authors", STRINGS, 0),
 )
 TIMELINE_OBJECTS = Struct(
     "rewound.v1.TimelineObjects",
@@ -255,6 +256,28 @@ TIMELINE_OBJECTS = Struct(
     Field("indexed", _INDEXED, 0),
     Field("searchedFrom", STRING, 0),
     Field("items", ListOf(_LIFELINE), 0),
+)
+_AUTHOR = Struct("rewound.v1.TimelineAuthor", Field("user", STRING, 0), Field("fieldManager", STRING, 0))
+_FIGHT = Struct(
+    "rewound.v1.TimelineFight",
+    Field("type", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+    Field("field", STRING, 0),
+    Field("turns", INT64, 0),
+    Field("version", STRING, 0),
+    Field("micros", INT64, 0),
+    Field("authors", ListOf(_AUTHOR), 0),
+)
+TIMELINE_HIGHLIGHTS = Struct(
+    "rewound.v1.TimelineHighlights",
+    *_ENDS,
+    Field("reading", _READING, 0),
+    Field("indexed", _INDEXED, 0),
+    Field("fights", ListOf(_FIGHT), 0),
+    Field("failing", ListOf(ANY_JSON), 0),
+    Field("failingTotal", INT64, 0),
+    Field("failingPartly", BOOL, 0),
 )
 _COMPARED = Struct(
     "rewound.v1.ComparedObject",
@@ -538,6 +561,17 @@ _OF_THE_TIMELINE: Final = {
         sends=None,
         returns=TIMELINE_OBJECTS,
     ),
+    "/highlights": _history_operation(
+        "get",
+        "readRewoundV1TimelineHighlights",
+        "Read which fields several authors set in turn, and which objects fail, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS,
+        sends=None,
+        returns=TIMELINE_HIGHLIGHTS,
+    ),
     "/comparison": _history_operation(
         "get",
         "readRewoundV1TimelineComparison",
@@ -554,7 +588,7 @@ _OF_THE_TIMELINE: Final = {
     "/refused": _history_operation(
         "get",
         "listRewoundV1TimelineRefused",
-        "List requests that the recorded server refused, newest first, of what the caller sees the authors of.",
+        "List writes that the server or the recorded one refused, newest first, where the caller sees the author.",
         *_SCOPE,
         _FROM,
         _TO,

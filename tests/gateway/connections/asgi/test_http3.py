@@ -140,7 +140,7 @@ def test_flag_needs_the_transport_a_certificate_and_aioquic(monkeypatch: pytest.
         with pytest.raises(SettingsError, match=wanted):
             Settings(**given)  # type: ignore[arg-type]
     monkeypatch.setattr(settings_module, "find_spec", lambda _: None)
-    with pytest.raises(SettingsError, match=r"pip install 'rewound\[http3\]'"):
+    with pytest.raises(SettingsError, match=r"pip install aioquic"):
         Settings(quic_bind="127.0.0.1:1", transport="asgi")
 
 
