@@ -12,6 +12,7 @@ objects to find whose rights they concern, which roles of groups and webhooks ma
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -27,6 +28,8 @@ from rewound.gateway.message import Peer
 from rewound.gateway.watch.group import TURN
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.member import Grant
+
+logger = logging.getLogger(__name__)
 
 # Seconds between two checks at least and at most. Whoever changes one role often changes several: they are one change.
 PAUSE: Final = 10.0
@@ -109,8 +112,9 @@ class WatchRights:
             return (found if isinstance(found, Authenticated) else await found).user
         except Unauthorized:
             return None
-        except Exception:
-            return before  # a webhook or an identity provider does not respond
+        except Exception as error:  # a webhook or an identity provider does not respond
+            logger.warning("whether %s may still sign in is not known: %s", before.name, error)
+            return before
 
     async def _allows(self, attributes: Attributes) -> bool:
         decision = self._authorizer.authorize(attributes)
