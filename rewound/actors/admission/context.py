@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.access.remote.calls import NO_CALLS, Calls
 from rewound.actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.admission.timings import ConditionTimings
 from rewound.actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.kinds.declaration.definition import Definition
@@ -41,6 +42,7 @@ class PluginContext:
     configuration: AdmissionConfiguration = NO_CONFIGURATION
     rules: Rules = DOCUMENTED
     off: Set[str] = frozenset()  # names of plugins that do not run: larger ones are not even imported
+    conditions: ConditionTimings = field(default_factory=ConditionTimings)  # of webhooks and policies
 
     def find_kind(self, api_version: str, kind: str) -> Definition | None:
         return None if self.registry is None else self.registry.current.of_kind(api_version, kind)

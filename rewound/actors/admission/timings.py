@@ -132,26 +132,27 @@ class Timings:
 class ConditionTimings:
     """Evaluations of match conditions, by name, kind (webhook or policy), type and operation.
 
-    Those that match without a problem are not counted, as in Kubernetes.
+    Those that match without a problem are not counted, as in Kubernetes. Any thread may add.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._errors: dict[Labels, float] = {}
         self._exclusions: dict[Labels, float] = {}
         self._durations: dict[Labels, Durations] = {}
 
-    def failed(self, labels: Labels, count: int) -> None:
-        """So many conditions have no value."""
-        for _ in range(count):
-            _count(self._errors, labels, (OTHER,))
+    def evaluated(self, labels: Labels, failed: int, seconds: float) -> None:
+        """Conditions were not all true; `failed` of them have no value."""
+        with self._lock:
+            for _ in range(failed):
+                _count(self._errors, labels, (OTHER,))
+            if labels not in self._durations and len(self._durations) >= MAX_SERIES:
+                labels = (OTHER, *labels[1:])
+            self._durations.setdefault(labels, Durations(CONDITION_BOUNDS)).add(seconds)
 
     def excluded(self, labels: Labels) -> None:
-        _count(self._exclusions, labels, (OTHER,))
-
-    def evaluated(self, labels: Labels, seconds: float) -> None:
-        if labels not in self._durations and len(self._durations) >= MAX_SERIES:
-            labels = (OTHER, *labels[1:])
-        self._durations.setdefault(labels, Durations(CONDITION_BOUNDS)).add(seconds)
+        with self._lock:
+            _count(self._exclusions, labels, (OTHER,))
 
     def errors(self) -> Mapping[Labels, float]:
         return dict(self._errors)
@@ -166,12 +167,12 @@ class ConditionTimings:
 class WebhookTimings:
     """Calls of webhooks, and writes that they refused, of both kinds of configurations."""
 
-    def __init__(self) -> None:
+    def __init__(self, conditions: ConditionTimings) -> None:
         self._rejections: dict[Labels, float] = {}
         self._durations: dict[Labels, Histogram] = {}
         self._requests: dict[Labels, float] = {}
         self._ignored: dict[Labels, float] = {}
-        self.conditions = ConditionTimings()
+        self.conditions = conditions
 
     def called(
         self, type_: str, name: str, operation: str, code: int, *, rejected: bool, seconds: float

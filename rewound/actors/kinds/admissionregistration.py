@@ -71,7 +71,8 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.background_import import is_imported
 from rewound.actors.runtime.time_limit import need_thread
-from rewound.actors.versions.features import IDENTIFIER_TEXT, MATCH_RESOURCES_NAMED
+from rewound.actors.versions.features import IDENTIFIER_TEXT, MATCH_RESOURCES_NAMED, PARAM_SELECTORS
+from rewound.actors.versions.features import VALIDATION_ACTIONS as ACTIONS_OF_BINDINGS
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.admission_expressions import Compiler
@@ -846,10 +847,11 @@ class PolicyRules:
     ) -> None:
         spec, text = new["spec"], "validations or auditAnnotations must contain at least one item"
         validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations", ())
-        if not validations and not annotations:
+        if not validations and ACTIONS_OF_BINDINGS not in errors.features:  # nor has it annotations
+            errors.add(required("spec.validations"))
+        elif not validations and not annotations:
             errors.add(required("spec.validations", text))
             errors.add(required("spec.auditAnnotations", text))
-            return
         for index, one in enumerate(validations):
             _validation_rules(errors, one, compiler, stored, f"spec.validations[{index}]")
         if len(annotations) > MOST_ANNOTATIONS:
@@ -892,7 +894,7 @@ def binding_rules(errors: FieldErrors, new: Object, *, mutates: bool) -> None:
         match_resources_rules(errors, resources, f"spec.{name}")
         if mutates:
             _mutated_operations_rules(errors, resources, f"spec.{name}")
-    if not mutates:
+    if not mutates and ACTIONS_OF_BINDINGS in errors.features:
         _validation_action_rules(errors, spec.get("validationActions", []), "spec.validationActions")
 
 
@@ -923,6 +925,8 @@ def _param_ref_rules(errors: FieldErrors, reference: Object, field: str) -> None
         errors.add_each(f"{field}.name", name, name_is_path_segment(name, False))
         if selector is not None:
             errors.add(forbidden(f"{field}.name", exclusive))
+    if PARAM_SELECTORS not in errors.features:
+        return
     if selector is not None:
         label_selector_rules(errors, selector, f"{field}.selector")
         if name:

@@ -1078,6 +1078,20 @@ MATCHED_KIND_IN_REQUESTS: Final = _change(
 POLICIES_SKIP_REVIEWS: Final = _change(
     "policies-skip-reviews", "lets no policy match access and token reviews", since="1.30"
 )
+PARAM_SELECTORS: Final = _change(
+    "param-selectors",
+    "finds the parameters of policies by labels too, and without a namespace in that of the request",
+    since="1.28",
+)
+UNBOUND_POLICIES_IGNORED: Final = _change(
+    "unbound-policies-ignored",
+    "ignores policies without a binding, even if the kind of their parameters does not exist, and no longer counts "
+    "policies",
+    since="1.30",
+)
+CONDITIONS_BY_OPERATION: Final = _change(
+    "conditions-by-operation", "counts match conditions by kind and operation", since="1.28"
+)
 ERROR_TYPE_IN_POLICY_METRICS: Final = _change(
     "error-type-in-policy-metrics", "counts checks of validating policies by type of error", since="1.31"
 )

@@ -22,8 +22,16 @@ from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from rewound.actors.admission.timings import POLICY_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
+from rewound.actors.kinds.rule_timings import BOUNDS as RULE_BOUNDS
+from rewound.actors.kinds.rule_timings import COMPILATIONS, EVALUATIONS
 from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
-from rewound.actors.versions.features import FEATURE_METRIC, KEY_SET_METRICS, Release, gates_in
+from rewound.actors.versions.features import (
+    CONDITIONS_BY_OPERATION,
+    FEATURE_METRIC,
+    KEY_SET_METRICS,
+    Release,
+    gates_in,
+)
 from rewound.gateway.ops.exposition import Distributions, Value
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.request_series import summed
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
     from rewound.actors.admission.timings import (
         ConditionTimings,
         MutationChecks,
-        PolicyChecks,
         Timings,
         WebhookTimings,
     )
@@ -101,14 +108,15 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     meter_admission_timings(metrics, store.admission_timings)
     meter_conversions(metrics, store.converter.timings)
     meter_authorization(metrics, store.access.authorization)
+    meter_rules(metrics)
     for plugin in store.plugins:
         if isinstance(plugin, PodSecurity):
             meter_pod_security(metrics, plugin.evaluations)
         elif isinstance(plugin, ValidatingAdmissionWebhook):  # it counts both kinds
             meter_webhooks(metrics, plugin.timings)
-            meter_conditions(metrics, plugin.timings.conditions)
+            meter_conditions(metrics, plugin.timings.conditions, store.release.features)
         elif isinstance(plugin, ValidatingAdmissionPolicy):
-            meter_policies(metrics, plugin.checks)
+            meter_policies(metrics, plugin)
         elif isinstance(plugin, MutatingAdmissionPolicy) and plugin.checks is not None:
             meter_mutations(metrics, plugin.checks)
 
@@ -819,7 +827,30 @@ def meter_webhooks(metrics: Metrics, timings: WebhookTimings) -> None:
     )
 
 
-def meter_policies(metrics: Metrics, checks: PolicyChecks) -> None:
+def meter_rules(metrics: Metrics) -> None:
+    metrics.histogram(
+        "apiserver_cel_compilation_duration_seconds",
+        "Time to compile the rules of one part of a schema of a custom kind.",
+        COMPILATIONS.read,
+        RULE_BOUNDS,
+    )
+    metrics.histogram(
+        "apiserver_cel_evaluation_duration_seconds",
+        "Time to evaluate the rules of a custom object.",
+        EVALUATIONS.read,
+        RULE_BOUNDS,
+    )
+
+
+def meter_policies(metrics: Metrics, plugin: ValidatingAdmissionPolicy) -> None:
+    checks = plugin.checks
+    if plugin.counts_policies:
+        metrics.counter(
+            "apiserver_validating_admission_policy_definition_total",
+            "Validating policies that the server has seen since its start (until 1.29).",
+            lambda: {("active", "deny"): seen} if (seen := plugin.policies_seen) else {},
+            *("state", "enforcement_action"),
+        )
     metrics.counter(
         "apiserver_validating_admission_policy_check_total",
         "Validations of policies that were not true, by what became of the write.",
@@ -835,7 +866,15 @@ def meter_policies(metrics: Metrics, checks: PolicyChecks) -> None:
     )
 
 
-def meter_conditions(metrics: Metrics, timings: ConditionTimings) -> None:
+def meter_conditions(metrics: Metrics, timings: ConditionTimings, features: frozenset[str]) -> None:
+    if CONDITIONS_BY_OPERATION not in features:
+        metrics.counter(
+            "apiserver_admission_admission_match_condition_evaluation_errors_total",
+            "Match conditions of webhooks and policies that had no value (1.27).",
+            lambda: _without_operation(timings.errors()),
+            *("name", "type"),
+        )
+        return
     labels = ("name", "kind", "type", "operation")
     metrics.counter(
         "apiserver_admission_match_condition_evaluation_errors_total",
@@ -856,6 +895,15 @@ def meter_conditions(metrics: Metrics, timings: ConditionTimings) -> None:
         CONDITION_BOUNDS,
         *labels,
     )
+
+
+def _without_operation(found: Mapping[tuple[str, ...], float]) -> dict[tuple[str, str], float]:
+    """As 1.27 counts: mutating webhooks are validating there, too."""
+    merged: dict[tuple[str, str], float] = {}
+    for (name, kind, *_), count in found.items():
+        key = name, "validatingadmissionpolicy" if kind == "policy" else "validating"
+        merged[key] = merged.get(key, 0) + count
+    return merged
 
 
 def meter_mutations(metrics: Metrics, checks: MutationChecks) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.admission.timings import BOUNDS, MAX_SERIES, NO_ERROR, Histogram, Timings, WebhookTimings
+from rewound.actors.admission.timings import (
+    BOUNDS,
+    MAX_SERIES,
+    NO_ERROR,
+    ConditionTimings,
+    Histogram,
+    Timings,
+    WebhookTimings,
+)
 from tests.api.webhooks.hooking import DENY, hooking
 from tests.gateway.api import Api
 from tests.gateway.outgoing.https_peer import Reply
@@ -128,7 +136,7 @@ def test_timings_of_a_thread_are_read_with_the_others() -> None:
 
 
 def test_number_of_series_is_bounded() -> None:
-    timings = WebhookTimings()
+    timings = WebhookTimings(ConditionTimings())
     for number in range(2 * MAX_SERIES):
         timings.called("admit", f"h{number}", "CREATE", 200, rejected=False, seconds=0.0)
         timings.ignored("admit", f"h{number}")

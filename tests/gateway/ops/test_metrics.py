@@ -9,13 +9,16 @@ from functools import partial
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rewound.actors.admission.timings import ConditionTimings
 from rewound.actors.runtime.mailbox import MailboxStatistics
 from rewound.actors.store.committer import CommitterStatistics, WriteDurations
+from rewound.actors.versions.features import choose_release
 from rewound.gateway.connections.server_state import ServerStatistics
 from rewound.gateway.message import Peer, Request
 from rewound.gateway.ops.exposition import number_text
 from rewound.gateway.ops.meters import (
     meter_committer,
+    meter_conditions,
     meter_connections,
     meter_journal,
     meter_mailboxes,
@@ -362,3 +365,31 @@ def test_scrape_needs_no_client_library() -> None:
         "assert 'prometheus_client' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@cases(
+    ("version", "name", "of_policy", "of_webhook"),
+    [
+        (
+            "1.27",
+            "apiserver_admission_admission_match_condition_evaluation_errors_total",
+            labels(name="p", type="validatingadmissionpolicy"),
+            labels(name="w", type="validating"),
+        ),
+        (
+            "1.28",
+            "apiserver_admission_match_condition_evaluation_errors_total",
+            labels(name="p", kind="policy", type="validate", operation="CREATE"),
+            labels(name="w", kind="webhook", type="admit", operation="CREATE"),
+        ),
+    ],
+)
+def test_labels_of_match_conditions(
+    version: str, name: str, of_policy: tuple[tuple[str, str], ...], of_webhook: tuple[tuple[str, str], ...]
+) -> None:
+    metrics, timings = Metrics(RequestSeries(known, removed)), ConditionTimings()
+    meter_conditions(metrics, timings, choose_release(version).features)
+    timings.evaluated(("p", "policy", "validate", "CREATE"), 2, 0.1)
+    timings.evaluated(("w", "webhook", "admit", "CREATE"), 1, 0.1)
+    found = samples(metrics)
+    assert (found[name, of_policy], found[name, of_webhook]) == (2, 1)

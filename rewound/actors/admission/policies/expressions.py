@@ -28,9 +28,10 @@ decisions raise (`actors.cel.authorizer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.admission.request import AdmissionRequest
@@ -295,6 +296,42 @@ class Scope:
         if work.cost > _CHEAP:
             need_thread()
         return evaluation
+
+
+class Conditions(NamedTuple):
+    """What match conditions say of a request: whether it is excluded, or why they cannot say; and for how long."""
+
+    are_false: bool
+    problems: tuple[str, ...] = ()
+    is_out_of_budget: bool = False
+    seconds: float = 0.0
+
+    @property
+    def are_true(self) -> bool:
+        return not self.are_false and not self.problems
+
+    @property
+    def failed(self) -> int:
+        """How many have no value."""
+        return 0 if self.is_out_of_budget else len(self.problems)
+
+
+def evaluate_conditions(scope: Scope, conditions: Sequence[Expression]) -> Conditions:
+    """One that is false decides, whatever the others are. Raises NeedsThread."""
+    began = perf_counter()
+    try:
+        results = [scope.evaluate(one) for one in conditions]
+    except OutOfBudget as error:
+        return Conditions(False, (str(error),), is_out_of_budget=True, seconds=perf_counter() - began)
+    problems: list[str] = []
+    are_false = False
+    for result in results:
+        if result is False:
+            are_false = True
+            break
+        if isinstance(result, Failed):
+            problems.append(result.message)
+    return Conditions(are_false, tuple(problems), seconds=perf_counter() - began)
 
 
 class _Variables(MapLike):

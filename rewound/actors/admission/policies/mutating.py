@@ -15,12 +15,13 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rewound.actors.access.authorize import join_errors
 from rewound.actors.admission.plugin import Admitted, denied_mutation, rule
 from rewound.actors.admission.policies.params import ParamProblem, Params
-from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried
+from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried, UnmetConditions
 from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
 from rewound.actors.admission.request import CONNECT, CREATE, UPDATE, Reinvocation
-from rewound.actors.admission.timings import MutationChecks
+from rewound.actors.admission.timings import ConditionTimings, MutationChecks
 from rewound.actors.errors import ConversionFailed
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
@@ -58,6 +59,7 @@ class _Outcome:
     problems: list[tuple[str, str]] = field(default_factory=list)  # bindings and texts of refusals
     warnings: list[str] = field(default_factory=list)
     checks: list[tuple[str, str, str, float]] = field(default_factory=list)  # for metrics
+    unmet: list[UnmetConditions] = field(default_factory=list)
 
     def refuse(
         self, policy: Policy[MutatingExpressions], binding: Binding | None, text: str, reason: str
@@ -85,8 +87,9 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
         policies: Policies[MutatingExpressions],
         params: Params,
         new_reviewer: Callable[[], Reviewer],
+        conditions: ConditionTimings,
     ) -> None:
-        super().__init__(names, features, policies, params, new_reviewer)
+        super().__init__(names, features, policies, params, new_reviewer, conditions)
         self.checks = MutationChecks() if MUTATION_METRICS in features else None
 
     def _admit(self, review: Review, invoked: list[Invoked[MutatingExpressions]]) -> Admitted:
@@ -107,6 +110,7 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
                 changed, current = True, left
             if one.policy.spec.get("reinvocationPolicy") == "IfNeeded":
                 state = replace(state, called=state.called | {one.identity})
+        self._count_conditions(request, outcome.unmet)
         if outcome.checks and self.checks is not None:
             self.checks.add_mutations(outcome.checks)
         if outcome.refusals:
@@ -158,11 +162,13 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
                 yield _Invocation(policy, binding, one.definition, param)
 
     def _matches(self, one: _Invocation, review: Review, outcome: _Outcome) -> bool:
-        found = self._run(one, review).matches(review)
-        if isinstance(found, str):
-            outcome.refuse(one.policy, one.binding, found, "Invalid")
-            return False
-        return found
+        unmet = self._run(one, review).unmet_conditions(review)
+        if unmet is None:
+            return True
+        outcome.unmet.append((one.policy.name, unmet.failed, unmet.seconds))
+        if not unmet.are_false:
+            outcome.refuse(one.policy, one.binding, join_errors(unmet.problems), "Invalid")
+        return False
 
     def _mutate(self, one: _Invocation, review: Review, outcome: _Outcome) -> Review | None:
         """The review of what the mutations of a policy have left; None if none could be applied."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
-from rewound.actors.access.authorize import join_errors
 from rewound.actors.admission.policies.expressions import (
     BUDGET,
     CONDITIONS_BUDGET,
+    Conditions,
     Expression,
     Failed,
     OutOfBudget,
     PolicyCompiler,
     RequestValues,
     Scope,
+    evaluate_conditions,
 )
 from rewound.actors.admission.policies.patches import Refused, apply_configuration, apply_operations
 from rewound.actors.admission.policies.review import Review
@@ -85,19 +86,13 @@ class PolicyRun:
     def _scope(self, values: RequestValues, budget: int) -> Scope:
         return Scope(values, self._work, budget, self._compiled.variables, self._params)
 
-    def matches(self, review: Review) -> bool | str:
-        """Whether all match conditions are true, or why that is not known. Raises MustWait and NeedsThread."""
+    def unmet_conditions(self, review: Review) -> Conditions | None:
+        """The match conditions if they are not all true. Raises MustWait and NeedsThread."""
         if not self._compiled.conditions:
-            return True
+            return None
         scope = self._scope(review.values(self._definition, for_conditions=True), CONDITIONS_BUDGET)
-        try:
-            found = [scope.evaluate(one) for one in self._compiled.conditions]
-        except OutOfBudget as error:
-            return str(error)
-        if any(one is False for one in found):
-            return False
-        errors = [one.message for one in found if isinstance(one, Failed)]
-        return join_errors(errors) if errors else True
+        found = evaluate_conditions(scope, self._compiled.conditions)
+        return None if found.are_true else found
 
     def mutate(self, review: Review, mutation: Mutation) -> Mutated:
         """Evaluate and apply one mutation. Raises MustWait and NeedsThread."""

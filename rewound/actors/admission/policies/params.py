@@ -53,7 +53,16 @@ class _Known(NamedTuple):
 
 
 class Params:
-    def __init__(self, journal: Journal, find_kind: FindKind, converter: Converter | None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        find_kind: FindKind,
+        converter: Converter | None,
+        *,
+        by_name_only: bool = False,
+    ) -> None:
+        """`by_name_only`: a binding names one object with its namespace, and that must exist."""
+        self._by_name_only = by_name_only
         self._journal, self._find_kind, self._converter = journal, find_kind, converter
         self._known: dict[_Address, _Known] = {}
         self._bytes = 0
@@ -78,6 +87,11 @@ class Params:
         if definition is None or reference is None:
             return [None]
         where = reference.get("namespace") or ""
+        if self._by_name_only:
+            rows = self._rows(definition, reference, where) if definition.namespaced == bool(where) else []
+            if not rows:
+                raise ParamProblem(f"{reference.get('name') or ''} not found")
+            return [self._document(*rows[0])]
         if definition.namespaced:
             where = where or namespace
             if not where:

@@ -17,6 +17,7 @@ from rewound.actors.admission.plugin import UNCONCERNED, Admitted, AsyncPlugin
 from rewound.actors.admission.policies.params import MustWait, Params
 from rewound.actors.admission.policies.policy import C, Invoked, Policies, Policy
 from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.admission.timings import ConditionTimings
 from rewound.actors.names import Names
 from rewound.actors.runtime.background_import import imported as load_module
 from rewound.actors.runtime.background_import import is_imported
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 SMALL_POLICY: Final = 2000
 ADMITTED: Final = Admitted()
 T = TypeVar("T")
+
+
+# For metrics: a policy whose match conditions are not all true, how many have no value, and the time for all.
+UnmetConditions = tuple[str, int, float]
 
 
 class Decided(NamedTuple):
@@ -60,11 +65,12 @@ class PolicyPlugin(AsyncPlugin, Generic[C]):
         policies: Policies[C],
         params: Params,
         new_reviewer: Callable[[], Reviewer],
+        conditions: ConditionTimings,
     ) -> None:
         """`new_reviewer` imports CEL too."""
         self._names, self._features = names, features
         self._policies, self._params = policies, params
-        self._new_reviewer = new_reviewer
+        self._new_reviewer, self._conditions = new_reviewer, conditions
         self._reviewer: Reviewer | None = None
         self._thread = trio.CapacityLimiter(1)
         policies.set_plugin(self)
@@ -129,6 +135,11 @@ class PolicyPlugin(AsyncPlugin, Generic[C]):
         if self._reviewer is None:
             self._reviewer = self._new_reviewer()
         return self._reviewer.review(request, is_prepared=self.validates_prepared)
+
+    def _count_conditions(self, request: AdmissionRequest, unmet: list[UnmetConditions]) -> None:
+        for policy, failed, seconds in unmet:
+            # Kubernetes counts those of mutating policies as "validate", too.
+            self._conditions.evaluated((policy, "policy", "validate", request.operation), failed, seconds)
 
     def _compiled(self, policy: Policy[C]) -> C:
         """The expressions of a policy; compiled on first use."""

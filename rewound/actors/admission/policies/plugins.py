@@ -18,7 +18,9 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.versions.features import (
     MUTATING_POLICIES,
+    PARAM_SELECTORS,
     POLICIES_SKIP_REVIEWS,
+    UNBOUND_POLICIES_IGNORED,
     VALIDATING_POLICIES,
     VALIDATION_ACTIONS,
 )
@@ -50,16 +52,19 @@ def policy_plugins(context: PluginContext) -> Iterable[Plugin]:
             equivalents,
             exempt_from_policies(names, features),
             () if VALIDATION_ACTIONS in features else ("Deny",),
+            with_unbound=UNBOUND_POLICIES_IGNORED not in features,
         )
         if registry is not None:
             registry.follow(lambda *_: found.forget_kinds())
         return found
 
-    params = Params(context.journal, context.find_kind, converter)
+    by_name = PARAM_SELECTORS not in features
+    params = Params(context.journal, context.find_kind, converter, by_name_only=by_name)
+    common = params, new_reviewer, context.conditions
     if MUTATING_POLICIES in features:
-        yield MutatingAdmissionPolicy(names, features, policies("mutating"), params, new_reviewer)
+        yield MutatingAdmissionPolicy(names, features, policies("mutating"), *common)
     if VALIDATING_POLICIES in features:
-        yield ValidatingAdmissionPolicy(names, features, policies("validating"), params, new_reviewer)
+        yield ValidatingAdmissionPolicy(names, features, policies("validating"), *common)
 
 
 def exempt_from_policies(names: Names, features: frozenset[str]) -> frozenset[Resource]:

@@ -202,12 +202,16 @@ class Policies(Matcher[Policy[C]]):
         equivalents: Equivalents,
         exempt: frozenset[Resource],
         default_actions: tuple[str, ...] = (),
+        *,
+        with_unbound: bool = False,
     ) -> None:
+        """`with_unbound`: those without a binding are invoked too, if they have parameters."""
         super().__init__(journal, feed, equivalents, exempt)
         group = names.group("admissionregistration")
         self._type_id = journal.type_id(str(Resource(group, f"{kind}admissionpolicies")))
         self._bindings_id = journal.type_id(str(Resource(group, f"{kind}admissionpolicybindings")))
         self._default_actions = default_actions
+        self._with_unbound = with_unbound
         self._policies: dict[str, Policy[C]] = {}
         self._bindings: dict[str, Binding] = {}
         with journal.read() as view:
@@ -216,6 +220,7 @@ class Policies(Matcher[Policy[C]]):
             for _, name, row in view.rows(self._bindings_id, ""):
                 self._bindings[name] = Binding(orjson.loads(row.body), default_actions)
         self._combine()
+        self.seen = len(self._policies)  # those that were there at the start, and all that were created since
         feed.follow(self._committed, frozenset({self._type_id, self._bindings_id}))
 
     def invoked(self, request: AdmissionRequest) -> list[Invoked[C]]:
@@ -245,6 +250,7 @@ class Policies(Matcher[Policy[C]]):
                 before = self._policies.pop(event.name, None)
                 if not event.removed:
                     policy: Policy[C] = Policy(orjson.loads(event.body), len(event.body))
+                    self.seen += before is None
                     if before is not None and before.spec == policy.spec:
                         policy.compiled = before.compiled
                     self._policies[event.name] = policy
@@ -266,9 +272,11 @@ class Policies(Matcher[Policy[C]]):
             policy.by_request = policy.constraints.by_name or any(
                 one.resources is not EVERYTHING for one in bindings
             )
-        self.set_hooks(
-            tuple(self._policies[name] for name in sorted(self._policies) if self._policies[name].bindings)
-        )
+        in_order = [self._policies[name] for name in sorted(self._policies)]
+        self.set_hooks(tuple([one for one in in_order if one.bindings or self._matters_unbound(one)]))
+
+    def _matters_unbound(self, policy: Policy[C]) -> bool:
+        return self._with_unbound and policy.param_kind is not None
 
 
 class _Selected:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from rewound.actors.admission.plugin import Admitted, denied, rule
 from rewound.actors.admission.policies.params import ParamProblem, Params
-from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried
+from rewound.actors.admission.policies.plugin import ADMITTED, Decided, PolicyPlugin, Tried, UnmetConditions
 from rewound.actors.admission.policies.policy import Binding, Invoked, Policies, Policy
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE
-from rewound.actors.admission.timings import PolicyChecks
+from rewound.actors.admission.timings import ConditionTimings, PolicyChecks
 from rewound.actors.errors import ConversionFailed
 from rewound.actors.golang.json import dumps
 from rewound.actors.names import Names
-from rewound.actors.versions.features import ERROR_TYPE_IN_POLICY_METRICS
+from rewound.actors.versions.features import ERROR_TYPE_IN_POLICY_METRICS, UNBOUND_POLICIES_IGNORED
 
 if TYPE_CHECKING:
     from rewound.actors.admission.policies.review import Review, Reviewer
@@ -36,6 +36,7 @@ class _Outcome:
     problems: list[tuple[str, str]] = field(
         default_factory=list
     )  # bindings that cannot be evaluated, and why
+    unmet: list[UnmetConditions] = field(default_factory=list)
 
 
 class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
@@ -52,10 +53,19 @@ class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
         policies: Policies[ValidatingExpressions],
         params: Params,
         new_reviewer: Callable[[], Reviewer],
+        conditions: ConditionTimings,
     ) -> None:
-        super().__init__(names, features, policies, params, new_reviewer)
+        super().__init__(names, features, policies, params, new_reviewer, conditions)
         self._failure_key = f"{names.group('validation.policy.admission')}/validation_failure"
         self.checks = PolicyChecks(with_error_type=ERROR_TYPE_IN_POLICY_METRICS in features)
+
+    @property
+    def counts_policies(self) -> bool:
+        return UNBOUND_POLICIES_IGNORED not in self._features
+
+    @property
+    def policies_seen(self) -> int:
+        return self._policies.seen
 
     def _admit(self, review: Review, invoked: list[Invoked[ValidatingExpressions]]) -> Admitted:
         outcome = _Outcome()
@@ -64,6 +74,7 @@ class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
         request = review.request
         for key, value in outcome.annotations:
             request.annotate(key, value)
+        self._count_conditions(request, outcome.unmet)
         if outcome.checks:
             self.checks.add(outcome.checks)
         if outcome.refusals:
@@ -103,6 +114,8 @@ class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):
                 _add_problem(outcome, policy, binding, text)
                 continue
             for result in results:
+                if result.unmet is not None:
+                    outcome.unmet.append((policy.name, result.unmet.failed, result.unmet.seconds))
                 for failure in result.failures:
                     self._take(outcome, policy, binding, failure)
                 for key, value in result.annotations:

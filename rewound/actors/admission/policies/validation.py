@@ -9,12 +9,14 @@ from rewound.actors.access.authorize import join_errors
 from rewound.actors.admission.policies.expressions import (
     BUDGET,
     CONDITIONS_BUDGET,
+    Conditions,
     Expression,
     Failed,
     OutOfBudget,
     PolicyCompiler,
     RequestValues,
     Scope,
+    evaluate_conditions,
 )
 from rewound.actors.admission.policies.review import Review
 from rewound.actors.cel.costs import LIMIT
@@ -92,6 +94,7 @@ class Result(NamedTuple):
     failures: list[Failure]
     annotations: list[tuple[str, str]]  # for the audit event
     problems: list[str]  # of annotations, which refuse the write
+    unmet: Conditions | None = None  # match conditions that are not all true
 
 
 NOTHING: Final = Result([], [], [])
@@ -118,9 +121,10 @@ class PolicyRun:
         """Raises MustWait, NeedsThread and ConversionFailed."""
         compiled = self._compiled
         if compiled.conditions:
-            unmatched = self._unmatched()
-            if unmatched is not None:
-                return unmatched
+            values = self._review.values(self._definition, for_conditions=True)
+            found = evaluate_conditions(self._scope(values, CONDITIONS_BUDGET), compiled.conditions)
+            if not found.are_true:
+                return self._unmatched(found)
         try:
             failures = self._validate()
             if not compiled.annotations:
@@ -135,20 +139,11 @@ class PolicyRun:
     def _failed(self, message: str) -> Result:
         return Result([Failure(0, message, "", not self._fails_closed, 0.0)], [], [])
 
-    def _unmatched(self) -> Result | None:
-        """The result if match conditions are not all true; None if they are."""
-        values = self._review.values(self._definition, for_conditions=True)
-        scope = self._scope(values, CONDITIONS_BUDGET)
-        try:
-            found = [scope.evaluate(one) for one in self._compiled.conditions]
-        except OutOfBudget as error:
-            return self._failed(str(error)) if self._fails_closed else NOTHING
-        if any(one is False for one in found):
-            return NOTHING
-        errors = [one.message for one in found if isinstance(one, Failed)]
-        if not errors:
-            return None
-        return self._failed(join_errors(errors)) if self._fails_closed else NOTHING
+    def _unmatched(self, found: Conditions) -> Result:
+        """The result if match conditions are not all true."""
+        if found.are_false or not self._fails_closed:
+            return NOTHING._replace(unmet=found)
+        return self._failed(join_errors(found.problems))._replace(unmet=found)
 
     def _validate(self) -> list[Failure]:
         validations, most = self._compiled.validations, self._compiled.most_for_messages

@@ -9,8 +9,7 @@ one budget together.
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -31,20 +30,13 @@ from rewound.actors.runtime.time_limit import NeedsThread, need_thread, run_limi
 from rewound.actors.versions.features import STRICT_CONDITION_COSTS
 
 if TYPE_CHECKING:
+    from rewound.actors.admission.policies.expressions import Conditions as Found
     from rewound.actors.admission.policies.review import Review, Reviewer
 
 # Characters of the expressions of a webhook that are compiled in the event loop: some milliseconds.
 SMALL: Final = 1000
 _CEL: Final = "rewound.actors.admission.policies.review"
 _EXCLUDED: Final = {"admit": "admit", "validating": "validate"}  # types as Kubernetes names them there
-
-
-class Outcome(NamedTuple):
-    """What the conditions of a webhook say of a write: whether it is excluded, or why they cannot say."""
-
-    excluded: bool
-    problems: tuple[str, ...] = ()
-    is_out_of_budget: bool = False
 
 
 def conditions_met(
@@ -72,21 +64,18 @@ class ConditionMatcher:
             return True
         if self._reviewer is None:
             self._reviewer = await self._new_reviewer()
-        began = perf_counter()
         review = self._reviewer.review(request, is_prepared=self._type != "admit")
         try:
-            outcome = await self._outcome(partial(self._evaluate, hook.conditions, match, review))
+            found = await self._found(partial(self._evaluate, hook.conditions, match, review))
         except ConversionFailed as error:
             raise WebhookFailed(str(error)) from None
-        if not outcome.excluded and not outcome.problems:
+        if found.are_true:
             return True
         labels = hook.name, "webhook", self._type, request.operation
-        if not outcome.is_out_of_budget:
-            self._timings.failed(labels, len(outcome.problems))
-        self._timings.evaluated(labels, perf_counter() - began)
-        if not outcome.excluded and hook.fails_closed:
+        self._timings.evaluated(labels, found.failed, found.seconds)
+        if not found.are_false and hook.fails_closed:
             name = reviewed_name(request, request.object)
-            raise Forbidden(request.definition.resource, name, join_errors(outcome.problems))
+            raise Forbidden(request.definition.resource, name, join_errors(found.problems))
         self._timings.excluded((hook.name, "webhook", _EXCLUDED[self._type], request.operation))
         return False
 
@@ -97,7 +86,7 @@ class ConditionMatcher:
         context = self._context
         return Reviewer(context.names, context.features, context.journal, self._converter, context.authorizer)
 
-    async def _outcome(self, evaluate: partial[Outcome]) -> Outcome:
+    async def _found(self, evaluate: partial[Found]) -> Found:
         while True:
             try:
                 try:
@@ -107,28 +96,17 @@ class ConditionMatcher:
             except MustWait as missing:
                 await missing.fetch()
 
-    def _evaluate(self, conditions: Conditions, match: Match, review: Review) -> Outcome:
+    def _evaluate(self, conditions: Conditions, match: Match, review: Review) -> Found:
         """Raises NeedsThread, MustWait and ConversionFailed. Any thread may call it."""
         from rewound.actors.admission.policies.expressions import (
             CONDITIONS_BUDGET,
-            Failed,
-            OutOfBudget,
             Scope,
+            evaluate_conditions,
         )
 
         values = review.values(match.definition, for_conditions=True)
         scope = Scope(values, review.work, CONDITIONS_BUDGET)
-        try:
-            results = [scope.evaluate(one) for one in self._compiled(conditions)]
-        except OutOfBudget as error:
-            return Outcome(False, (str(error),), is_out_of_budget=True)
-        problems: list[str] = []
-        for result in results:
-            if result is False:
-                return Outcome(True, tuple(problems))
-            if isinstance(result, Failed):
-                problems.append(result.message)
-        return Outcome(False, tuple(problems))
+        return evaluate_conditions(scope, self._compiled(conditions))
 
     def _compiled(self, conditions: Conditions) -> tuple[Any, ...]:
         from rewound.actors.admission.policies.expressions import PolicyCompiler

@@ -21,7 +21,7 @@ def webhook_plugins(
 ) -> tuple[MutatingAdmissionWebhook, ValidatingAdmissionWebhook]:
     """`conditions_met` makes the check of match conditions of one kind: admit or validating."""
     names, registry, calls = context.names, context.registry, context.calls
-    services, timings = Services(context.journal), WebhookTimings()
+    services, timings = Services(context.journal), WebhookTimings(context.conditions)
     converter = context.converter or Converter(names, WebhookClients(services, WebhookCredentials(), calls))
 
     def equivalents(definition: Definition) -> Sequence[Definition]:

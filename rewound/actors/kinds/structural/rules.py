@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.cel.checker import check
@@ -66,6 +67,7 @@ from rewound.actors.cel.values import (
     Optional,
 )
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.rule_timings import COMPILATIONS, EVALUATIONS
 from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules, rules_in
 from rewound.actors.kinds.structural.validation import NO_PATH, is_unchanged, key_of
 from rewound.actors.kinds.validation import OMITTED, FieldErrors, duplicate, forbidden, invalid, required
@@ -302,10 +304,13 @@ def compile_rules(
     node: Node, declared: Declared, languages: Languages, number: int = 0
 ) -> tuple[CompiledRule, ...]:
     """Compile the rules of a node. `number` is part of the name of the node's type, on which no rule may depend."""
+    began = perf_counter()
     messages: dict[str, MessageType] = {}
     root = named(declared, f"selfType{number}", messages)
     variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
-    return tuple(_compile(rule, node, root, variables, messages, languages) for rule in node.rules)
+    compiled = tuple(_compile(rule, node, root, variables, messages, languages) for rule in node.rules)
+    COMPILATIONS.add(perf_counter() - began)
+    return compiled
 
 
 def _compile(
@@ -501,11 +506,12 @@ class RuleTree:
         self, errors: FieldErrors, new: Any, old: Any = None, path: str = "", budget: int = BUDGET
     ) -> int:
         """Add the errors that the rules find; return the rest of the budget, -1 if it was exceeded."""
-        run = _Run(errors, budget)
+        run, began = _Run(errors, budget), perf_counter()
         try:
             self._validate(run, path, new, old, None)
         except _Stopped:
-            return -1
+            run.left = -1
+        EVALUATIONS.add(perf_counter() - began)
         return run.left
 
     def _validate(self, run: _Run, path: str, new: Any, old: Any, around: Unchanged | None) -> None:

@@ -1,4 +1,4 @@
-"""A store of version 1.36, with policies in force, and shorthands for them.
+"""A store of version 1.36 or another, with policies in force, and shorthands for them.
 
 async with open_policy_store() as store:
     await store.policy("limit", "object.data.n == '1'")
@@ -21,24 +21,33 @@ from rewound.actors.admission.context import PluginContext
 from rewound.actors.admission.plugin import Plugin
 from rewound.actors.admission.policies.plugins import policy_plugins
 from rewound.actors.admission.policies.validating import ValidatingAdmissionPolicy
+from rewound.actors.admission.timings import ConditionTimings
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.enablement import parse_enablement
 from rewound.actors.names import CLUSTER
-from rewound.actors.versions.features import choose_release
+from rewound.actors.versions.features import Release, choose_release
 from tests.actors.object_store import Document, ManualClock, Refused, Store, memory_folder
 
-RELEASE = choose_release("1.36")
 CONFIG_MAPS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}
 
 
 @cache
-def _catalog() -> Catalog:
-    return built_in(CLUSTER, RELEASE)
+def _release(version: str) -> Release:
+    off_by_default = version < "1.30"
+    return choose_release(version, "ValidatingAdmissionPolicy=true" if off_by_default else "")
+
+
+@cache
+def _catalog(version: str) -> Catalog:
+    return built_in(CLUSTER, _release(version), parse_enablement("api/alpha=true,api/beta=true"))
 
 
 class PolicyStore(Store):
     plugin: ValidatingAdmissionPolicy
+    conditions: ConditionTimings
+    version: str
     _preferred = "v1"
 
     def _plugins(self) -> tuple[Plugin, ...]:
@@ -49,8 +58,9 @@ class PolicyStore(Store):
             AlwaysAllow(),
             Rbac(stored_policy(CLUSTER, self.journal, self.feed)),
             self.registry,
-            features=RELEASE.features,
+            features=_release(self.version).features,
         )
+        self.conditions = context.conditions
         found = tuple(policy_plugins(context))
         [self.plugin] = (one for one in found if isinstance(one, ValidatingAdmissionPolicy))
         return found
@@ -115,10 +125,10 @@ class PolicyStore(Store):
 
 
 @asynccontextmanager
-async def open_policy_store() -> AsyncIterator[PolicyStore]:
+async def open_policy_store(version: str = "1.36") -> AsyncIterator[PolicyStore]:
     with memory_folder() as folder:
         store = PolicyStore(folder, ManualClock())
-        store.catalog = _catalog()
+        store.version, store.catalog = version, _catalog(version)
         async with trio.open_nursery() as nursery:
             await store.start(nursery)
             try:

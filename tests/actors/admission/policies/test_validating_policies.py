@@ -114,6 +114,39 @@ async def test_parameters_by_name_and_by_label() -> None:
         assert not await store.refusal(MAP, namespace="kube-system")  # no parameters there
 
 
+@pytest.mark.parametrize("version", ["1.26", "1.27"])
+async def test_the_first_versions_find_parameters_by_name_and_namespace_only(version: str) -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    async with open_policy_store(version) as store:
+        await store.create("configmaps", {"metadata": {"name": "limits"}, "data": {"most": "9"}})
+        await store.policy(
+            "p", "object.data.n < params.data.most", paramKind=kind, binding={"paramRef": LIMITS}
+        )
+        assert not await store.refusal(MAP)
+        assert not await store.refusal(MAP, namespace="kube-system")
+        await store.bind("without", "p", paramRef={"name": "limits"})
+        assert await store.refusal(MAP) == "failed to configure binding: limits not found"
+        await store.delete("validatingadmissionpolicybindings", "without")
+        await store.bind("missing", "p", paramRef={"name": "x", "namespace": "default"})
+        assert await store.refusal(MAP) == "failed to configure binding: x not found"
+
+
+LIMITS = {"name": "limits", "namespace": "default"}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.30"])
+async def test_a_missing_kind_of_parameters_refuses_without_a_binding_until_1_29(version: str) -> None:
+    async with open_policy_store(version) as store:
+        kind = {"apiVersion": "example.com/v1", "kind": "Missing"}
+        await store.policy("m", "true", paramKind=kind)
+        await store.delete("validatingadmissionpolicybindings", "m")
+        assert bool(await store.refusal(MAP)) == (version == "1.29")
+        assert store.plugin.counts_policies == (version == "1.29")
+        await store.delete("validatingadmissionpolicies", "m")
+        assert not await store.refusal(MAP)
+        assert store.plugin.policies_seen == 1
+
+
 async def test_a_missing_kind_of_parameters_refuses_whatever_the_binding_matches() -> None:
     async with open_policy_store() as store:
         nowhere = {"matchResources": {"namespaceSelector": {"matchLabels": {"x": "y"}}}}
@@ -177,6 +210,10 @@ async def test_match_conditions_that_are_false_skip_the_policy() -> None:
         ]
         await store.policy("p", "false", matchConditions=conditions)
         assert not await store.refusal(MAP)
+        labels = ("p", "policy", "validate", "CREATE")
+        assert store.conditions.errors() == {labels: 1}
+        assert list(store.conditions.durations()) == [labels]
+        assert not store.conditions.exclusions()
 
 
 async def test_annotations_warnings_and_counts() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rewound.actors.kinds.rule_timings import COMPILATIONS, EVALUATIONS, RuleDurations
 from rewound.actors.kinds.structural.compile import Compiled
 from rewound.actors.kinds.structural.definition_checks import check_schema
 from rewound.actors.kinds.validation import collect
@@ -96,6 +97,19 @@ def test_failed_rules() -> None:
     made = kind(ruled(record(a=WHOLE), "self.a > 1", "self.a < 9", message="a is small"))
     assert problems(made, {"spec": {"a": 5}}) == []
     assert problems(made, {"spec": {"a": 1}}) == ['spec: Invalid value: "object": a is small']
+
+
+def test_compilations_and_evaluations_are_timed() -> None:
+    made = kind(ruled(record(a=ruled(WHOLE, "self < 9")), "self.a > 1"))
+    before = counted(COMPILATIONS), counted(EVALUATIONS)
+    assert problems(made, {"spec": {"a": 5}}) == []
+    assert problems(made, {"spec": {"a": 1}}) != []
+    assert (counted(COMPILATIONS) - before[0], counted(EVALUATIONS) - before[1]) == (2, 2)
+
+
+def counted(durations: RuleDurations) -> int:
+    [(_, counts)] = durations.read().values()
+    return sum(counts)
 
 
 def test_a_rule_that_cannot_be_evaluated_fails() -> None:
