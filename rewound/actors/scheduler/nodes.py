@@ -54,7 +54,9 @@ class NodeState:
         self.repelling: dict[str, PodFacts] = {}  # pods with required anti-affinity
         self.requested: Amounts = {}
         self.nonzero_cpu = self.nonzero_memory = 0
-        self.ports: Counter[HostPort] = Counter()
+        self.ports: set[HostPort] = (
+            set()
+        )  # if two pods hold the same one, the first that ends frees it, as in v1.25
         self.set_node(node, shapes)
 
     def set_node(self, node: Object, shapes: Shapes) -> None:
@@ -97,10 +99,10 @@ class NodeState:
                 del self.requested[name]
         self.nonzero_cpu += sign * shape.nonzero_cpu
         self.nonzero_memory += sign * shape.nonzero_memory
-        for port in shape.ports:
-            self.ports[port] += sign
-            if not self.ports[port]:
-                del self.ports[port]
+        if sign > 0:
+            self.ports.update(shape.ports)
+        else:
+            self.ports.difference_update(shape.ports)
 
     def copy(self) -> NodeState:
         """A copy to try changes of its pods on."""
@@ -117,11 +119,8 @@ class NodeState:
     def has_conflict(self, port: HostPort) -> bool:
         """Whether a pod holds this port, on the same address or if one of the two means all addresses."""
         if port.address == ANY_ADDRESS:
-            return any(
-                count and held.port == port.port and held.protocol == port.protocol
-                for held, count in self.ports.items()
-            )
-        return bool(self.ports[port] or self.ports[port._replace(address=ANY_ADDRESS)])
+            return any(held.port == port.port and held.protocol == port.protocol for held in self.ports)
+        return port in self.ports or port._replace(address=ANY_ADDRESS) in self.ports
 
 
 class Cluster:

@@ -86,10 +86,12 @@ def _count(part: Part, node: NodeState, terms: Iterable[Term], sign: int) -> Non
 
 
 class _PodFilter(Filter):
-    of_node_only = False
+    """Without terms in either direction it depends on pods that are only nominated, so `assuming` alone matters."""
 
-    def __init__(self, terms: _Terms, tallies: tuple[Tally, Tally, Tally]) -> None:
-        self._terms, self._tallies = terms, tallies
+    def __init__(
+        self, terms: _Terms, tallies: tuple[Tally, Tally, Tally], *, of_node_only: bool = False
+    ) -> None:
+        self._terms, self._tallies, self.of_node_only = terms, tallies, of_node_only
         self._near, self._away, self._repelling = (one.sums for one in tallies)
         self._is_first_of_its_sort = terms.selects_all(terms.shape.required_affinity, terms.pod)
 
@@ -184,10 +186,9 @@ class InterPodAffinity(Plugin):
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         terms, shape, cluster = _Terms(pod, around.namespace_labels), pod.shape, around.cluster
         prepared = Prepared()
-        if shape.required_affinity or shape.required_anti_affinity or cluster.repelling_pods:
-            parts = terms.near, terms.away, terms.repelling
-            near, away, repelling = (Tally(cluster, part) for part in parts)
-            prepared.filter = _PodFilter(terms, (near, away, repelling))
+        near, away, repelling = (Tally(cluster, one) for one in (terms.near, terms.away, terms.repelling))
+        has_terms = shape.required_affinity or shape.required_anti_affinity or cluster.repelling_pods
+        prepared.filter = _PodFilter(terms, (near, away, repelling), of_node_only=not has_terms)
         if shape.preferred_affinity or shape.preferred_anti_affinity or cluster.affine_pods:
             prepared.score = _PodScore(Tally(cluster, _Preferred(terms, self._hard_weight)))
         return prepared

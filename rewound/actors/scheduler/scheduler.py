@@ -301,6 +301,9 @@ class Scheduler:
         except Unschedulable as wrong:
             diagnosis = wrong.diagnosis
             outcome = yield from self._preempted(profile, pod, evaluation, diagnosis)
+            is_old = evaluation is not None and not evaluation.has_seen_all
+            if is_old and outcome.nominate == "" and pod.pod["status"].get("nominatedNodeName"):
+                return False  # its last victim may have ended meanwhile: it must not lose its place
             message, plugins = diagnosis.message(), diagnosis.plugins
         except NoNodes as wrong:
             message = str(wrong)

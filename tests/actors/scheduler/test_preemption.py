@@ -103,3 +103,30 @@ async def test_budgets_are_kept_where_possible(tmp_path: Path, autojump_clock: o
         assert terminating(bench) == ["free"]
         await run(bench, "bigger", "high")
         assert terminating(bench) == ["free", "guarded"]
+
+
+async def test_required_anti_affinity_of_a_nominated_pod_counts(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="1"))
+        same = {"app": "x"}
+        term = {"labelSelector": {"matchLabels": same}, "topologyKey": "kubernetes.io/hostname"}
+        alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await run(bench, "p0", "high", cpu="600m", labels=same)
+        await bench.create("pods", pod("a", cpu="400m", labels=same))
+        await run(bench, "h", "high", cpu="100m", affinity=alone)
+        await bench.create("pods", pod("b", cpu="300m", labels=same))
+        await bench.rest(20)
+        assert assigned(bench) == {"p0": "a", "a": "a", "h": "", "b": ""}
+        await end(bench, "p0")
+        await bench.rest(20)
+        assert terminating(bench) == ["a"]
+        assert bench.get("pods", "h")["status"]["nominatedNodeName"] == "a"
+        assert refusal(bench, "b").startswith(
+            "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."
+        )
+        await end(bench, "a")
+        await bench.rest(20)
+        assert assigned(bench) == {"h": "a", "b": ""}
