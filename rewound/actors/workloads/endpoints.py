@@ -266,9 +266,15 @@ class Endpoints(WorkloadController):
 
     def _is_same(self, stored: Object, wanted: Object) -> bool:
         before, after = stored["metadata"], wanted["metadata"]
-        return all(
-            before.get(part, {}) == after[part] for part in ("labels", "annotations")
-        ) and same_subsets(stored.get("subsets", []), wanted["subsets"])
+        return (
+            before.get("annotations", {}) == after["annotations"]
+            and self._service_labels(before) == self._service_labels(after)
+            and same_subsets(stored.get("subsets", []), wanted["subsets"])
+        )
+
+    def _service_labels(self, metadata: Object) -> dict[str, str]:
+        """The labels without that of headless Services, which alone causes no write: v1.25 ignores it here."""
+        return {name: value for name, value in metadata.get("labels", {}).items() if name != self._headless}
 
     def _with_time(self, wanted: Object, trigger: str) -> Object:
         annotations = {

@@ -53,13 +53,14 @@ class Scale:
     before: int
     after: int
     annotations: dict[str, str]  # record the size of the Deployment
+    direction: str = ""  # that of all ReplicaSets together, for the Event; "" for its own
 
     @property
     def message(self) -> str | None:
         """The message of the Event; None if only annotations change."""
         if self.before == self.after:
             return None
-        direction = "up" if self.before < self.after else "down"
+        direction = self.direction or ("up" if self.before < self.after else "down")
         return f"Scaled {direction} replica set {self.name} to {self.after} from {self.before}"
 
 
@@ -273,11 +274,11 @@ class Rollout:
         known = (_number(_annotations(one).get(self._keys.desired)) for one in self._all if _size(one) > 0)
         return any(number is not None and number != self._replicas for number in known)
 
-    def _scale_to(self, one: Object, after: int) -> Sequence[Step]:
+    def _scale_to(self, one: Object, after: int, direction: str = "") -> Sequence[Step]:
         annotations = self._replica_annotations()
         if after == _size(one) and annotations.items() <= _annotations(one).items():
             return ()
-        return (Scale(_name(one), _size(one), after, annotations),)
+        return (Scale(_name(one), _size(one), after, annotations, direction),)
 
     def _resize(self, one: Object, after: int) -> Sequence[Step]:
         return self._scale_to(one, after) if after != _size(one) else ()
@@ -313,7 +314,12 @@ class Rollout:
             sizes.append(_size(one) + part)
             given += part
         sizes[0] = max(0, sizes[0] + missing - given)
-        return [step for one, size in zip(ordered, sizes, strict=True) for step in self._scale_to(one, size)]
+        direction = "up" if missing > 0 else "down"  # an adopted one may grow while the Deployment shrinks
+        return [
+            step
+            for one, size in zip(ordered, sizes, strict=True)
+            for step in self._scale_to(one, size, direction)
+        ]
 
     def _proportion(self, one: Object, missing: int, given: int) -> int:
         """This ReplicaSet's part of the missing (or surplus) replicas, if others already got some."""

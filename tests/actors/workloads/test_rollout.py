@@ -151,6 +151,15 @@ def test_scaling_in_a_rollout_is_in_proportion(replicas: int, expected: list[tup
     assert scaled(deployment(replicas, 3, 2), *sets) == expected
 
 
+def test_events_of_scaling_in_proportion_have_the_direction_of_the_whole() -> None:
+    sets = replica_set("old", 9, 9, 9, 10), replica_set("new", 2, 0, 3, 4)  # this one was adopted
+    messages = [one.message for one in steps(deployment(5, 1, 0), *sets) if isinstance(one, Scale)]
+    assert messages == [
+        "Scaled down replica set old to 3 from 9",
+        "Scaled down replica set new to 3 from 2",
+    ]
+
+
 def test_no_replicas_have_a_surge_too() -> None:
     (step,) = steps(deployment(0, 3, 2), replica_set("new", 5, 5, 5, 8))
     assert isinstance(step, Scale) and step.annotations == {KEYS.desired: "0", KEYS.maximum: "3"}

@@ -197,6 +197,26 @@ async def test_headless_service_without_ports(tmp_path: Path, autojump_clock: Mo
         assert one["metadata"]["labels"][label] == ""
 
 
+async def test_endpoints_keep_their_labels_if_only_the_address_of_the_service_goes(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_net(tmp_path) as net:
+        await net.service()
+        await net.pod("a", "10.0.0.1")
+        await net.settled()
+        before = net.cluster.get("endpoints", "svc")
+        external = {
+            "type": "ExternalName",
+            "externalName": "example.org",
+            "clusterIP": None,
+            "clusterIPs": None,
+        }
+        await net.cluster.patch("services", "svc", {"spec": external})
+        await net.settled()
+        assert "clusterIP" not in net.cluster.get("services", "svc")["spec"]
+        assert net.cluster.get("endpoints", "svc") == before
+
+
 async def test_named_ports_make_subsets_and_slices(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_net(tmp_path) as net:
         await net.service(
