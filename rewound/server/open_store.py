@@ -410,11 +410,13 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
     from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
+    from rewound.actors.stages.controller import StageBook, Stages
 
-    yield (
-        NAME,
-        partial(SimulatedNodes, count=settings.controllers.nodes, version=settings.release.patch_release),
-    )
+    count, version = settings.controllers.nodes, settings.release.patch_release
+    book = StageBook() if settings.controllers.plays_stages else None
+    yield NAME, partial(SimulatedNodes, count=count, version=version, stages=book)
+    if book is not None:
+        yield Stages.name, partial(Stages, book=book, version=version, defines=count is not None)
     path = settings.controllers.scheduler_config
     if path is None:
         yield Scheduler.name, Scheduler

@@ -106,7 +106,8 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
 def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
     assert enabled("--nodes=3") == enabled("--nodes=0") == enabled("--controllers=*")
     named = "--controllers=default,simulated-nodes"
-    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"simulated-nodes"}
+    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"simulated-nodes", "stages"}
+    assert "stages" not in enabled("--nodes=3", "--controllers=*,-stages")
     assert parse_flags(["--nodes=3"])[0].controllers.nodes == 3
     assert enabled("--nodes=3", "--controllers=default", named) == enabled(named)
     for flags in (

@@ -135,11 +135,33 @@ class Client:
         return await self._ask("create", definition, command, namespace, name, subresource)
 
     async def apply(
-        self, definition: Definition, namespace: str, name: str, applied: Object, subresource: str = ""
+        self,
+        definition: Definition,
+        namespace: str,
+        name: str,
+        applied: Object,
+        subresource: str = "",
+        *,
+        may_create: bool = False,
     ) -> bytes:
-        """Apply fields to an existing object, forcing conflicts; raises NotFound if it does not exist."""
+        """Apply fields to an object, forcing conflicts; raises NotFound if it does not exist, unless `may_create`."""
         context, version = self._context(), definition.api_version
-        command = Patch(version, namespace, name, "apply", applied, context, subresource, force=True)
+        if may_create:
+            if self._check_room is not None:
+                self._check_room(definition, namespace)
+            if self._authorizer is not None:
+                await self._authorize(self._authorizer, "create", definition, subresource, namespace, name)
+        command = Patch(
+            version,
+            namespace,
+            name,
+            "apply",
+            applied,
+            context,
+            subresource,
+            force=True,
+            may_create=may_create,
+        )
         return await self._ask("patch", definition, command, namespace, name, subresource)
 
     async def delete(

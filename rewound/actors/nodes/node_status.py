@@ -36,6 +36,11 @@ def is_stopped(node: Object) -> bool:
     return (node["metadata"].get("annotations") or {}).get(STOPPED) == "true"
 
 
+def is_ready(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
 def has_agent(node: Object) -> bool:
     """Whether another program reports the conditions of a Node: then it is not simulated."""
     return bool((node.get("status") or {}).get("conditions"))

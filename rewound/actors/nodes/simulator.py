@@ -18,24 +18,17 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, Final
 
-import trio
-
-from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
 from rewound.actors.controllers.client import Client, run_concurrently
-from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
+from rewound.actors.errors import AlreadyExists, NotFound, RequestError
 from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
-from rewound.actors.kinds.apiextensions import definition_type
-from rewound.actors.kinds.values.times import micros_text, seconds_text
-from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.nodes import stages
+from rewound.actors.kinds.values.times import micros_text
+from rewound.actors.messages import Object
 from rewound.actors.nodes.behaviour import behaviour_of
-from rewound.actors.nodes.budget import Budget, OverBudget, fitting
-from rewound.actors.nodes.jq import QueryError
 from rewound.actors.nodes.node_status import (
-    HEALTHY,
     SIMULATED,
     address_of,
     has_agent,
+    is_ready,
     is_simulated,
     is_stopped,
     new_lease,
@@ -43,10 +36,9 @@ from rewound.actors.nodes.node_status import (
     reported_status,
 )
 from rewound.actors.nodes.pod_status import Placement, next_step, seconds_to_deletion
-from rewound.actors.nodes.stages import Stage, StageError, StageFollower, StagePatch, changed_finalizers
-from rewound.actors.nodes.templates import TemplateError
-from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.turns import in_turns
+from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
+from rewound.actors.stages.player import StagePlayer, delete
+from rewound.actors.stages.stage import StageSet
 from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -56,10 +48,6 @@ NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
-_SMALL: Final = 512  # characters of YAML parsed in the event loop, which takes five microseconds for each
-_MOST_COST: Final = 100_000_000  # estimated nanoseconds to compute the size of a document
-_DEFINE_STAGES: Final = ("/stages", "define")
-_READ_STAGES: Final = ("/stages", "read")
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
 _NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
 
@@ -73,22 +61,19 @@ class SimulatedNode:
     runs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """The Stage chosen for a version of an object, and when its delay ends."""
-
-    version: str
-    stage: Stage
-    time: float
-
-
 class SimulatedNodes(WorkloadController):
     name, account = NAME, NAME
 
-    def __init__(self, parts: Parts, count: int | None = None, version: str = V1_25.patch_release) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        count: int | None = None,
+        version: str = V1_25.patch_release,
+        stages: StageBook | None = None,
+    ) -> None:
         """`count` is the number of nodes to create; None: only annotated Node objects are simulated.
 
-        `version` is that of their kubelets.
+        `version` is that of their kubelets. `stages`: as the controller of Stages reads them; None: it does not run.
         """
         super().__init__(parts)
         self._context = parts.context
@@ -101,16 +86,14 @@ class SimulatedNodes(WorkloadController):
         self._pods = parts.cache.collection("pods")
         self._by_node = self._pods.index(node_of)
         self._pods.listen(self._pod_changed)
-        catalog = parts.context.registry.current
         self._leases = parts.cache.collection(f"leases.{self.names.group('coordination')}")
-        self._custom_kinds = catalog.storage(definition_type(self.names))
         self._nodes: dict[str, SimulatedNode] = {}
         self._groups: list[set[str]] = []
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
         self._node_addresses = Addresses(*_NODE_ADDRESSES)
-        self._stages = StageFollower(parts.context, self._read_stages, self._stages_changed)
-        self._stages_started = False
-        self._due: dict[Key, _Due] = {}
+        self._stages = stages if stages is not None else empty_book()
+        self._stages.follow(self._stages_changed)
+        self._player = StagePlayer(parts.context, self.client, self.recorder, version)
         self._writing: dict[Key, Object] = {}  # the status being written, by pod
         self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these are deleted
         self._reported: dict[Key, Sequence[str]] = {}  # problems of the annotations of pods
@@ -122,20 +105,16 @@ class SimulatedNodes(WorkloadController):
             self._pod_addresses.use((pod.get("status") or {}).get("podIP"))
         for node in self._node_objects:
             self._node_addresses.use(address_of(node))
-        if not self._stages_started:
-            await self._stages.start()
-            self._stages_started = True
+        await self._stages.loaded()
         await super().catch_up()
         for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
             self.queue.add(("", name))
-        if self._takes_all:
-            self.queue.add(_DEFINE_STAGES)
 
     def _reset(self) -> None:
         """Forget the state of an earlier run of the loop: another process may have led in between."""
         self._nodes.clear()
         self._groups.clear()
-        self._due.clear()
+        self._player.reset()
         self._assigned.clear()
         self._reported.clear()
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
@@ -145,10 +124,6 @@ class SimulatedNodes(WorkloadController):
         namespace, name = key
         if namespace == LEASES:
             await self._renew(int(name))
-        elif key == _DEFINE_STAGES:
-            await self._define_stages()
-        elif key == _READ_STAGES:
-            await self._stages.read()
         elif namespace:
             await self._reconcile_pod(key)
         else:
@@ -173,8 +148,10 @@ class SimulatedNodes(WorkloadController):
         if is_stopped(node):
             known.runs = False
             return
-        if self._stages.of("Node"):
-            await self._play("Node", self._node_objects, node, known)
+        if found := self._stages.of(NODE):
+            if not (node.get("status") or {}).get("phase") and is_ready(node):
+                await self._set_phase(node, known)  # kwok's Stages of running nodes look at it
+            await self._play(self._node_objects, node, found, known)
         else:
             await self._report(node, known)
         if not known.runs:  # only now: failures above are retried
@@ -207,6 +184,10 @@ class SimulatedNodes(WorkloadController):
         if status != node.get("status"):
             changed = {**node, "status": status}
             await known.client.replace(self._node_objects.definition, changed, "status")
+
+    async def _set_phase(self, node: Object, known: SimulatedNode) -> None:
+        patch = {"status": {"phase": "Running"}}
+        await known.client.patch(self._node_objects.definition, "", known.name, patch, "merge", "status")
 
     def _register(self, name: str) -> SimulatedNode:
         if not self._groups or len(self._groups[-1]) >= GROUP_SIZE:
@@ -255,7 +236,7 @@ class SimulatedNodes(WorkloadController):
             assert old is not None
             self._pod_addresses.free((old.get("status") or {}).get("podIP"))
             self._pod_addresses.free(self._assigned.pop(old["metadata"]["uid"], None))
-            self._due.pop(key_of(old), None)
+            self._player.forget(self._pods.definition, key_of(old))
             self._reported.pop(key_of(old), None)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
@@ -268,8 +249,8 @@ class SimulatedNodes(WorkloadController):
         known = self._nodes.get(pod["spec"].get("nodeName", "")) if pod is not None else None
         if pod is None or known is None or not known.runs:
             return
-        if self._stages.of("Pod"):
-            await self._play("Pod", self._pods, pod, known)
+        if found := self._stages.of(POD):
+            await self._play(self._pods, pod, found, known)
         elif "deletionTimestamp" in pod["metadata"]:
             await self._end(pod, known)
         else:
@@ -324,14 +305,7 @@ class SimulatedNodes(WorkloadController):
         if seconds:
             self.queue.add_after(key_of(pod), seconds)
             return
-        await self._delete(self._pods, pod, known.client)
-
-    async def _delete(self, collection: CachedType, stored: Object, client: Client) -> None:
-        options = DeleteOptions(uid=stored["metadata"]["uid"], grace_period_seconds=0)
-        try:
-            await client.delete(collection.definition, *key_of(stored), options)
-        except (NotFound, Conflict):
-            return
+        await delete(self._pods.definition, pod, known.client)
 
     def _address_of(self, known: SimulatedNode) -> str:
         if not known.address:
@@ -339,113 +313,22 @@ class SimulatedNodes(WorkloadController):
             known.address = address_of(node) if node is not None else ""
         return known.address
 
-    async def _define_stages(self) -> None:
-        """Create the kind, so that users of kwok can use their files."""
-        definition = self._custom_kinds
-        try:
-            document = definition.schema.decode_object(stages.definition(self.names)).object
-            await self.client.create(definition, "", document)
-        except AlreadyExists:
-            return
-
-    def _read_stages(self) -> None:
-        self.queue.add(_READ_STAGES)
-
-    def _stages_changed(self, problems: Sequence[tuple[Object, str]]) -> None:
-        kind = self._context.registry.current.stored_type(stages.TYPE_NAME)
-        for stage, problem in problems:
-            if kind is not None:
-                self.recorder.event(kind.storage, stage, "Warning", "InvalidStage", problem)
-        self._due.clear()
+    def _stages_changed(self) -> None:
+        self._player.reset()
         for name in self._nodes:
             self.queue.add(("", name))
             for pod in self._by_node.get(name):
                 self.queue.add(key_of(pod))
 
-    async def _play(self, kind: str, collection: CachedType, stored: Object, known: SimulatedNode) -> None:
-        """Choose the next Stage of an object, wait for its delay, and take its steps."""
-        key, version, now = key_of(stored), stored["metadata"]["resourceVersion"], trio.current_time()
-        due = self._due.get(key)
-        if due is None or due.version != version:
-            stage = await self._choose(kind, collection, stored)
-            if stage is None:
-                self._due.pop(key, None)
-                return
-            try:
-                delay = stage.delay(stored, self.now(), self.random)
-            except QueryError as error:
-                self._report_stage(collection, stored, stage, f"spec.delay: {error}")
-                return
-            due = _Due(version, stage, now + delay)
-            self._due[key] = due
-        if due.time > now:
-            self.queue.add_after(key, due.time - now)
-            return
-        del self._due[key]
-        try:
-            await self._take_steps(due.stage, collection, stored, known)
-        except (TemplateError, NotYaml) as error:
-            self._report_stage(collection, stored, due.stage, str(error))
-
-    async def _choose(self, kind: str, collection: CachedType, stored: Object) -> Stage | None:
-        def report(stage: Stage, reason: str) -> None:
-            self._report_stage(collection, stored, stage, reason)
-
-        return await in_turns(self._stages.of(kind).choose(stored, self.random, report))
-
-    def _report_stage(self, collection: CachedType, stored: Object, stage: Stage, reason: str) -> None:
-        message = f"stage {stage.name}: {reason}"
-        self.recorder.event(collection.definition, stored, "Warning", "InvalidStage", message)
-
-    async def _take_steps(
-        self, stage: Stage, collection: CachedType, stored: Object, known: SimulatedNode
+    async def _play(
+        self, collection: CachedType, stored: Object, stages: StageSet, known: SimulatedNode
     ) -> None:
-        definition, (namespace, name) = collection.definition, key_of(stored)
-        for step in stage.steps:
-            if step.event is not None:
-                text = [step.event.get(part, "") for part in ("type", "reason", "message")]
-                self.recorder.event(definition, stored, text[0] or "Normal", text[1], text[2])
-            if step.finalizers is not None:
-                current = stored["metadata"].get("finalizers") or []
-                changed = changed_finalizers(current, step.finalizers)
-                if changed != current:
-                    patch = {"metadata": {"finalizers": changed or None}}
-                    await self.client.patch(definition, namespace, name, patch)
-            if step.delete:
-                # A kubelet deletes its pods, and not its Node.
-                await self._delete(
-                    collection, stored, known.client if collection is self._pods else self.client
-                )
-                return
-            if step.patch is not None:
-                await self._patch(step.patch, collection, stored, known)
-
-    async def _patch(
-        self, patch: StagePatch, collection: CachedType, stored: Object, known: SimulatedNode
-    ) -> None:
-        definition, (namespace, name) = collection.definition, key_of(stored)
-        whole = {"apiVersion": definition.api_version, "kind": definition.kind, **stored}
-        text = await in_turns(patch.template.steps(whole, self._functions(stored, known)))
-        try:
-            if len(text) <= _SMALL:
-                rendered = _document(patch, text)
-            else:
-                rendered = await run_in_thread(_document, patch, text)
-            if not rendered:
-                return
-            # A kubelet writes statuses; a node may not be allowed to change the rest.
-            client = known.client if patch.subresource == "status" else self.client
-            await client.patch(definition, namespace, name, rendered, patch.patch_format, patch.subresource)
-        except NotFound:
-            return
-        except Conflict:
-            raise
-        except (RequestError, StageError) as refused:
-            raise TemplateError(f"the patch was refused: {refused}") from refused
+        functions = self._functions(stored, known)
+        seconds = await self._player.play(stages, collection.definition, stored, known.client, functions)
+        if seconds is not None:
+            self.queue.add_after(key_of(stored), seconds)
 
     def _functions(self, stored: Object, known: SimulatedNode) -> dict[str, Any]:
-        now = seconds_text(self.now())
-
         def pod_address(node: str = "", host_network: bool = False, *_: object) -> str:
             if host_network:
                 return self._address_of(known)
@@ -456,15 +339,7 @@ class SimulatedNodes(WorkloadController):
                 known.address = self._address_of(known) or self._node_addresses.take()
             return known.address
 
-        conditions = [
-            {"type": kind, "status": status, "reason": reason, "message": message}
-            for kind, status, reason, message in HEALTHY
-        ]
         return {
-            "Now": lambda: now,
-            "StartTime": lambda: now,
-            "Version": lambda: self._version,
-            "NodeConditions": lambda: conditions,
             "NodeName": lambda: known.name,
             "NodePort": lambda: 0,
             "NodeIP": node_address,
@@ -474,16 +349,6 @@ class SimulatedNodes(WorkloadController):
             "PodIPWith": pod_address,
             "PodIPsWith": lambda *given: [pod_address(*given)],
         }
-
-
-def _document(patch: StagePatch, text: str) -> Object | list[Object]:
-    """Parse a rendered template. Raises NotYaml, or StageError if it is too large."""
-    found = load_yaml(text.encode())
-    try:
-        fitting(Budget(_MOST_COST, _MOST_COST).size(found))  # with aliases, which may refer to aliases
-    except (OverBudget, RecursionError) as error:
-        raise StageError(f"the template made too large a document: {error}") from error
-    return patch.document(found)
 
 
 class Addresses:

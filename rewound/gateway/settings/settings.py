@@ -125,11 +125,13 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "replicationcontroller",
     "scheduler",
     "simulated-nodes",
+    "stages",
     "statefulset",
     "ttl",
     "ttl-after-finished",
 )
 _NODES: Final = "simulated-nodes"
+_STAGES: Final = "stages"
 _SCHEDULER: Final = "scheduler"
 MAX_NODES: Final = 50_000  # their addresses share one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
@@ -195,6 +197,10 @@ class ControllerSettings:
     def simulates_nodes(self, rules: Rules) -> bool:
         return self.runs(_NODES, rules)
 
+    @property
+    def plays_stages(self) -> bool:
+        return self.runs(_STAGES, DOCUMENTED)
+
     def runs_workloads(self, rules: Rules) -> bool:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
 
@@ -203,6 +209,8 @@ class ControllerSettings:
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
+        if name == _STAGES and self._enabled(_NODES, patterns, rules):
+            return True  # simulated nodes do what Stages say
         if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
             return False
         if name == PUBLISHER and rules.root_certificate == "absent":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.nodes.templates import Template, TemplateError
+from rewound.actors.stages.templates import Template, TemplateError
 from tests.cases import cases
 
 POD: dict[str, Any] = {

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from rewound.actors.golang.quoting import quoted
-from rewound.actors.nodes.budget import Budget, OverBudget, fitting
 from rewound.actors.runtime.steps import Steps
+from rewound.actors.stages.budget import Budget, OverBudget, fitting
 
 Function = Callable[..., Any]
 

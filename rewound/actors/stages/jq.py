@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final
 
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, may_take_long
-from rewound.actors.nodes.budget import Budget, OverBudget, fitting
+from rewound.actors.stages.budget import Budget, OverBudget, fitting
 
 Filter = Callable[[Any, Budget], Iterator[Any]]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.nodes.templates import MOST_ACTION, Template, TemplateError
 from rewound.actors.runtime.steps import Steps
+from rewound.actors.stages.templates import MOST_ACTION, Template, TemplateError
 from tests.cases import cases
 
 DATA: dict[str, Any] = {

@@ -9,15 +9,18 @@ import pytest
 
 from rewound import Rewound
 from rewound.actors.messages import Object
-from rewound.actors.nodes.stages import Stage, StageError, StagePatch, StageSet, changed_finalizers
-from rewound.actors.nodes.templates import Template
+from rewound.actors.names import KUBERNETES
 from rewound.actors.runtime.steps import Steps
+from rewound.actors.stages.expressions import language_of_stages
+from rewound.actors.stages.stage import Moment, Stage, StageError, StagePatch, StageSet, changed_finalizers
+from rewound.actors.stages.templates import Template
 from tests.cases import cases
 
 STAGES = "/apis/kwok.x-k8s.io/v1alpha1/stages"
 PODS = "/api/v1/namespaces/default/pods"
 T = TypeVar("T")
-NOW = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
+NOW = Moment(1_700_000_000_000_000, random.Random(1))  # 2023-11-14T22:13:20Z
+LANGUAGE = language_of_stages(KUBERNETES)
 
 
 def stage(name: str = "s", kind: str = "Pod", **spec: Any) -> Object:
@@ -28,6 +31,10 @@ def stage(name: str = "s", kind: str = "Pod", **spec: Any) -> Object:
         "metadata": {"name": name},
         "spec": content,
     }
+
+
+def compiled(stored: Object) -> Stage:
+    return Stage(stored, LANGUAGE)
 
 
 def result(steps: Steps[T]) -> T:
@@ -56,6 +63,10 @@ def expression(key: str, operator: str, *values: str) -> Object:
     }
 
 
+def cel(*texts: str) -> Object:
+    return {"matchExpressions": [{"cel": {"expression": text}} for text in texts]}
+
+
 @cases(
     "selector, matches",
     [
@@ -71,10 +82,13 @@ def expression(key: str, operator: str, *values: str) -> Object:
         (expression(".metadata.labels", "Exists"), True),
         (expression(".metadata.labels.app", "DoesNotExist"), False),
         ({"matchExpressions": [{"jq": {"key": ".status.phase", "operator": "Exists"}}]}, True),
+        (cel("self.status.phase == 'Pending'", "!has(self.metadata.deletionTimestamp)"), True),
+        (cel("self.status.phase == 'Pending'", "self.status.missing == 'x'"), False),
+        (cel("self.status.phase"), False),
     ],
 )
 def test_stage_applies_to_objects_that_its_selector_matches(selector: Object | None, matches: bool) -> None:
-    assert result(Stage(stage(selector=selector)).matches(pod(labels={"app": "web"}))) is matches
+    assert result(compiled(stage(selector=selector)).matches(pod(labels={"app": "web"}), NOW)) is matches
 
 
 @cases(
@@ -87,22 +101,22 @@ def test_stage_applies_to_objects_that_its_selector_matches(selector: Object | N
         ({"durationFrom": {"expressionFrom": '.metadata.annotations["delay"]'}}, (90, 90)),
         ({"durationFrom": {"expressionFrom": ".metadata.deletionTimestamp"}}, (30, 30)),
         ({"durationFrom": {"expressionFrom": ".metadata.past"}}, (0, 0)),
+        ({"durationFrom": {"cel": {"expression": "duration('90s')"}}}, (90, 90)),
+        ({"durationFrom": {"cel": {"expression": "self.metadata.annotations.delay"}}}, (90, 90)),
         ({"durationMilliseconds": 7000, "durationFrom": {"jq": {"expression": ".metadata.missing"}}}, (7, 7)),
     ],
 )
 def test_delay_of_a_stage_is_within_its_bounds(delay: Object, seconds: tuple[float, float]) -> None:
     times = {"deletionTimestamp": "2023-11-14T22:13:50Z", "past": "2023-11-14T22:13:00Z"}
-    found = Stage(stage(delay=delay)).delay(
-        pod(annotations={"delay": "1m30s"}, **times), NOW, random.Random(1)
-    )
+    found = compiled(stage(delay=delay)).delay(pod(annotations={"delay": "1m30s"}, **times), NOW)
     assert seconds[0] <= round(found, 3) <= seconds[1]
 
 
 def chosen(*stages: Object, annotations: dict[str, str] | None = None) -> set[str]:
     """The names of those that a hundred objects get."""
-    source, every = random.Random(1), StageSet(map(Stage, stages))
+    every, moment = StageSet(map(compiled, stages)), Moment(NOW.now, random.Random(1))
     described = pod(annotations=annotations or {})
-    found = [result(every.choose(described, source, refused)) for _ in range(100)]
+    found = [result(every.choose(described, moment, refused)) for _ in range(100)]
     return {one.name for one in found if one is not None}
 
 
@@ -121,19 +135,20 @@ def test_weights_choose_among_those_that_match() -> None:
 @cases(
     "spec, named",
     [
-        ({"resourceRef": {"kind": "Service"}}, "v1 Service is not played here"),
-        ({"selector": {"matchExpressions": [{"cel": {"expression": "true"}}]}}, "cel is not supported"),
+        ({"selector": cel("self.")}, "spec.selector.matchExpressions: .*Syntax error"),
+        ({"delay": {"durationFrom": {"cel": {"expression": "x"}}}}, "spec.delay.durationFrom: .*undeclared"),
         ({"selector": expression(".a", "Near")}, "'Near' is none of"),
         ({"selector": expression(".a", "In")}, "In needs values"),
         ({"selector": expression(".a |", "Exists")}, "ends too early"),
         ({"next": {"statusTemplate": "{{ if }}"}}, "spec.next.statusTemplate"),
-        ({"steps": [{"apply": {"template": ""}}]}, "apply is not supported"),
+        ({"steps": [{"exec": {"command": []}}]}, "exec is not supported"),
+        ({"steps": [{"apply": {"template": "", "type": "json"}}]}, "'json' is none of apply, merge"),
         ({"next": {"patches": [{"template": "", "type": "diff"}]}}, "'diff' is none of"),
     ],
 )
 def test_what_is_not_supported_is_named(spec: Object, named: str) -> None:
     with pytest.raises(StageError, match=named):
-        Stage(stage(**spec))
+        compiled(stage(**spec))
 
 
 @cases(
@@ -210,16 +225,16 @@ LIVES = (
 
 @pytest.mark.rewound(nodes=3, mode="in-process")
 def test_stages_move_pods_on_instead_of_annotations(rewound: Rewound) -> None:
-    for one in (*LIVES, stage("volumes", kind="PersistentVolume")):
+    for one in LIVES:
         rewound.request("POST", STAGES, one)
     rewound.advance(1)  # the nodes know the stages then
     spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
     rewound.request(
         "POST", PODS, {"metadata": {"name": "p", "annotations": {"sim/phase": "Failed"}}, "spec": spec}
     )
-    rewound.advance(59)
+    rewound.advance(20)
     assert rewound.request("GET", f"{PODS}/p")["status"]["phase"] == "Pending"
-    rewound.advance(2)
+    rewound.advance(41)
     found = rewound.request("GET", f"{PODS}/p")
     status = found["status"]
     assert (status["phase"], status["hostIP"]) == ("Running", "192.168.0.2")
@@ -230,8 +245,7 @@ def test_stages_move_pods_on_instead_of_annotations(rewound: Rewound) -> None:
     assert rewound.request("GET", PODS)["items"] == []
     events = rewound.request("GET", "/api/v1/events")["items"]
     said = {(event["reason"], event["message"]) for event in events}
-    refused = "spec.resourceRef: v1 PersistentVolume is not played here; use v1 with Pod or Node"
-    assert {("Started", "by a stage"), ("InvalidStage", refused)} <= said
+    assert ("Started", "by a stage") in said
 
 
 @pytest.mark.rewound(nodes=1, mode="in-process")
