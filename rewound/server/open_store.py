@@ -42,7 +42,7 @@ from rewound.actors.resource.decide import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.resource.remote import RemoteDirectory, Send
-from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import LeaderContexts, WriteContexts
@@ -475,4 +475,5 @@ def _controller_context(
         is_short_of_memory=store.memory.process.is_short,
         authorizes_nodes=store.access.authorizes_nodes,
         workloads=settings.workloads,
+        clock_jumps=not isinstance(store.clock, WallClock),
     )

@@ -49,3 +49,6 @@ class ControllerContext:
     is_short_of_memory: Callable[[], bool] = lambda: False
     authorizes_nodes: bool = False  # whether simulated nodes may do only what `authorizer` allows nodes
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
+    clock_jumps: bool = (
+        False  # a clock that tests move: a late timer does not mean that the process got no CPU
+    )

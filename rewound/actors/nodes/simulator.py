@@ -45,7 +45,9 @@ from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import node_of
 
 NAME: Final = "simulated-nodes"
-RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
+RENEW_SECONDS: Final = 10.0  # of a small cluster, at most: four times within the grace period of a node
+# Renewals a second up to which nodes keep to that; with more nodes, each renews later, within its grace period.
+MOST_RENEWALS: Final = 33
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
@@ -78,8 +80,7 @@ class SimulatedNodes(WorkloadController):
         super().__init__(parts)
         self._context = parts.context
         self._version = version
-        grace = parts.context.workloads.node_monitor_grace_period
-        self._renew_seconds = min(RENEW_SECONDS, grace / 4)
+        self._grace = parts.context.workloads.node_monitor_grace_period
         self._takes_all = count is not None
         self._missing = {f"node-{number}" for number in range(count or 0)}  # still to be created
         self._node_objects = self.keyed_by("nodes")
@@ -192,7 +193,7 @@ class SimulatedNodes(WorkloadController):
     def _register(self, name: str) -> SimulatedNode:
         if not self._groups or len(self._groups[-1]) >= GROUP_SIZE:
             self._groups.append(set())
-            first = self._renew_seconds * (0.5 + self.random.random() / 2)  # spread: not all groups at once
+            first = self._renew_seconds() * (0.5 + self.random.random() / 2)  # spread: not all groups at once
             self.queue.add_after((LEASES, str(len(self._groups) - 1)), first)
         group = len(self._groups) - 1
         self._groups[group].add(name)
@@ -211,10 +212,14 @@ class SimulatedNodes(WorkloadController):
         authorizer = context.authorizer if context.authorizes_nodes else None
         return Client(context.directory, context.write_contexts, user, "kubelet", authorizer)
 
+    def _renew_seconds(self) -> float:
+        shortest = min(RENEW_SECONDS, self._grace / 4)
+        return min(max(shortest, len(self._nodes) / MOST_RENEWALS), max(shortest, self._grace * 0.75))
+
     async def _renew(self, group: int) -> None:
         if group >= len(self._groups):
             return  # of an earlier run of the loop
-        self.queue.add_after((LEASES, str(group)), self._renew_seconds)
+        self.queue.add_after((LEASES, str(group)), self._renew_seconds())
         members = sorted(self._groups[group])
         running = [known for name in members if (known := self._nodes.get(name)) is not None and known.runs]
         errors = await run_concurrently(self._renew_lease, running)

@@ -5,7 +5,7 @@ would end, together with all others of that second, and later again if it has se
 conditions Unknown, and its pods are not ready. Conditions become NoSchedule taints at once. The consequences for pods
 are decided `--node-monitor-period` later, for all changes of that time together: then `node_zones` decides which nodes
 get NoExecute taints, and `taint_eviction` which pods are evicted, and when. At rest only the checks of grace periods
-run.
+run. A check that runs late shows that the process got no CPU, so that heartbeats waited too: that time does not count.
 
 Work is queued under keys of two texts: pods by namespace and name, all other work by one of the words below and the
 name of a node or a zone. No namespace contains a slash.
@@ -13,6 +13,7 @@ name of a node or a zone. No namespace contains a slash.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -33,6 +34,8 @@ from rewound.actors.workloads.recorder import Recorder
 from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
 from rewound.journal.records import Event
 
+logger = logging.getLogger(__name__)
+
 _SLOT = "/slot"  # nodes whose grace periods would end in the same second
 _HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
 _MONITOR: Final = ("/monitor", "")
@@ -42,6 +45,8 @@ _RENEWED: Final = b'"renewTime":"'
 _RENEWED_LENGTH: Final = len(_RENEWED) + len("2006-01-02T15:04:05.000000Z")
 _TURN: Final = 50  # nodes per turn of a pass over many: about two milliseconds
 _CONFIRM_SECONDS: Final = 1.0  # until a node is checked again before it counts as unreachable
+_LATE: Final = 0.1  # seconds of delay of a check, from which on they do not count
+_LOGGED: Final = 5.0
 
 
 class _Keys:
@@ -69,6 +74,7 @@ class _Keys:
 class _Health:
     seen: float  # the last heartbeat of the node
     overdue: float | None = None  # the last heartbeat when the grace period had ended
+    confirm_at: float = 0.0  # when it is then checked again
     slot: int | None = None  # the second in which it is checked
     renewed: bytes = b""  # the time in its Lease, as stored
     execute: bool | None = None  # whether it should have a NoExecute taint; None: leave it
@@ -96,6 +102,8 @@ class NodeLifecycle(WorkloadController):
         self._changed: dict[str, None] = {}  # since the last pass over all
         self._not_ready: set[Key] = set()  # pods to mark
         self._counts: dict[str, Count] = {}  # of nodes, by zone
+        self._excused = 0.0  # until when delays of this process have been considered
+        self._clock_jumps = parts.context.clock_jumps
         self._zones = Zones(self._options)
         self._evictions = Evictions(self._report_cancelled)
         self._nodes.listen(self._node_changed)
@@ -251,7 +259,19 @@ class NodeLifecycle(WorkloadController):
             else:
                 await self._reconcile_node(node)
 
+    def _excuse_delay(self, due: float) -> None:
+        """Do not count time in which this process got no CPU: a check that was due then runs only now."""
+        now = trio.current_time()
+        late, self._excused = now - max(due, self._excused), now
+        if late < _LATE or self._clock_jumps:
+            return
+        if late >= _LOGGED:
+            logger.warning("the process got no CPU for %.0f s, in which no node counts as silent", late)
+        for health in self._health.values():
+            health.seen = min(health.seen + late, now)
+
     def _check_slot(self, slot: int) -> None:
+        self._excuse_delay(slot)
         for name in self._slots.pop(slot, ()):
             health, node = self._health.get(name), self._nodes.get("", name)
             if health is None or node is None or health.slot != slot:
@@ -264,15 +284,18 @@ class NodeLifecycle(WorkloadController):
 
     async def _check_health(self, node: Object) -> None:
         name = node["metadata"]["name"]
-        if trio.current_time() < self._health[name].seen + self._grace(node):
+        health = self._health[name]
+        if health.overdue == health.seen:
+            self._excuse_delay(health.confirm_at)
+        if trio.current_time() < health.seen + self._grace(node):
             self._schedule_check(name, node)  # it has sent a heartbeat in the meantime
             return
         before = condition_of(node, "Ready")
         if before is not None and before["status"] == "Unknown":
             return
-        if self._health[name].overdue != self._health[name].seen:
+        if health.overdue != health.seen:
             # A test clock that moves by hours wakes nodes and this controller together, in any order.
-            self._health[name].overdue = self._health[name].seen
+            health.overdue, health.confirm_at = health.seen, trio.current_time() + _CONFIRM_SECONDS
             self.queue.add_after((_HEALTH, name), _CONFIRM_SECONDS)
             return
         changed = self._without_signs(node)

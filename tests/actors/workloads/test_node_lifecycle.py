@@ -270,3 +270,17 @@ async def test_renewals_lead_to_no_work(tmp_path: Path, autojump_clock: MockCloc
         # 100 renewals: one look at all nodes of a second when their 40 seconds would end, from the last signs on.
         assert loop.statistics()[1].taken - before <= 200 / 30 + 2
         assert {user for user, _ in bench.directory.commands[written:]} == {"tester"}
+
+
+async def test_time_without_cpu_does_not_count(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, LIFECYCLE, pods_run=False) as bench:
+        await add_node(bench, "a")
+        await pass_time(bench, 20, "a")
+        autojump_clock.jump(3600)  # no task runs meanwhile
+        await bench.rest(10)
+        assert conditions(bench, "nodes", "a")["Ready"][0] == "True"
+        await pass_time(bench, 30, "a")
+        await pass_time(bench, 39)
+        assert conditions(bench, "nodes", "a")["Ready"][0] == "True"
+        await pass_time(bench, 3)
+        assert conditions(bench, "nodes", "a")["Ready"][0] == "Unknown"
