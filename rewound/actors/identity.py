@@ -13,6 +13,7 @@ ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
+SERVER_USER = "system:apiserver"  # the server itself; `Names.server_manager` is its field manager
 NODES = "system:nodes"
 NODE_PREFIX = "system:node:"  # prefix of the user names of nodes
 

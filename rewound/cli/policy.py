@@ -338,10 +338,9 @@ class Report:
     )
 
     def add(self, write: Write) -> None:
-        from rewound.actors.rewind.documents import manager_text, user_text
 
         event = write.event
-        user, manager = user_text(event), manager_text(event)
+        user, manager = event.user_text, event.manager_text
         who = f"{user} ({manager})" if user and manager else user or manager
         for tried in write.tried:
             self.costs.setdefault(tried.policy, _Cost()).add(tried.cost)

@@ -19,51 +19,75 @@ class ResourceType:
     kind: str = ""
 
 
-def server_names(session: Session) -> Names:
-    """The dialect of the server, by the names of its API groups."""
-    groups = {group["name"] for group in session.get("/apis").get("groups", [])}
-    for names in NAMES.values():
-        if names.group("authentication") in groups:
-            return names
-    raise ClientError(f"{session.target.server} serves no authentication group; is it an API server?")
+class Discovery:
+    """The discovery documents of a server, each requested once: a command may ask for many resources."""
 
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._groups: list[dict[str, Any]] | None = None
+        self._resources: dict[str, list[dict[str, Any]]] = {}  # by the path of their group version
 
-def find_resource(session: Session, name: str) -> ResourceType | None:
-    """Find a resource by plural, singular, short name or kind, also with its group (`deployments.v1.apps`)."""
-    plural, _, group = name.lower().partition(".")
-    for prefix, group_name in _group_versions(session):
-        if group and group not in (group_name, f"{prefix.rpartition('/')[2]}.{group_name}"):
-            continue
-        found = _find(session, prefix, group_name, plural)
-        if found is not None:
-            return found
-    return None
+    def names(self) -> Names:
+        """The dialect of the server, by the names of its API groups."""
+        groups = {group["name"] for group in self._all_groups()}
+        for names in NAMES.values():
+            if names.group("authentication") in groups:
+                return names
+        server = self._session.target.server
+        raise ClientError(f"{server} serves no authentication group; is it an API server?")
 
-
-def _group_versions(session: Session) -> list[tuple[str, str]]:
-    """The paths of all versions, each with its group: the core group, then preferred versions, then the rest."""
-    groups = session.get("/apis").get("groups", [])
-    preferred = [(f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]) for group in groups]
-    others = [
-        (f"/apis/{version['groupVersion']}", group["name"])
-        for group in groups
-        for version in group.get("versions", ())
-    ]
-    return list(dict.fromkeys([("/api/v1", ""), *preferred, *others]))
-
-
-def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType | None:
-    try:
-        resources = session.get(prefix).get("resources", [])
-    except StatusError as error:
-        if error.code in (401, 403):
-            raise
-        # The other groups can be read although this one is unavailable.
+    def find(self, name: str) -> ResourceType | None:
+        """Find a resource by plural, singular, short name or kind, also with its group (`deployments.v1.apps`)."""
+        plural, _, group = name.lower().partition(".")
+        for prefix, group_name in self._group_versions():
+            if group and group not in (group_name, f"{prefix.rpartition('/')[2]}.{group_name}"):
+                continue
+            for one in self._resources_of(prefix):
+                if plural in _accepted(one):
+                    return ResourceType(
+                        group_name, one["name"], bool(one.get("namespaced")), prefix, one.get("kind", "")
+                    )
         return None
-    for one in resources:
-        if "/" not in one["name"] and name in _accepted(one):
-            return ResourceType(group, one["name"], bool(one.get("namespaced")), prefix, one.get("kind", ""))
-    return None
+
+    def known_names(self) -> tuple[set[str], set[str]]:
+        """All names of all resources, and the plurals among them; without the groups that are unavailable."""
+        names: set[str] = set()
+        plurals: set[str] = set()
+        for prefix, group in self._group_versions():
+            for one in self._resources_of(prefix):
+                plurals.add(one["name"])
+                names |= _accepted(one) | ({f"{one['name']}.{group}"} if group else set())
+        return names - {""}, plurals
+
+    def _group_versions(self) -> list[tuple[str, str]]:
+        """The paths of all versions, each with its group: the core group, then preferred versions, then the rest."""
+        groups = self._all_groups()
+        preferred = [
+            (f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]) for group in groups
+        ]
+        others = [
+            (f"/apis/{version['groupVersion']}", group["name"])
+            for group in groups
+            for version in group.get("versions", ())
+        ]
+        return list(dict.fromkeys([("/api/v1", ""), *preferred, *others]))
+
+    def _all_groups(self) -> list[dict[str, Any]]:
+        if self._groups is None:
+            self._groups = self._session.get("/apis").get("groups", [])
+        return self._groups
+
+    def _resources_of(self, prefix: str) -> list[dict[str, Any]]:
+        """The resources of a group version, without subresources; none if it is unavailable: others can be read."""
+        if prefix not in self._resources:
+            try:
+                found = self._session.get(prefix).get("resources", [])
+            except StatusError as error:
+                if error.code in (401, 403):
+                    raise
+                found = []
+            self._resources[prefix] = [one for one in found if "/" not in one["name"]]
+        return self._resources[prefix]
 
 
 def _accepted(resource: dict[str, Any]) -> set[str]:
@@ -74,19 +98,3 @@ def _accepted(resource: dict[str, Any]) -> set[str]:
         resource.get("kind", "").lower(),
         *resource.get("shortNames", ()),
     }
-
-
-def known_names(session: Session) -> tuple[set[str], set[str]]:
-    """All names of all resources, and the plurals among them; without the groups that are unavailable."""
-    names: set[str] = set()
-    plurals: set[str] = set()
-    for prefix, group in _group_versions(session):
-        try:
-            resources = session.get(prefix).get("resources", [])
-        except StatusError:
-            continue
-        for one in resources:
-            if "/" not in one["name"]:
-                plurals.add(one["name"])
-                names |= _accepted(one) | ({f"{one['name']}.{group}"} if group else set())
-    return names - {""}, plurals

@@ -36,7 +36,6 @@ from rewound.client.credentials import (
     bearer,
 )
 from rewound.client.errors import ConfigError
-from rewound.client.exec import ExecPlugin, parse_exec
 from rewound.client.target import (
     Target,
     check_pair,
@@ -310,6 +309,8 @@ def _source(path: Path, user: User, info: ClusterInfo, pair: KeyPair | None) -> 
     if user.username:
         return FixedCredential(Credential(basic(user.username, user.password), pair))
     if plugin is not None:
+        from rewound.client.exec import ExecPlugin, parse_exec
+
         config = parse_exec(plugin, f"{place}.exec", path.absolute().parent)
         if pair is None:
             return ExecPlugin(config, info.document(config.names))

@@ -73,6 +73,16 @@ class Event(NamedTuple):
         """Whether the user of a recorded event is a guess: another request in the audit log may have made it."""
         return USER_GUESSED in self.reason and USER_GUESSED in self.reason.split("; ")
 
+    @property
+    def user_text(self) -> str:
+        """The user for a person, marked if the audit log of a recording did not name it."""
+        return f"{self.user} (guessed)" if self.is_user_guess else self.user
+
+    @property
+    def manager_text(self) -> str:
+        """The field manager for a person, marked if a recording could only guess it."""
+        return f"{self.manager} (guessed)" if self.is_guess else self.manager
+
 
 class Row(NamedTuple):
     """The latest state of one object."""

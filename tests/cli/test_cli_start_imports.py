@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from rewound.journal import Journal
+from rewound.testing.fixture.rewound import Rewound
 from tests.ports import reserve_port
 
 # Serves, reports the modules at the moment when the server is ready, and stops.
@@ -84,6 +85,41 @@ NOT_AT_THE_START = (
 )
 
 
+# What only a data folder, a server or a rare option needs, but no command that reads a server.
+NOT_IN_COMMANDS = (
+    "cryptography",
+    "difflib",
+    "hypercorn",
+    "jsonpatch",
+    "lmdb",
+    "pydantic",
+    "pydantic_core",
+    "rewound.actors.cel",
+    "rewound.actors.kinds.core",
+    "rewound.actors.kinds.declaration.definition",
+    "rewound.actors.messages",
+    "rewound.actors.rewind.blame",
+    "rewound.actors.rewind.documents",
+    "rewound.actors.versions.features",
+    "rewound.client.exec",
+    "rewound.client.oidc",
+    "rewound.journal.environment",
+    "rewound.journal.log",
+    "rewound.recording.query.folder",
+    "rewound.recording.query.folder_source",
+    "rewound.server.process",
+    "secrets",
+    "trio",
+)
+# `why` decides again what the scheduler decided, with rules of pods and nodes, but not with their declarations.
+NOT_IN_WHY = (
+    "hypercorn",
+    "lmdb",
+    "rewound.actors.kinds.core.pod",
+    "rewound.actors.kinds.declaration.definition",
+    "rewound.recording.query.folder_source",
+    "trio",
+)
 # What the settings do not need.
 NOT_BEFORE_THE_FLAGS = (
     "hypercorn",
@@ -119,6 +155,35 @@ def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
     imported = run.stdout.split()
     assert "rewound.gateway.settings.settings" in imported
     assert [name for name in imported if _is_below(name, NOT_BEFORE_THE_FLAGS)] == []
+
+
+def test_commands_that_read_a_server_import_neither_a_journal_nor_kinds(rewound: Rewound) -> None:
+    commands = [
+        ["log", "--limit", "1"],
+        ["history", "namespace/default"],
+        ["blame", "namespace/default"],
+        ["show", "1"],
+    ]
+    program = (
+        "import sys; from rewound.cli.main import main\n"
+        f"for command in {commands}:\n"
+        f"    assert main([*command, '--kubeconfig', {str(rewound.kubeconfig)!r}]) == 0\n"
+        "assert main(['list']) == 0\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    assert [name for name in _imported_by(program) if _is_below(name, NOT_IN_COMMANDS)] == []
+
+
+def test_why_imports_no_declarations() -> None:
+    program = "import sys, rewound.cli.journal.commands, rewound.cli.journal.why\nprint(*sys.modules, file=sys.stderr)"
+    assert [name for name in _imported_by(program) if _is_below(name, NOT_IN_WHY)] == []
+
+
+def _imported_by(program: str) -> list[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
+    return run.stderr.split()
 
 
 def test_commands_about_a_data_folder_import_no_event_loop(tmp_path: Path) -> None:

@@ -34,12 +34,13 @@ from rewound.actors.bootstrap.objects import (
 from rewound.actors.controllers.client import BATCH, Client, run_concurrently
 from rewound.actors.errors import AlreadyExists, Conflict, RequestError
 from rewound.actors.golang.json import dumps
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import SERVICE_CIDRS, V1_25
 from rewound.journal.log import Journal

@@ -29,11 +29,11 @@ from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import REWIND_GROUP
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 

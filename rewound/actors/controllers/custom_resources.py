@@ -20,6 +20,7 @@ from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.apiextensions import APPROVED as APPROVED
 from rewound.actors.kinds.apiextensions import (
     ESTABLISHED,
@@ -38,7 +39,6 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.background_import import imported
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import is_being_deleted
 from rewound.journal.records import Event
 

@@ -17,8 +17,8 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.messages import DeleteOptions
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import is_being_deleted
 from rewound.journal.records import Event
 from rewound.journal.view import View

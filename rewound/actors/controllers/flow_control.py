@@ -27,10 +27,10 @@ from rewound.actors.flowcontrol.initial_objects import (
     initial_specs,
     priority_level_type,
 )
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import FLOW_STATUS_APPLIED
 from rewound.journal.records import Event

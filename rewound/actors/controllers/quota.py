@@ -20,11 +20,12 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object, Outcome, Patch
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 

@@ -25,11 +25,12 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.stored_objects import Position, each_stored, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.core.referenced_objects import secrets_of_pod
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.selectors.facts import field_bytes, unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event, Row

@@ -20,6 +20,7 @@ from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, ShuttingDown
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.kinds.validation import Network, parse_ip, parse_network
@@ -27,7 +28,7 @@ from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Create, Delete, DeleteOptions, Object, Outcome
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.document import decode
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sys
-from secrets import token_hex
 from typing import Any, Final
 
 import orjson
@@ -62,6 +61,8 @@ def _deep(value: Any, option: int, levels: int) -> bytes:
 
     Not with orjson.Fragment: orjson 3.13.0 writes the closing brackets after one beyond the end of its buffer.
     """
+    from secrets import token_hex  # here, because almost no document is that deep
+
     mark, texts = token_hex(16), list[bytes]()  # random, so that no client's text contains it
 
     def cut(value: Any, levels: int, room: int) -> Any:

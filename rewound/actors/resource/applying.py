@@ -21,7 +21,7 @@ from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from rewound.actors.patch.transform import check_bounds
 from rewound.actors.resource.current import Current, check_sent_version
-from rewound.actors.store.document import decode, encode, null_empty_lists
+from rewound.actors.store.document import decode, encode
 
 
 async def apply_object(
@@ -116,7 +116,7 @@ def _check_bounds(wanted: Object) -> None:
 def _decoded(view: FieldView, merged: Object, in_steps: bool) -> Object:
     metadata = {name: value for name, value in merged["metadata"].items() if name != "managedFields"}
     wanted = view.schema.decode_merged({**merged, "metadata": metadata}, in_steps=in_steps).object
-    null_empty_lists(view.schema, wanted)
+    view.schema.null_empty_lists(wanted)
     return view.store(wanted)
 
 

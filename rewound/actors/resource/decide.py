@@ -93,7 +93,6 @@ from rewound.actors.resource.write import WaitingWrites, Write
 from rewound.actors.runtime.large_work import LargeWork, in_event_loop
 from rewound.actors.runtime.write_context import LETTERS
 from rewound.actors.store.committer import Commits
-from rewound.actors.store.document import null_empty_lists
 from rewound.actors.store.proposal import Proposal
 from rewound.actors.versions.features import RETRY_GENERATE_NAME
 from rewound.journal.log import Journal
@@ -453,7 +452,7 @@ class Attempt:
     def _set_managed_fields(self, new: Object, entries: list[Object]) -> None:
         metadata, schema = new["metadata"], self.decider.storage.schema
         if schema.always_present_lists:
-            null_empty_lists(schema, new)
+            schema.null_empty_lists(new)
         if entries:
             metadata["managedFields"] = entries
         elif "managedFields" in metadata:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
@@ -218,6 +217,8 @@ _HASH: Final = 8  # characters
 
 
 def _hash(text: str) -> str:
+    from hashlib import blake2b  # here, because it loads OpenSSL, for the few paths that are too long
+
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH // 2).hexdigest()
 
 
@@ -445,4 +446,14 @@ def escaped(text: str) -> str:
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
         for letter in text
+    )
+
+
+# Characters of a column of blame: service account names have at most 341; longer ones shift their line.
+COLUMN_WIDTH: Final = 400
+
+
+def left_out_text(count: int) -> str:
+    return (
+        f"{count:,} more fields are left out: the paths of so many, or the names of their users, are too long"
     )

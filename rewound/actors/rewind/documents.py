@@ -10,6 +10,7 @@ import orjson
 
 from rewound.actors.rewind.blame import Blame
 from rewound.actors.rewind.difference import (
+    COLUMN_WIDTH,
     MANAGED_FIELDS,
     RESOURCE_VERSION,
     Change,
@@ -17,6 +18,7 @@ from rewound.actors.rewind.difference import (
     describe,
     difference,
     escaped,
+    left_out_text,
     patch_between,
     shortened,
 )
@@ -29,7 +31,6 @@ from rewound.journal.records import Event
 Document = dict[str, Any]
 
 PAGE_BYTES = 4 << 20  # bytes of contents compared for one page, which ends early when they are reached
-MAX_WIDTH = 400  # of a column of blame: service account names have at most 341 characters; longer ones shift their line
 
 
 class HistoryPage(NamedTuple):
@@ -54,16 +55,6 @@ def event_document(event: Event) -> Document:
     if event.is_user_guess:
         document["userGuessed"] = True
     return document
-
-
-def user_text(event: Event) -> str:
-    """Return the user for a person, marked if the audit log of a recording did not name it."""
-    return f"{event.user} (guessed)" if event.is_user_guess else event.user
-
-
-def manager_text(event: Event) -> str:
-    """Return the field manager for a person, marked if a recording could only guess it."""
-    return f"{event.manager} (guessed)" if event.is_guess else event.manager
 
 
 def history_page(
@@ -161,12 +152,12 @@ def blame_document(found: Blame) -> list[Document]:
 def blame_lines(found: Blame) -> Iterator[str]:
     """Return lines like those of `git blame`: version, time, user, manager, field and value."""
     rows = [
-        (str(event.offset), rfc3339(event.time)[:19] + "Z", user_text(event), manager_text(event), one)
+        (str(event.offset), rfc3339(event.time)[:19] + "Z", event.user_text, event.manager_text, one)
         for one in found.fields
         for event in (found.events[one.version],)
     ]
     widths = [
-        min(MAX_WIDTH, max((len(escaped(row[at])) for row in rows), default=0))  # type: ignore[arg-type]
+        min(COLUMN_WIDTH, max((len(escaped(row[at])) for row in rows), default=0))  # type: ignore[arg-type]
         for at in range(4)
     ]
     for version, time, user, manager, one in rows:
@@ -180,9 +171,3 @@ def blame_lines(found: Blame) -> Iterator[str]:
         yield f"{mark}{'  '.join(cells)}  {escaped(f'{one.field}: {shortened(one.value)}')}"
     if found.left_out:
         yield left_out_text(found.left_out)
-
-
-def left_out_text(count: int) -> str:
-    return (
-        f"{count:,} more fields are left out: the paths of so many, or the names of their users, are too long"
-    )

@@ -11,8 +11,6 @@ from rewound.actors.identity import User
 from rewound.actors.messages import WriteContext
 from rewound.actors.runtime.clock import Clock
 
-# The user name of the server itself; `Names.server_manager` is its field manager.
-SERVER_USER = "system:apiserver"
 # No vowels, so that no random suffix is a word.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 

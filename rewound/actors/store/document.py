@@ -8,14 +8,16 @@ start with an apiVersion: the version that they were written in.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import orjson
 
 from rewound.actors.golang.json import dumps
-from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.decoder import Schema, member_at, put_at
-from rewound.actors.messages import Object
 from rewound.actors.selectors.facts import FIELD, LABEL, pack
+
+if TYPE_CHECKING:  # commands that only show objects use this module too
+    from rewound.actors.kinds.declaration.definition import Definition
+    from rewound.actors.messages import Object
 
 # The members of metadata. Only strings precede the version.
 _USUAL_ORDER = (
@@ -35,14 +37,6 @@ _USUAL_ORDER = (
     "finalizers",
     "managedFields",
 )
-
-
-def null_empty_lists(schema: Schema, decoded: Object) -> None:
-    """Replace an empty list by null if the wire format always has it; drop it if it is in `dropped_empty_lists`."""
-    schema.drop_empty_lists(decoded)
-    for path in schema.always_present_lists:
-        if member_at(decoded, path) == []:
-            put_at(decoded, path, None)
 
 
 def facts_of(storage: Definition, stored: Object) -> bytes:

@@ -21,12 +21,12 @@ from itertools import islice
 
 import trio
 
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.messages import Object
-from rewound.actors.runtime.write_context import SERVER_USER
-from rewound.actors.store.document import decode, encode, facts_of, null_empty_lists
+from rewound.actors.store.document import decode, encode, facts_of
 from rewound.actors.versions.features import Release
 from rewound.actors.versions.version import minor, stored_version
 from rewound.journal import failpoints
@@ -107,6 +107,6 @@ def in_new_form(storage: Definition, body: bytes, facts: bytes) -> Object | None
         new = storage.schema.decode_json(body).object
     except NotDecodable:
         return None  # no server wrote it: a recording of another one has it
-    null_empty_lists(storage.schema, new)
+    storage.schema.null_empty_lists(new)
     selected_alike = not storage.selection.fields or facts_of(storage, new) == facts
     return None if selected_alike and new == decode(body) else new

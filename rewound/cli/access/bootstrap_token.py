@@ -51,7 +51,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    from rewound.client.discovery import server_names
+    from rewound.client.discovery import Discovery
 
     for group in options.group:
         if not group.startswith("system:bootstrappers:"):
@@ -70,7 +70,7 @@ def run(options: Options) -> int:
         ends = datetime.fromtimestamp(int(time.time() + options.duration), UTC)
         data["expiration"] = ends.strftime("%Y-%m-%dT%H:%M:%SZ")
     with open_session(options) as session:
-        names = server_names(session)
+        names = Discovery(session).names()
         session.post(
             f"/api/v1/namespaces/{names.system_namespace}/secrets",
             {

@@ -109,13 +109,13 @@ def _spec(session: Session, options: Options) -> dict[str, Any]:
 
 
 def _resource(session: Session, name: str, options: Options) -> dict[str, str]:
-    from rewound.client.discovery import find_resource
+    from rewound.client.discovery import Discovery
     from rewound.client.errors import print_warning
 
     namespace = {} if options.all_namespaces else {"namespace": session.target.namespace}
     if name == "*":
         return {"group": "*", "resource": "*", **namespace}
-    found = find_resource(session, name)
+    found = Discovery(session).find(name)
     if found is None:
         if name not in _WITHOUT_DISCOVERY:
             print(
@@ -164,9 +164,9 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _review(session: Session, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    from rewound.client.discovery import server_names
+    from rewound.client.discovery import Discovery
 
-    version = f"{server_names(session).group('authorization')}/v1"
+    version = f"{Discovery(session).names().group('authorization')}/v1"
     body = {"apiVersion": version, "kind": kind, "spec": spec}
     reviewed = session.post(f"/apis/{version}/{kind.lower()}s", body)
     status = reviewed.get("status")

@@ -38,9 +38,9 @@ def run(options: Options) -> int:
 
 
 def requests_path(session: Session) -> str:
-    from rewound.client.discovery import server_names
+    from rewound.client.discovery import Discovery
 
-    return f"/apis/{server_names(session).group('certificates')}/v1/certificatesigningrequests"
+    return f"/apis/{Discovery(session).names().group('certificates')}/v1/certificatesigningrequests"
 
 
 def decide(session: Session, path: str, condition: str, message: str = "") -> None:

@@ -114,11 +114,11 @@ def _signed_by_the_api(session: Session, options: Options) -> KeyPair:
     """Create a request, approve it, wait for the signer, and delete the request."""
     from rewound.client.certificates import make_request
     from rewound.client.credentials import KeyPair
-    from rewound.client.discovery import server_names
+    from rewound.client.discovery import Discovery
     from rewound.client.errors import ClientError
 
     request = make_request(options.name, options.group)
-    names = server_names(session)
+    names = Discovery(session).names()
     spec: dict[str, Any] = {
         "request": base64.b64encode(request.pem).decode(),
         "signerName": names.client_signer,

@@ -54,7 +54,7 @@ def run(options: Options) -> int:
 def request_token(
     session: Session, namespace: str, name: str, options: Options, bound: dict[str, str] | None = None
 ) -> str:
-    from rewound.client.discovery import server_names
+    from rewound.client.discovery import Discovery
     from rewound.client.errors import ClientError, StatusError
 
     spec: dict[str, Any] = {"audiences": options.audience}
@@ -62,7 +62,7 @@ def request_token(
         spec["expirationSeconds"] = int(options.duration)
     if bound:
         spec["boundObjectRef"] = bound
-    version = f"{server_names(session).group('authentication')}/v1"
+    version = f"{Discovery(session).names().group('authentication')}/v1"
     path = f"/api/v1/namespaces/{segment(namespace)}/serviceaccounts/{segment(name)}/token"
     try:
         made = session.post(path, {"apiVersion": version, "kind": "TokenRequest", "spec": spec})

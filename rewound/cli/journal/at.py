@@ -37,9 +37,9 @@ from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Columns, Output, masked_object, until_printed, yaml_of
 from rewound.client.errors import UsageError
 from rewound.recording.progress import Progress
-from rewound.recording.query.folder import Kind
+from rewound.recording.query.entries import Document, Kind
 from rewound.recording.query.moments import Moment
-from rewound.recording.query.source import Document, Source, Wanted
+from rewound.recording.query.source import Source, Wanted
 
 _WILD = frozenset("*?[")
 FORMS = ("wide", "name", "json", "yaml")

@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-from rewound.actors.rewind.difference import escaped, shortened
-from rewound.actors.rewind.documents import MAX_WIDTH, left_out_text
+from rewound.actors.rewind.difference import COLUMN_WIDTH, escaped, left_out_text, shortened
 from rewound.cli.journal.flags import (
     MOMENT,
     Options,
@@ -26,8 +25,8 @@ from rewound.cli.journal.flags import (
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Output, identity, masked_field, with_manager
 from rewound.client.errors import Failure
+from rewound.recording.query.entries import Document
 from rewound.recording.query.moments import Moment, local, micros_of
-from rewound.recording.query.source import Document
 
 
 def add_flags(parser: Parser) -> None:
@@ -84,7 +83,7 @@ def _manager(one: Document) -> str:
 
 def _lines(fields: list[Document]) -> list[str]:
     rows = [(one["version"], local(micros_of(one["time"]))[:19], _user(one), _manager(one)) for one in fields]
-    widths = [min(MAX_WIDTH, max((len(row[at]) for row in rows), default=0)) for at in range(4)]
+    widths = [min(COLUMN_WIDTH, max((len(row[at]) for row in rows), default=0)) for at in range(4)]
     lines = []
     for (version, *rest), one in zip(rows, fields, strict=True):
         cells = [

@@ -7,7 +7,6 @@ there or not sound, 2 for wrong arguments, 130 after Ctrl-C, 141 when the reader
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Sequence
@@ -85,6 +84,8 @@ def _run(command: Any, parser: Parser, rest: Sequence[str]) -> int:
 def _unknown(name: str) -> str:
     if not name:
         return ""
+    import difflib
+
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"rewound: {name!r} is not a command of the journal{meant}\n\n"

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewound.actors.rewind.difference import Change, describe, escaped
-from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.cli.journal.flags import (
     KIND,
     Options,
@@ -40,7 +39,7 @@ from rewound.cli.journal.printing import (
 )
 from rewound.client.errors import UsageError
 from rewound.recording.progress import Progress
-from rewound.recording.query.events import object_name
+from rewound.recording.query.entries import object_name
 from rewound.recording.query.moments import Moment, exact, local, parse_moment, rfc3339
 from rewound.recording.query.source import Difference, Source, Version, Wanted
 
@@ -178,12 +177,12 @@ def _last_change(one: Difference, *, back: bool) -> str:
     versions = " -> ".join(str(version) for version in (one.before, one.after) if version)
     not_yet = _not_yet(one.sign, back=back)
     what = f" {not_yet}{_WORDS_BACK[one.sign]}," if not_yet else ""
-    return f"{versions},{what} last {one.last.verb} by {user_text(one.last)}{_with(one)} at {local(one.last.time)}"
+    return f"{versions},{what} last {one.last.verb} by {one.last.user_text}{_with(one)} at {local(one.last.time)}"
 
 
 def _with(one: Difference) -> str:
     """The field manager, if a recording guessed it, with its mark; -o json has the others too."""
-    return f" with {manager_text(one.last)}" if one.last.is_guess else ""
+    return f" with {one.last.manager_text}" if one.last.is_guess else ""
 
 
 def _print_document(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:

@@ -50,8 +50,9 @@ from rewound.cli.journal.printing import (
 from rewound.client.errors import Failure, UsageError
 from rewound.journal.records import GUESSED
 from rewound.recording.progress import Progress
+from rewound.recording.query.entries import Document
 from rewound.recording.query.moments import local, micros_of
-from rewound.recording.query.source import Document, Source, Wanted
+from rewound.recording.query.source import Source, Wanted
 
 _TITLES = ("VERSION", "TIME", "USER", "VERB", "MANAGER", "WHAT")
 BATCH = 100  # versions printed together, in columns of the same width

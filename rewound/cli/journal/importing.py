@@ -23,7 +23,7 @@ from rewound.cli.journal.printing import Output
 from rewound.journal.transfer import Header, restore
 from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
-from rewound.recording.query.folder import JOURNAL
+from rewound.recording.query.source import JOURNAL
 
 
 def add_flags(parser: Parser) -> None:

@@ -38,7 +38,7 @@ from rewound.cli.journal.printing import LogLines, Output, event_document, until
 from rewound.client.errors import Failure, UsageError
 from rewound.journal.keys import MAX_OFFSET
 from rewound.recording.progress import Progress
-from rewound.recording.query.events import VERBS, Entry, Selection, check_verb
+from rewound.recording.query.entries import VERBS, Entry, Selection, check_verb
 from rewound.recording.query.moments import Moment, rfc3339
 from rewound.recording.query.source import Source
 

@@ -10,10 +10,7 @@ from pathlib import Path
 from rewound.cli.access.flags import Options, open_session
 from rewound.cli.journal.flags import DATA_DIR
 from rewound.client.errors import ClientError, StatusError, UsageError
-from rewound.recording.query.folder import JOURNAL, open_file, open_folder
-from rewound.recording.query.folder_source import FolderSource
-from rewound.recording.query.source import Source
-from rewound.server.memory_faults import explain_memory_faults
+from rewound.recording.query.source import JOURNAL, Source
 
 _INSTEAD = "a data folder is read with --data-dir, a file with --file"
 _OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "token", "as_user", "as_group")
@@ -49,11 +46,18 @@ def folder_of(options: Options) -> Path | None:
 
 @contextmanager
 def open_source(options: Options, *, writes: bool = False) -> Iterator[Source]:
-    """Open a server, folder or file. `writes`: without a flag, it is a server."""
+    """Open a server, folder or file. `writes`: without a flag, it is a server.
+
+    Each is imported when it is used: most commands read a server, which needs neither LMDB nor the folder's kinds.
+    """
     folder = folder_of(options)
     if writes and options.data_dir is None:
         folder = None
     if folder is not None or options.file is not None:
+        from rewound.recording.query.folder import open_file, open_folder
+        from rewound.recording.query.folder_source import FolderSource
+        from rewound.server.memory_faults import explain_memory_faults
+
         explain_memory_faults(folder or options.file)
         with open_folder(folder) if folder is not None else open_file(options.file) as opened:
             yield FolderSource(opened)

@@ -17,6 +17,7 @@ from typing import Any, TextIO, TypeVar
 import orjson
 
 from rewound.actors.golang.json import unescaped
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.rewind.difference import (
     MANAGED_FIELDS,
     RESOURCE_VERSION,
@@ -25,20 +26,19 @@ from rewound.actors.rewind.difference import (
     difference,
     escaped,
 )
-from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.actors.rewind.summary import line_of
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.journal.records import GUESSED, Event
 from rewound.recording.progress import Progress
-from rewound.recording.query.events import Entry, object_name
-from rewound.recording.query.folder import (
+from rewound.recording.query.entries import (
     MASK,
     MASK_AFTER,
     MASK_BEFORE,
+    Entry,
     Kind,
     masked,
     masked_pair,
     object_bytes,
+    object_name,
 )
 from rewound.recording.query.moments import clock, local, rfc3339
 
@@ -295,12 +295,12 @@ class LogLines:
         return self._row(
             VERSION=str(event.offset),
             TIME=self._time(event.time),
-            USER=user_text(event),
-            WHO=author(event.user, manager_text(event)) + (" (guessed)" if event.is_user_guess else ""),
+            USER=event.user_text,
+            WHO=author(event.user, event.manager_text) + (" (guessed)" if event.is_user_guess else ""),
             VERB=event.verb,
             KIND=self._kind_of(event.type_id).kind,
             OBJECT=object_name(event.namespace, event.name),
-            MANAGER=manager_text(event),
+            MANAGER=event.manager_text,
             WHAT=effect(entry),
         )
 

@@ -23,7 +23,7 @@ from rewound.client.errors import Failure
 from rewound.journal.repair.recover import LostObject, Recovered
 from rewound.journal.repair.recover import recover as recover_journal
 from rewound.recording.progress import Progress
-from rewound.recording.query.folder import JOURNAL
+from rewound.recording.query.source import JOURNAL
 
 SHOWN = 100  # lines of each list; JSON has all
 

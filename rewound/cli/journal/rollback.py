@@ -33,9 +33,9 @@ from rewound.cli.journal.flags import (
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import SIGN_COLORS, Output, masked_object
 from rewound.client.errors import ClientError, Failure, print_warning
-from rewound.recording.query.folder import masked_pair
+from rewound.recording.query.entries import Document, masked_pair
 from rewound.recording.query.moments import Moment
-from rewound.recording.query.source import Document, Source, Wanted
+from rewound.recording.query.source import Source, Wanted
 
 
 def add_flags(parser: Parser) -> None:

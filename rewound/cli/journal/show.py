@@ -9,7 +9,6 @@ Who wrote it, when and with what, how it differs from the version before, and th
 from __future__ import annotations
 
 from rewound.actors.rewind.difference import escaped
-from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.cli.journal.flags import (
     Options,
     Parser,
@@ -27,8 +26,7 @@ from rewound.cli.journal.printing import (
     verb_color,
     yaml_of,
 )
-from rewound.recording.query.events import Entry, object_name, size
-from rewound.recording.query.folder import Kind, object_bytes
+from rewound.recording.query.entries import Entry, Kind, object_bytes, object_name, size
 from rewound.recording.query.moments import exact
 
 
@@ -58,8 +56,8 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
     removed = "" if entry.follows or not event.previous else " (no longer in the journal)"
     fields = {
         "time": exact(event.time),
-        "user": user_text(event),
-        "manager": manager_text(event),
+        "user": event.user_text,
+        "manager": event.manager_text,
         **({"reason": event.reason} if event.reason else {}),
         "verb": event.verb + (", the object was removed" if event.removed else ""),
         "object": f"{kind.kind} {object_name(event.namespace, event.name)}",

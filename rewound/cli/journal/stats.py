@@ -17,7 +17,7 @@ from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Columns, Output, rate, version
 from rewound.client.errors import UsageError
 from rewound.recording.progress import Progress
-from rewound.recording.query.events import size
+from rewound.recording.query.entries import size
 from rewound.recording.query.moments import exact, rfc3339, span
 from rewound.recording.query.source import Stats, TypeStats
 

@@ -35,7 +35,8 @@ from rewound.client.errors import Failure, UsageError
 from rewound.journal.files.structure import Damage
 from rewound.journal.repair.verify import SHOWN, Report
 from rewound.recording.progress import Progress
-from rewound.recording.query.folder import JOURNAL, open_file
+from rewound.recording.query.folder import open_file
+from rewound.recording.query.source import JOURNAL
 
 # -P: the current folder may have packages of the same names.
 CHILD = (sys.executable, "-P", "-m", "rewound.cli.journal.verify_child")

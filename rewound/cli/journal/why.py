@@ -31,8 +31,9 @@ from rewound.cli.journal.flags import MOMENT, Options, Parser, add_output, add_s
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import Failure, UsageError
+from rewound.recording.query.entries import Document
 from rewound.recording.query.moments import Moment
-from rewound.recording.query.source import Document, Source, Wanted
+from rewound.recording.query.source import Source, Wanted
 
 _NODE = "/spec/nodeName"
 _TYPE = re.compile("^(po|pods?)/")  # before a name, as kubectl prints it

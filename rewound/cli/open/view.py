@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from rewound.actors.names import REWIND_GROUP
-from rewound.client.discovery import find_resource
+from rewound.client.discovery import Discovery
 from rewound.client.errors import Failure, StatusError, UsageError
 from rewound.client.session import Session
 from rewound.client.target import segment
@@ -77,7 +77,7 @@ def _find_type(session: Session, types: list[Document], kind: str) -> _Type:
         known = {one["resource"], one["kind"].lower(), *one.get("shortNames", ())}
         if wanted in known and group in ("", one["type"].partition(".")[2]):
             return _Type(one["type"], bool(one["namespaced"]), True)
-    found = find_resource(session, kind)
+    found = Discovery(session).find(kind)
     if found is None:
         raise UsageError(
             f"the server has no resource {kind!r}; name it like Pod, pods, po or deployments.apps"

@@ -35,7 +35,7 @@ from rewound.gateway.settings.settings import Addresses, ControllerSettings, Set
 from rewound.journal.errors import JournalError
 from rewound.journal.recording import Recording
 from rewound.recording.progress import INTERVAL, Progress
-from rewound.recording.query.folder import masked_pair
+from rewound.recording.query.entries import masked_pair
 from rewound.recording.query.moments import Moment as Given
 from rewound.recording.query.moments import exact, parse_moment, rfc3339
 from rewound.recording.replay.comparison import Comparison, Ignored, report

@@ -18,7 +18,8 @@ from rewound.actors.versions.version import NEWEST
 from rewound.journal.log import Journal
 from rewound.recording.manifests import Item
 from rewound.recording.policies.trial import TriedRecording
-from rewound.recording.query.folder import JOURNAL, imported_file
+from rewound.recording.query.folder import imported_file
+from rewound.recording.query.source import JOURNAL
 from rewound.recording.record.changes import Author, Change, change_of
 from rewound.recording.record.definitions import established
 from rewound.recording.record.kinds import RecordedKind, kind_of

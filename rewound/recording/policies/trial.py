@@ -28,13 +28,12 @@ import trio
 
 from rewound.actors.admission.policies.plugin import PolicyPlugin, Tried
 from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from rewound.actors.identity import AUTHENTICATED, User
+from rewound.actors.identity import AUTHENTICATED, SERVER_USER, User
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.names import NAMES
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import encode_unversioned, facts_of
 from rewound.client.errors import Failure
 from rewound.gateway.settings.settings import Settings

@@ -1,4 +1,4 @@
-"""Selects and reads events: in slices, and from a live server as they are appended.
+"""Selects and reads the events of a journal: in slices, and as a live server appends them; finds its moments.
 
 One object has an index, one type has an index; every other selection reads all events in the range. Each slice is
 read in a short view.
@@ -9,16 +9,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
-from typing import Any
 
-import orjson
-
-from rewound.actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
-from rewound.actors.rewind.summary import compacted, summarize
-from rewound.client.errors import Failure, UsageError
+from rewound.client.errors import Failure
 from rewound.journal import history, keys
 from rewound.journal.errors import Damaged
 from rewound.journal.files.data_file import DATA
@@ -26,125 +19,19 @@ from rewound.journal.history import Index
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.view import View
-from rewound.recording.query.folder import Document, Kind, Masking, masked, masked_pair
-
-_WILD = frozenset("*?[")
-# The verbs of events in the journal.
-VERBS = ("create", "update", "patch", "apply", "delete", "deletecollection")
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The conditions on events, all of which must hold. None is no condition; texts may have wildcards."""
-
-    kinds: tuple[Kind, ...] = ()
-    namespace: str | None = None
-    name: str | None = None
-    user: str | None = None
-    verb: str | None = None
-    show_secrets: bool = False  # print the values of Secrets
-    managed_fields: bool = False  # compare metadata.managedFields too
-    contents: bool = True  # whether the caller needs the objects, not only what changed
-
-    def index(self, view: View) -> Index:
-        type_ids = self._type_ids(view)
-        if len(type_ids) != 1:
-            return history.whole_log(view)
-        (type_id,) = type_ids
-        if self.namespace is not None and self.name is not None and not _WILD & {*self.namespace, *self.name}:
-            key = keys.find_object(type_id, self.namespace, self.name)
-            if key is not None:
-                return history.of_object(view, key)
-        return history.of_type(view, type_id)
-
-    def matcher(self, view: View) -> Callable[[Event], bool]:
-        type_ids = self._type_ids(view)
-        conditions = [
-            (attribute, wanted)
-            for attribute in ("namespace", "name", "user", "verb")
-            if (wanted := getattr(self, attribute)) is not None
-        ]
-
-        def matches(event: Event) -> bool:
-            if type_ids and event.type_id not in type_ids:
-                return False
-            return all(fnmatchcase(getattr(event, attribute), wanted) for attribute, wanted in conditions)
-
-        return matches
-
-    @property
-    def one_namespace(self) -> str | None:
-        """The namespace of all selected objects, if it is given without wildcards."""
-        return None if self.namespace is None or _WILD & {*self.namespace} else self.namespace
-
-    def matches_names(self, namespace: str, name: str) -> bool:
-        """Whether namespace and name match."""
-        return (self.namespace is None or fnmatchcase(namespace, self.namespace)) and (
-            self.name is None or fnmatchcase(name, self.name)
-        )
-
-    def _type_ids(self, view: View) -> frozenset[int]:
-        # Read each time: a live server may register a type while this command runs.
-        types = view.types()
-        return frozenset(types.get(kind.type_name, 0) for kind in self.kinds)
-
-
-def check_verb(verb: str | None) -> None:
-    """Raises UsageError for a verb that no event has."""
-    if verb is not None and not any(fnmatchcase(known, verb) for known in VERBS):
-        raise UsageError(f"--verb: {verb!r} is not a verb of the journal; there are {', '.join(VERBS)}")
-
+from rewound.recording.query.entries import Entry, Selection
+from rewound.recording.query.folder import Masking
+from rewound.recording.query.moments import (
+    Moment,
+    after_the_end,
+    before_the_start,
+    check_order,
+    in_the_future,
+    wrong_order,
+)
 
 # Per view: selected events, their bytes, and events read, of which none may match.
 SLICE, SLICE_BYTES, SCAN = 500, 4 << 20, 20_000
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An event with the content before it."""
-
-    event: Event
-    before: bytes | None  # None: it did not exist, or retention removed it
-    masked: bool = False  # a Secret whose values are not printed
-    given: Document | None = None  # the summary, if a server has sent that instead of both contents
-
-    @property
-    def follows(self) -> bool:
-        return self.before is not None
-
-    @property
-    def body(self) -> bytes:
-        """The content to print."""
-        return masked(self.event.body) if self.masked else self.event.body
-
-    @cached_property
-    def changes(self) -> list[Change]:
-        return self.compared(managed_fields=False)
-
-    @cached_property
-    def summary(self) -> Document:
-        """A summary of what it changed (`actors/rewind/summary.py`); meaningless for a deletion."""
-        if self.given is not None:
-            return self.given
-        if self.before is None and self.event.previous:
-            return compacted()
-        return summarize(self.before, self.event.body, secret=self.masked)
-
-    def compared(self, *, managed_fields: bool) -> list[Change]:
-        """The changes; none when the content before is not known."""
-        if self.before is None:
-            return []
-        return compared(self.before, self.event.body, managed_fields=managed_fields, mask=self.masked)
-
-
-def compared(before: bytes, after: bytes, *, managed_fields: bool, mask: bool) -> list[Change]:
-    """The differences between two stored contents; `mask`: of a Secret, without its values."""
-    ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
-    one: Any = orjson.loads(before)
-    other: Any = orjson.loads(after)
-    if mask:
-        one, other = masked_pair(one, other)
-    return difference(one, other, ignored)
 
 
 def entry_for(view: View, event: Event, masking: Masking) -> Entry:
@@ -186,9 +73,9 @@ class EventReader:
     def _slice(self, view: View, start: int, bound: int, *, backward: bool) -> tuple[list[Entry], int | None]:
         """The entries of one view, and the offset of the next slice; None after the last."""
         found: list[Entry] = []
-        matches, size = self._selection.matcher(view), 0
+        matches, size = self._matcher(view), 0
         offsets = history.descending if backward else history.ascending
-        for read, offset in enumerate(offsets(view, self._selection.index(view), start)):
+        for read, offset in enumerate(offsets(view, self._index(view), start)):
             if offset < bound if backward else offset > bound:
                 return found, None
             if read == SCAN or len(found) == SLICE or size > SLICE_BYTES:
@@ -200,6 +87,38 @@ class EventReader:
                 found.append(entry_for(view, event, self._masking))
                 size += len(event.body)
         return found, None
+
+    def _index(self, view: View) -> Index:
+        selection, type_ids = self._selection, self._type_ids(view)
+        if len(type_ids) != 1:
+            return history.whole_log(view)
+        (type_id,) = type_ids
+        namespace, name = selection.one_namespace, selection.one_name
+        if namespace is not None and name is not None:
+            key = keys.find_object(type_id, namespace, name)
+            if key is not None:
+                return history.of_object(view, key)
+        return history.of_type(view, type_id)
+
+    def _matcher(self, view: View) -> Callable[[Event], bool]:
+        type_ids = self._type_ids(view)
+        conditions = [
+            (attribute, wanted)
+            for attribute in ("namespace", "name", "user", "verb")
+            if (wanted := getattr(self._selection, attribute)) is not None
+        ]
+
+        def matches(event: Event) -> bool:
+            if type_ids and event.type_id not in type_ids:
+                return False
+            return all(fnmatchcase(getattr(event, attribute), wanted) for attribute, wanted in conditions)
+
+        return matches
+
+    def _type_ids(self, view: View) -> frozenset[int]:
+        # Read each time: a live server may register a type while this command runs.
+        types = view.types()
+        return frozenset(types.get(kind.type_name, 0) for kind in self._selection.kinds)
 
 
 INTERVAL = 0.1  # seconds; a person does not notice it
@@ -244,16 +163,39 @@ def _warn_of_gap(cursor: int, floor: int) -> None:
         print(text, file=sys.stderr)
 
 
-def object_name(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
+def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple[int, int]:
+    """The first and the last offset.
+
+    Raises Failure for a moment that the journal does not have, UsageError if --since is after --until.
+    """
+    if since is not None:
+        _check_past(view, since)
+    first = since.first(view) if since else 0
+    last = min(resolve(view, until, past_end=True), view.head) if until else view.head
+    if since is not None and until is not None:
+        check_order(since, until)
+        if not (since.time is not None and until.time is not None) and first > until.version(view):
+            raise wrong_order(since, until)
+    return first, last
 
 
-def size(count: int) -> str:
-    if count < 1000:
-        return f"{count} B"
-    value, unit = count / 1000, "kB"
-    for larger in ("MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.1f} {unit}"
+def _check_past(view: View, moment: Moment) -> None:
+    if moment.offset is not None and moment.offset > view.head:
+        raise Failure(after_the_end(moment, view.head))
+    if moment.time is not None and moment.time > time.time_ns() // 1000:
+        raise Failure(in_the_future(moment))
+
+
+def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:
+    """The version of a moment.
+
+    Raises Failure if it is before what the journal has, or after its end and not `past_end`. Version 0 of a journal
+    from which nothing was removed is the empty state before the first event.
+    """
+    if not past_end:
+        _check_past(view, moment)
+    version = moment.version(view)
+    if version < view.floor or (moment.time is not None and not version):
+        first = view.event(next(history.ascending(view, history.whole_log(view), view.floor + 1), 0))
+        raise Failure(before_the_start(moment, view.floor, first.time if first is not None else 0))
+    return version

@@ -7,32 +7,27 @@ shown with the name that it has in the journal.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
-
-from rewound.actors.golang.json import unescaped
 from rewound.actors.names import NAMES, Names
 from rewound.actors.versions.version import nearest_version, stored_version
 from rewound.client.errors import UsageError
 from rewound.journal.log import Journal
 from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
+from rewound.recording.query.entries import Kind, near_kind
 from rewound.recording.query.kind_names import KindNames, built_in_names, custom_names, definition_type
-from rewound.recording.record.secret_annotations import annotations_with_values
+from rewound.recording.query.source import JOURNAL
 
 if TYPE_CHECKING:
     from rewound.actors.kinds.declaration.definition import Definition
-
-JOURNAL = "journal"  # folder of the journal in a data folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +77,6 @@ def imported_file(file: Path) -> Iterator[Path]:
 
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One type of the journal, as commands name it."""
-
-    type_name: str  # configmaps, leases.coordination.<domain>
-    kind: str
-    api_version: str  # empty for a type that this release does not declare
-    namespaced: bool | None  # None: not known
-
-    @property
-    def is_secret(self) -> bool:
-        return self.type_name == "secrets"
-
-
-def near_kind(text: str, known: Iterable[str], plurals: Iterable[str]) -> str:
-    """Suggest kinds in place of one that does not exist."""
-    near = difflib.get_close_matches(text.lower(), sorted(set(known)), n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(plurals)))}"
 
 
 class Kinds:
@@ -189,22 +164,6 @@ def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
                 logger.debug("a custom resource definition cannot be read", exc_info=True)
 
 
-def object_bytes(kind: Kind, body: bytes) -> bytes:
-    """An object with kind and apiVersion, if they are known."""
-    if not kind.api_version:
-        return body
-    from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
-
-    named = api_version_of(body)
-    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
-
-
-MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"
-_VALUES = ("data", "stringData")
-
-Document = dict[str, Any]
-
-
 class Masking:
     """Masks the values of Secrets: commands print them only with --show-secrets.
 
@@ -220,38 +179,3 @@ class Masking:
 
     def applies(self, type_id: int) -> bool:
         return not self._show_secrets and self._kinds.of_type_id(type_id).is_secret
-
-
-def masked(body: bytes) -> bytes:
-    """A stored Secret without its values."""
-    document: Document = orjson.loads(body)
-    for values, names in _values(document):
-        values.update(dict.fromkeys(names, MASK))
-    return unescaped(document)
-
-
-def masked_pair(before: Document, after: Document) -> tuple[Document, Document]:
-    """Two versions of a Secret without their values: changed ones differ in the mask."""
-    earlier, later = _copied_values(before), _copied_values(after)
-    for own, other, mask in ((before, later, MASK_BEFORE), (after, earlier, MASK_AFTER)):
-        for number, (values, names) in enumerate(_values(own)):
-            for name in names:
-                changed = name in other[number] and other[number][name] != values[name]
-                values[name] = mask if changed else MASK
-    return before, after
-
-
-def _copied_values(document: Document) -> list[Document]:
-    return [dict(values) for values, _ in _values(document)]
-
-
-def _values(document: Document) -> list[tuple[Document, list[str]]]:
-    """The maps of a Secret that have secret values, and the names of these."""
-    found = [_map(document, field) for field in _VALUES]
-    annotations = _map(document.get("metadata") or {}, "annotations")
-    return [*((values, list(values)) for values in found), (annotations, annotations_with_values(document))]
-
-
-def _map(document: Document, field: str) -> Document:
-    value = document.get(field)
-    return value if isinstance(value, dict) else {}

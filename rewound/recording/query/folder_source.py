@@ -34,19 +34,12 @@ from rewound.journal.history import ObjectChange
 from rewound.journal.keys import MAX_OFFSET
 from rewound.journal.records import Row
 from rewound.journal.view import View
-from rewound.recording.query.events import (
-    Entry,
-    EventReader,
-    Selection,
-    compared,
-    entry_for,
-    new_entries,
-)
-from rewound.recording.query.folder import Folder, Kind, Masking, object_bytes
-from rewound.recording.query.moments import Moment, after_the_last, event_range, resolve
+from rewound.recording.query.entries import Document, Entry, Kind, Selection, compared, object_bytes
+from rewound.recording.query.events import EventReader, entry_for, event_range, new_entries, resolve
+from rewound.recording.query.folder import Folder, Masking
+from rewound.recording.query.moments import Moment, after_the_last
 from rewound.recording.query.source import (
     Difference,
-    Document,
     Progress,
     Source,
     Stats,

@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from time import time_ns
+from typing import TYPE_CHECKING
 
-from rewound.client.errors import Failure, UsageError
-from rewound.journal import history
+from rewound.client.errors import UsageError
 from rewound.journal.keys import MAX_OFFSET
-from rewound.journal.view import View
 from rewound.server.flags.values import parse_duration
+
+if TYPE_CHECKING:
+    from rewound.journal.view import View
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ].*)?", re.ASCII)
@@ -137,55 +138,17 @@ def span(seconds: float) -> str:
     return "".join(parts[:2])
 
 
-def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple[int, int]:
-    """The first and the last offset.
-
-    Raises Failure for a moment that the journal does not have, UsageError if --since is after --until.
-    """
-    if since is not None:
-        _check_past(view, since)
-    first = since.first(view) if since else 0
-    last = min(resolve(view, until, past_end=True), view.head) if until else view.head
-    if since is not None and until is not None:
-        check_order(since, until)
-        if not (since.time is not None and until.time is not None) and first > until.version(view):
-            raise _wrong_order(since, until)
-    return first, last
-
-
 def check_order(since: Moment | None, until: Moment | None) -> None:
     """Raises UsageError if --since is after --until, as far as that can be seen without a journal."""
     if since is None or until is None:
         return
     for one, other in ((since.time, until.time), (since.offset, until.offset)):
         if one is not None and other is not None and one > other:
-            raise _wrong_order(since, until)
+            raise wrong_order(since, until)
 
 
-def _wrong_order(since: Moment, until: Moment) -> UsageError:
+def wrong_order(since: Moment, until: Moment) -> UsageError:
     return UsageError(f"--since ({since.shown}) is after --until ({until.shown}); exchange them")
-
-
-def _check_past(view: View, moment: Moment) -> None:
-    if moment.offset is not None and moment.offset > view.head:
-        raise Failure(after_the_end(moment, view.head))
-    if moment.time is not None and moment.time > time_ns() // 1000:
-        raise Failure(in_the_future(moment))
-
-
-def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:
-    """The version of a moment.
-
-    Raises Failure if it is before what the journal has, or after its end and not `past_end`. Version 0 of a journal
-    from which nothing was removed is the empty state before the first event.
-    """
-    if not past_end:
-        _check_past(view, moment)
-    version = moment.version(view)
-    if version < view.floor or (moment.time is not None and not version):
-        first = view.event(next(history.ascending(view, history.whole_log(view), view.floor + 1), 0))
-        raise Failure(before_the_start(moment, view.floor, first.time if first is not None else 0))
-    return version
 
 
 def before_the_start(moment: Moment, floor: int, first: int) -> str:

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
 from rewound.actors.rewind.difference import Change, escaped
-from rewound.client.discovery import ResourceType, find_resource, known_names, server_names
+from rewound.client.discovery import Discovery, ResourceType
 from rewound.client.errors import ClientError, Failure, StatusError, UsageError
 from rewound.client.session import Session
 from rewound.client.target import segment
 from rewound.journal.records import Event
-from rewound.recording.query.events import Entry, Selection, compared
-from rewound.recording.query.folder import Kind, near_kind
+from rewound.recording.query.entries import Document, Entry, Kind, Selection, compared, near_kind
 from rewound.recording.query.moments import (
     Moment,
     after_the_end,
@@ -29,7 +28,6 @@ from rewound.recording.query.moments import (
 )
 from rewound.recording.query.source import (
     Difference,
-    Document,
     Progress,
     Source,
     Stats,
@@ -64,7 +62,7 @@ class ServerSource(Source):
     is_server = True
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._discovery = session, Discovery(session)
         self._found: dict[str, ResourceType] = {}  # by type name
         self._numbers: dict[str, int] = {}  # our numbers of types, by name; in events they replace type ids
         self._kinds: list[Kind] = []  # by number
@@ -77,15 +75,15 @@ class ServerSource(Source):
 
     def names(self) -> Names:
         if self._dialect is None:
-            self._dialect = server_names(self._session)
+            self._dialect = self._discovery.names()
         return self._dialect
 
     # Kinds and names.
 
     def kind(self, text: str) -> Kind:
-        found = find_resource(self._session, text)
+        found = self._discovery.find(text)
         if found is None:
-            names, plurals = known_names(self._session)
+            names, plurals = self._discovery.known_names()
             raise UsageError(f"{text!r} is not a kind of this server; {near_kind(text, names, plurals)}")
         type_name = f"{found.plural}.{found.group}" if found.group else found.plural
         self._found[type_name] = found

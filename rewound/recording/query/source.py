@@ -7,7 +7,6 @@ server that writes to it; a file that was exported or recorded is imported into 
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,10 @@ from rewound.actors.names import Names
 from rewound.actors.rewind.difference import Change
 from rewound.client.errors import Failure, UsageError
 from rewound.journal.records import Event
-from rewound.recording.query.events import Entry, Selection
-from rewound.recording.query.folder import Kind
+from rewound.recording.query.entries import Document, Entry, Kind, Selection
 from rewound.recording.query.moments import Moment
 
-Document = dict[str, Any]
-
+JOURNAL = "journal"  # folder of the journal in a data folder
 _NAMES_COMPARED = 2000  # that are compared with a name that was not found
 
 
@@ -139,6 +136,8 @@ class Source(ABC):
         if not name or set("*?[") & set(name) or self.has_namespace(name):
             return
         known = self.namespaces()
+        import difflib
+
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:20]) or 'none'}"
         number = f"; for a number of events write --limit {name}" if name.isdigit() else ""
@@ -197,6 +196,8 @@ class Source(ABC):
         known = self.objects_named(wanted.kind, _NAMES_COMPARED)
         elsewhere = sorted({namespace for namespace, name in known if name == wanted.name})
         here = [name for namespace, name in known if namespace == wanted.namespace]
+        import difflib
+
         near = difflib.get_close_matches(wanted.name, here, n=1)
         if elsewhere:
             hint = f"there is one in namespace {' and '.join(elsewhere[:3])}: add -n {elsewhere[0]}"

@@ -16,8 +16,8 @@ import trio
 
 from rewound.actors.controllers.client import MANAGER
 from rewound.actors.controllers.cluster_role_aggregation import MANAGER as AGGREGATION_MANAGER
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.messages import Object
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import (
     api_version_of,
     decode,

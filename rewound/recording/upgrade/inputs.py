@@ -18,14 +18,14 @@ import orjson
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import Names
-from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.client.errors import ClientError, Failure, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.journal import backup, transfer
 from rewound.journal.view import View
 from rewound.recording.compressed import decompressed
 from rewound.recording.manifests import CREATE, DAMAGED, STORED, UPDATE, Item
-from rewound.recording.query.folder import Folder, object_bytes
+from rewound.recording.query.entries import object_bytes
+from rewound.recording.query.folder import Folder
 from rewound.recording.record.kinds import RecordedKind, discover
 from rewound.recording.record.requests import Request, Unreadable, lines_of, requests_in
 from rewound.recording.upgrade.rehearsal import managed_fields
@@ -103,7 +103,7 @@ def _writer(view: View, offset: int, manager: str) -> str:
         if event is None:
             break
         if event.manager == manager or not manager:
-            manager, user = manager_text(event), user_text(event)
+            manager, user = event.manager_text, event.user_text
             return f"{user} ({manager})" if user and manager else user or manager
         offset = event.previous
     return manager

@@ -40,7 +40,6 @@ from rewound.actors.resource.current import Current
 from rewound.actors.resource.decide import prepare_create, prepare_replace
 from rewound.actors.rewind.difference import ABSENT, Change, difference
 from rewound.actors.runtime.time_limit import run_limited
-from rewound.actors.store.document import null_empty_lists
 from rewound.actors.versions.features import Release
 from rewound.recording.manifests import CREATE, STORED, UPDATE
 
@@ -182,7 +181,7 @@ class _Server:
         prepare: Callable[[], Object],
     ) -> None:
         """Prepare and validate; what `prepare` changes it changes in `new`, also if it refuses the result."""
-        null_empty_lists(definition.schema, new)
+        definition.schema.null_empty_lists(new)
         try:
             run_limited(prepare)
             if definition.strategy.canonicalize is not None:

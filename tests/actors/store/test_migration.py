@@ -17,7 +17,7 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
-from rewound.actors.store.document import decode, encode, facts_of, null_empty_lists
+from rewound.actors.store.document import decode, encode, facts_of
 from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.versions.features import choose_release
 from rewound.actors.versions.version import VERSIONS
@@ -63,7 +63,7 @@ def fill(journal: Journal, version: str, count: int = 1) -> None:
             }
             sent = {**sent, "metadata": {**sent.get("metadata", {}), **metadata}}
             one = storage.schema.decode_json(orjson.dumps(sent)).object
-            null_empty_lists(storage.schema, one)
+            storage.schema.null_empty_lists(one)
             type_id, facts = journal.type_id(type_name), facts_of(storage, one)
             body = encode(one, offset)
             journal.append(

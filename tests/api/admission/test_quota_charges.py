@@ -11,7 +11,7 @@ import trio
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from rewound.actors.admission.request import UPDATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
-from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.identity import SERVER_USER
 from rewound.gateway.settings.settings import ControllerSettings
 from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from tests.gateway.api import Api, Document, served

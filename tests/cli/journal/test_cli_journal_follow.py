@@ -14,7 +14,8 @@ import pytest
 
 from rewound.client.errors import Failure
 from rewound.journal import Journal, retention
-from rewound.recording.query.events import EventReader, Selection, new_entries
+from rewound.recording.query.entries import Selection
+from rewound.recording.query.events import EventReader, new_entries
 from rewound.recording.query.folder import Kinds, Masking
 from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c

@@ -13,7 +13,8 @@ from rewound.actors.rewind.difference import escaped
 from rewound.cli.journal.printing import Columns, LogLines, Output, author, until_printed
 from rewound.recording import progress as progress_module
 from rewound.recording.progress import Progress
-from rewound.recording.query.events import EventReader, Selection
+from rewound.recording.query.entries import Selection
+from rewound.recording.query.events import EventReader
 from rewound.recording.query.folder import Masking, open_folder
 from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history

@@ -18,7 +18,6 @@ from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 from rewound.actors.patch.managed_fields.managers import read_entries
 from rewound.actors.patch.transform import check_bounds
 from rewound.actors.runtime.large_work import COUNTED_BYTES, MAX_STORED_VALUES, check_values
-from rewound.actors.store.document import null_empty_lists
 
 INVALID_MANAGERS = (
     ".metadata.managedFields was in an invalid state after admission; "
@@ -137,7 +136,7 @@ def stored_form(request: AdmissionRequest, viewed: Definition, before: Object, a
     changed = after != before
     if changed:
         _check_namespace(before["metadata"], after["metadata"])
-    null_empty_lists(viewed.schema, after)
+    viewed.schema.null_empty_lists(after)
     if viewed.storage.conversion is not None:
         after = viewed.storage.conversion.to_storage(after)
     elif viewed.storage.versions is not None and viewed.storage.versions.webhook is None:

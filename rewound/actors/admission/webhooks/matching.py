@@ -27,9 +27,9 @@ from rewound.actors.admission.webhooks.candidates import (
 )
 from rewound.actors.admission.webhooks.hook import Hook, hooks_of
 from rewound.actors.errors import Resource
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.selectors.facts import unpack_labels
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal

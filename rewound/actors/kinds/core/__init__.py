@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from rewound.actors.kinds.core import (
-    component_status,
-    config_map,
-    endpoints,
-    event,
-    limit_range,
-    namespace,
-    node,
-    persistent_volumes,
-    pod,
-    pod_template,
-    replication_controller,
-    resource_quota,
-    secret,
-    service,
-    service_account,
-)
-from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.names import Names
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rewound.actors.kinds.declaration.definition import Definition
+    from rewound.actors.names import Names
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     """Return all kinds of the group; those with fields of gated features get the enabled ones."""
+    # Here, because many use one module of this package: the command `why` needs no declarations.
+    from rewound.actors.kinds.core import (
+        component_status,
+        config_map,
+        endpoints,
+        event,
+        limit_range,
+        namespace,
+        node,
+        persistent_volumes,
+        pod,
+        pod_template,
+        replication_controller,
+        resource_quota,
+        secret,
+        service,
+        service_account,
+    )
+
     definitions = (
         pod.define_binding(names),
         component_status.define(names),

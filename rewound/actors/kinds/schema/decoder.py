@@ -161,6 +161,13 @@ class Schema:
             put_at(decoded, tuple(around), left)
         return frozenset(map(".".join, found))
 
+    def null_empty_lists(self, decoded: Object) -> None:
+        """Replace an empty list by null if the wire format always has it; drop it if it is dropped when empty."""
+        self.drop_empty_lists(decoded)
+        for path in self.always_present_lists:
+            if member_at(decoded, path) == []:
+                put_at(decoded, path, None)
+
     def _keep_empty_lists(self, found: Object, document: Any) -> None:
         """An empty list is stored as null, but a manager that sends one owns the field, unlike one that omits it.
 

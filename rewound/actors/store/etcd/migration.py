@@ -12,8 +12,8 @@ from os import urandom
 from typing import Final
 
 from rewound.actors.etcd.api import Compare, DeleteRange, Etcd, KeyValue, OutcomeUnknown, Put, prefix_end
+from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
-from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import encode_unversioned, facts_of
 from rewound.actors.store.etcd.copy import CannotJoin
 from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable

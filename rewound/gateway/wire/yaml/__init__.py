@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.runtime.large_work import MAX_STORED_VALUES
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
 
 __all__ = [
@@ -25,8 +24,11 @@ __all__ = [
 ]
 
 
-def load(raw: bytes, most_values: int = MAX_STORED_VALUES) -> Loaded:
-    """Parse a body. Raises YamlError if it is refused, TooLarge as soon as it has more than `most_values` values."""
+def load(raw: bytes, most_values: int | None = None) -> Loaded:
+    """Parse a body. Raises YamlError if it is refused, TooLarge as soon as it has more than `most_values` values.
+
+    None: as many as a stored object may have.
+    """
     from rewound.gateway.wire.yaml import reader
 
     return reader.load(raw, most_values)

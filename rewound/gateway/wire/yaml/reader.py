@@ -24,7 +24,7 @@ from yaml.events import (
 from rewound.actors.golang.json import DEEPEST
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.schema.exact_decoder import Problems
-from rewound.actors.runtime.large_work import too_many_values
+from rewound.actors.runtime.large_work import MAX_STORED_VALUES, too_many_values
 from rewound.actors.runtime.time_limit import check_time
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
 from rewound.gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
@@ -32,9 +32,9 @@ from rewound.gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resol
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def load(raw: bytes, most_values: int) -> Loaded:
+def load(raw: bytes, most_values: int | None = None) -> Loaded:
     check(raw)
-    parser, builder = _Parser(raw), Builder(most_values)
+    parser, builder = _Parser(raw), Builder(MAX_STORED_VALUES if most_values is None else most_values)
     try:
         builder.build(parser.get_event)
     except yaml.MarkedYAMLError as error:

@@ -28,7 +28,6 @@ from yaml.events import (
     StreamStartEvent,
 )
 
-from rewound.gateway.wire.worker_threads import encode_in_thread
 from rewound.gateway.wire.yaml.scalars import needs_quotes, whole
 
 _Emitter: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -71,6 +70,8 @@ def from_json(body: bytes) -> bytes:
 async def from_json_in_thread(body: bytes) -> bytes:
     if len(body) <= _THREAD_THRESHOLD:
         return from_json(body)
+    from rewound.gateway.wire.worker_threads import encode_in_thread  # here: commands write YAML without trio
+
     return await encode_in_thread(from_json, body)
 
 
