@@ -92,11 +92,20 @@ async def test_refused_writes_name_who_refused_them(chromium: str) -> None:
         assert (await api.ask("DELETE", path, token=ALICE)).status == 403
         wrong = {"spec": {"replicas": -1}}
         assert (await api.ask("PATCH", path, wrong, headers=MERGE)).status == 422
+        stale = {"metadata": {"resourceVersion": "1"}}
+        assert (await api.ask("PATCH", path, stale, headers=MERGE)).status == 409
         await open_signed_in(api, page, **minutes(api, 15, 1))
         await page.wait("document.querySelectorAll('#events li.refused').length === 2")
         assert "2 writes were refused, the last: patch refused (422)" in await page.text("#headline")
         shown = await page.text("#events li.refused:nth-child(2)")
         assert "delete refused by missing rights (403)" in shown and "alice" in shown
+        # Conflicts of versions are noise, and no refusals.
+        await page.click("#noise")
+        await page.wait("document.querySelectorAll('#events li.refused').length === 3")
+        shown = await page.text("#events li.refused:nth-child(1)")
+        assert "patch too late: there is a newer version (409)" in shown
+        assert "2 writes were refused" in await page.text("#headline")
+        await page.click("#noise")
         # Those of others are for users who may see authors.
         await page.click("#sign-out")
         await allow(api, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]})

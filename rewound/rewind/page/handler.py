@@ -283,7 +283,8 @@ class JournalPage:
         visible = await self._visible_types(context)
         span, sought = parameters.whole_span_of(context), parameters.filter_of(context)
         await self._refused_written()
-        read = partial(visible_refused, self._recording, visible, span, sought, parameters.limit_of(context))
+        limit, conflicts = parameters.limit_of(context), parameters.includes(context, "conflicts")
+        read = partial(visible_refused, self._recording, visible, span, sought, limit, conflicts=conflicts)
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
         document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}
         return await self._respond(context, document, 500 * len(items))

@@ -155,8 +155,12 @@ def filter_of(context: RequestContext) -> Filter:
     name, verb, user, manager = (
         _patterns(context, name, MAX_PATTERNS) for name in ("name", "verb", "user", "manager")
     )
-    status = context.parameters.optional_boolean("status") is not False
-    return Filter(name, verb, user, manager, _terms(context), status)
+    return Filter(name, verb, user, manager, _terms(context), includes(context, "status"))
+
+
+def includes(context: RequestContext, name: str) -> bool:
+    """Whether the request leaves something in, as it does unless it says `name=false`."""
+    return context.parameters.optional_boolean(name) is not False
 
 
 def _terms(context: RequestContext) -> str:

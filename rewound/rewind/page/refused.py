@@ -34,7 +34,9 @@ FILE: Final = "refused.jsonl"
 # The file of `rewound record` beside the journal (`rewound/recording/record/recorder.py`).
 RECORDING: Final = "recording.json"
 LONGEST_LINE: Final = 64 << 10
-LARGEST: Final = 4 << 20  # bytes of the file of a running server; then the older half is dropped
+LARGEST: Final = (
+    4 << 20
+)  # bytes of the file of a running server; then conflicts, and the older half, are dropped
 _PENDING: Final = 1000  # requests that wait to be written; of more, the newest
 _MESSAGE: Final = 2000  # characters
 # A request without rights for a path that does not exist, and one that the server was too busy for, say nothing about
@@ -42,6 +44,7 @@ _MESSAGE: Final = 2000  # characters
 _KEPT: Final = frozenset((400, 403, 405, 409, 413, 422))
 # Messages with these codes have users, names and versions only; others may quote the request's body.
 _QUOTE_NOTHING: Final = (401, 403, 404, 409, 429)
+_TOO_LATE: Final = ("Operation cannot be fulfilled on", "already exists")
 _TEXTS: Final = (
     "user",
     "verb",
@@ -72,7 +75,8 @@ def refused_in(place: Path) -> Iterator[Document]:
         while line := stream.readline(LONGEST_LINE):
             try:
                 found = orjson.loads(line)
-                yield {**_EMPTY, **_manager(found), **found, "time": int(found["time"])}
+                entry = {**_EMPTY, **_manager(found), **found, "time": int(found["time"])}
+                yield {**entry, "conflict": is_conflict(entry)}
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
                 continue
 
@@ -81,6 +85,18 @@ def _manager(found: Document) -> Document:
     """The field manager; in files of earlier releases, which lack it, derived from the user agent as a server does."""
     agent = found.get("userAgent")
     return {"manager": agent.partition("/")[0]} if isinstance(agent, str) else {}
+
+
+def is_conflict(entry: Document) -> bool:
+    """Whether another client was faster: the write names an old version, or creates what exists.
+
+    Clients read again and try again, so that is no refusal of what they want. A conflict of field managers in an apply
+    is one: it occurs again until somebody decides.
+    """
+    text = str(entry["message"])
+    if entry["code"] != 409 or text.startswith("admission webhook"):
+        return False
+    return not text or any(late in text for late in _TOO_LATE)
 
 
 def may_quote_secret(group: str, resource: str, subresource: str, code: int) -> bool:
@@ -164,18 +180,22 @@ def _append(path: Path, documents: list[Document]) -> None:
     lines = b"".join(orjson.dumps(one) + b"\n" for one in documents)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        if (size := stream.seek(0, os.SEEK_END)) + len(lines) > LARGEST:
-            stream.seek(max(0, size - LARGEST // 2))
-            kept = stream.read().partition(b"\n")[2]
+        if stream.seek(0, os.SEEK_END) + len(lines) > LARGEST:
+            kept = b"".join(
+                orjson.dumps(one) + b"\n" for one in refused_in(path.parent) if not one["conflict"]
+            )
+            if len(kept) > LARGEST // 2:
+                kept = kept[-LARGEST // 2 :].partition(b"\n")[2]
             stream.truncate(0)
             lines = kept + lines
         stream.write(lines)
 
 
 def visible_refused(
-    place: Path, visible: VisibleTypes, span: Span, sought: Filter, limit: int
+    place: Path, visible: VisibleTypes, span: Span, sought: Filter, limit: int, *, conflicts: bool
 ) -> list[Document]:
-    """Refused requests, newest first. They name users, so the caller must be allowed to see the authors of the type.
+    """Refused requests, newest first, with or without conflicts. They name users, so the caller must be allowed to see
+    the authors of the type.
 
     A file may have megabytes: call it in a thread.
     """
@@ -183,7 +203,7 @@ def visible_refused(
     newest: deque[Document] = deque(maxlen=limit)
     for one in refused_in(place.parent if place.name == "journal" else place):
         type_id = types.get(one["type"])
-        if type_id is None or not span.start <= one["time"] < span.end:
+        if type_id is None or (one["conflict"] and not conflicts) or not span.start <= one["time"] < span.end:
             continue
         if _is_wanted(one, sought) and visible.shows_users_in(type_id, one["namespace"]):
             newest.append(one)

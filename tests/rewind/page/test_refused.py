@@ -96,6 +96,41 @@ async def test_a_running_server_keeps_the_writes_that_it_refused() -> None:
         assert (api.settings.data_dir / FILE).stat().st_mode & 0o777 == 0o600
 
 
+async def test_conflicts_are_marked_and_can_be_left_out() -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("web"))
+        path = api.path("configmaps", name="web")
+        assert (await api.ask("POST", api.path("configmaps"), config_map("web"))).status == 409
+        stale = {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
+        assert (await api.ask("PUT", path, stale)).status == 409
+        preconditions = {"preconditions": {"uid": "another"}}
+        assert (await api.ask("DELETE", path, preconditions)).status == 409
+        applied = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("web", color="red")}
+        apply = {"content-type": "application/apply-patch+yaml"}
+        await api.ask("PATCH", f"{path}?fieldManager=first", applied, headers=apply)
+        applied["data"] = {"color": "blue"}
+        assert (await api.ask("PATCH", f"{path}?fieldManager=second", applied, headers=apply)).status == 409
+        found = (await api.ask("GET", REFUSED)).expect(200)["items"]
+        assert [(one["verb"], one["conflict"]) for one in found] == [
+            ("patch", False),  # of field managers
+            ("delete", True),
+            ("update", True),
+            ("create", True),
+        ]
+        assert len(await users(api, "?conflicts=false")) == 1
+
+
+async def test_conflicts_leave_room_for_refusals(tmp_path: Path) -> None:
+    conflict = request(2, "busy", code=409, reason="Conflict", message="Operation cannot be fulfilled on it")
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "data" / FILE
+    file.write_bytes(request(1, "denied") + conflict * (LARGEST // len(conflict)))
+    async with served(tmp_path) as api:
+        await api.create("configmaps", config_map("web"))
+        assert (await api.ask("DELETE", api.path("configmaps", name="web"), token=ALICE)).status == 403
+        assert await users(api) == ["alice", "denied"]
+
+
 async def test_a_running_server_drops_the_older_half(tmp_path: Path) -> None:
     old = b"".join(request(number, f"{number}", message="x" * 1000) for number in range(LARGEST // 1000))
     (tmp_path / "data").mkdir()

@@ -174,6 +174,12 @@ function eventQuery(limit, view = state.view) {
   return parameters;
 }
 
+function refusedQuery(view) {
+  const parameters = rangeQuery(view);
+  if (!state.noise) parameters.set("conflicts", "false");
+  return parameters;
+}
+
 async function reload() {
   loading?.abort();
   const { signal } = (loading = new AbortController());
@@ -189,7 +195,7 @@ async function reload() {
     const counted = session.timeline(counts, signal);
     if (!lanes.data) showCounts(await counted);
     // An addition: the other requests say what failed.
-    const refusing = session.refused(rangeQuery(loaded), signal).catch(() => []);
+    const refusing = session.refused(refusedQuery(loaded), signal).catch(() => []);
     const [data, objects, list] = await Promise.all([
       counted, session.lifelines(lives, signal), session.events(eventQuery(LISTED), signal)]);
     refused = await refusing;
@@ -304,7 +310,7 @@ const totalShown = () => groups.reduce((sum, one) => sum + one.total, 0);
 
 function showHeading(data, objects, highlights) {
   const isPart = Boolean(data.reading || data.searchedFrom || data.rowsLeftOut);
-  showHeadline({ groups, total: totalShown(), items: objects.items, highlights, refused: refused.filter(inView), isPart }, openAt);
+  showHeadline({ groups, total: totalShown(), items: objects.items, highlights, refused: refused.filter((one) => inView(one) && !one.conflict), isPart }, openAt);
 }
 
 function showLoaded(data, objects, list) {

@@ -26,12 +26,12 @@ export function whoText({ user = "", fieldManager = "", guessed, userGuessed }) 
 // Who refused a write, as the text of the refusal says.
 const REFUSERS = [
   [/AdmissionPolicy '([^']+)'/, "policy"], [/admission webhook "([^"]+)"/, "webhook"], [/exceeded quota: ([^,]+)/, "quota"],
-  [/violates (PodSecurity) /, "admission plugin"], [/cannot \w+ resource/, "missing rights"], [/object has been modified/, "a newer version"],
-  [/already exists/, "an object with that name"],
+  [/violates (PodSecurity) /, "admission plugin"], [/cannot \w+ resource/, "missing rights"],
 ];
 
-export function refusedText({ verb, subresource, code, message }) {
+export function refusedText({ verb, subresource, code, message, conflict }) {
   const what = subresource ? `${verb} of ${subresource}` : verb;
+  if (conflict) return visible(`${what} too late: ${/already exists/.test(message) ? "the object exists" : "there is a newer version"} (${code})`);
   for (const [pattern, kind] of REFUSERS) {
     const found = pattern.exec(message);
     if (found) return visible(`${what} refused by ${[kind, found[1]].filter(Boolean).join(" ")} (${code})`);
