@@ -6,7 +6,7 @@ rows.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -227,7 +227,7 @@ class ObjectReader:
             failing, complete = await run_in_turns(
                 self._lifelines.failing(tracks, last, chosen, partial(_type_name, visible))
             )
-        failing = [one for one in failing if sought.name.matches(one.identity.name)]
+        failing = _each_trouble_first([one for one in failing if sought.name.matches(one.identity.name)])
         return {
             "fights": fights,
             "failing": [_failing(one, visible) for one in failing[:_FAILING]],
@@ -349,6 +349,19 @@ def chosen_numbers(track: Track, names: Patterns, matching: _Matching | None) ->
         return exact
     of_events = frozenset(matching.get(_key(track), ()))
     return of_events if exact is None else of_events & exact
+
+
+def _each_trouble_first(failing: list[Failing]) -> list[Failing]:
+    """The first object of each type and phase, then the second of each, and so on.
+
+    Otherwise many pods that crash would hide the one rollout that is stuck.
+    """
+    before: Counter[tuple[int, str]] = Counter()
+    ranks: list[int] = []
+    for one in failing:
+        ranks.append(before[one.track.type_id, one.words])
+        before[one.track.type_id, one.words] += 1
+    return [one for _, one in sorted(zip(ranks, failing, strict=True), key=lambda pair: pair[0])]
 
 
 def _failing(one: Failing, visible: VisibleTypes) -> Document:

@@ -58,7 +58,16 @@ async def test_objects_that_fail_are_found_as_they_were() -> None:
         found = await highlights(api, "?status=false")
         assert [(one["name"], one["phase"]) for one in found["failing"]] == [("db", "Evicted")]
         assert found["failingTotal"] == 1
-        await api.delete("pods", "db")
+        # Many that fail in the same way do not hide one that fails in another.
+        for name, reason in (("job", "DeadlineExceeded"), ("one", "Evicted"), ("two", "Evicted")):
+            spec = {"containers": [{"name": "c", "image": "c"}]}
+            await api.create("pods", {"metadata": {"name": name}, "spec": spec})
+            status = {"status": {"phase": "Failed", "reason": reason}}
+            await patch(api, f"{api.path('pods', name=name)}/status", status)
+        found = await highlights(api, "?status=false")
+        assert [one["name"] for one in found["failing"]] == ["two", "job", "one", "db"]
+        for name in ("db", "job", "one", "two"):
+            await api.delete("pods", name)
         assert (await highlights(api))["failing"] == []
         found = await highlights(api, f"?to={rfc3339(failed)}")
         assert [one["name"] for one in found["failing"]] == ["db"]

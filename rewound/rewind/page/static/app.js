@@ -19,6 +19,7 @@ import { StatePane } from "./state.js";
 const FEW = 500;        // events that are drawn one by one
 const AT_ONCE = 4;      // requests for the objects of kinds
 const LISTED = 100;     // events in the list
+const REFUSED = 1000;   // refused writes, the newest
 const TREES = 300;      // objects that the first picture has; more with a click
 const PLAYED = 1000;    // milliseconds between two looks at the state while playing
 
@@ -176,6 +177,7 @@ function eventQuery(limit, view = state.view) {
 
 function refusedQuery(view) {
   const parameters = rangeQuery(view);
+  parameters.set("limit", String(REFUSED));
   if (!state.noise) parameters.set("conflicts", "false");
   return parameters;
 }
@@ -310,7 +312,7 @@ const totalShown = () => groups.reduce((sum, one) => sum + one.total, 0);
 
 function showHeading(data, objects, highlights) {
   const isPart = Boolean(data.reading || data.searchedFrom || data.rowsLeftOut);
-  showHeadline({ groups, total: totalShown(), items: objects.items, highlights, refused: refused.filter((one) => inView(one) && !one.conflict), isPart }, openAt);
+  showHeadline({ groups, total: totalShown(), items: objects.items, highlights, refused: refused.filter((one) => inView(one) && !one.conflict), moreRefused: refused.length === REFUSED, isPart }, openAt);
 }
 
 function showLoaded(data, objects, list) {

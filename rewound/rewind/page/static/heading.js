@@ -28,7 +28,7 @@ export function showRange(view, newest, now) {
 
 // One or two sentences about what the picture shows. `open` leads to an object or an event; `highlights` are null until
 // the server has found them. `isPart`: it has not read all events yet.
-export function showHeadline({ groups, total, items, highlights, refused, isPart }, open) {
+export function showHeadline({ groups, total, items, highlights, refused, moreRefused, isPart }, open) {
   const parts = [], changed = groups.filter((one) => one.total);
   if (total) {
     const most = changed.slice(0, 3).map((one) => `${one.total.toLocaleString("en")} of ${one.label}`);
@@ -50,7 +50,8 @@ export function showHeadline({ groups, total, items, highlights, refused, isPart
       bad.length > 3 ? " and others. " : ". ");
   }
   if (refused.length) {
-    const latest = refused[0], more = refused.length > 1 ? `${refused.length} writes were refused, the last: ` : "A write was refused: ";
+    const latest = refused[0], many = `${refused.length.toLocaleString("en")}${moreRefused ? " or more" : ""}`;
+    const more = refused.length > 1 ? `${many} writes were refused, the last: ` : "A write was refused: ";
     parts.push(element("span", { class: "bad", text: more }),
       button(`${refusedText(latest)} of ${objectText(latest)}`, () => open(latest), { class: "link" }), `${latest.user ? visible(` by ${latest.user}`) : ""}. `);
   }
