@@ -110,7 +110,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     ),
     "doctor": (_in("doctor", "doctor"), "what of this machine and data folder should change, and how"),
     "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
-    "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
+    "restore": (
+        _in("restore", "restore"),
+        "create a data folder from a backup, at any version or time in it",
+    ),
     "promote": (_in("promote", "promote"), "make a standby (`rewound serve --follow`) the leader"),
     "kubeconfig": (
         _in("access.commands", "run", "kubeconfig"),

@@ -40,6 +40,6 @@ def _promote(options: Options) -> int:
 
     folder: Path = options.data_dir
     timeline = begin_timeline(folder / "journal")
-    print(f"{folder} is that of a leader now, on a timeline of its own since offset {timeline.start}")
+    print(f"{folder} is that of a leader now, on a timeline of its own since version {timeline.start}")
     print(f"serve it with: rewound serve --data-dir {shlex.quote(str(folder))}")
     return 0

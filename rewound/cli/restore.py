@@ -1,11 +1,11 @@
-"""`rewound restore`: create a data folder from a backup, as the server was at any offset or time in it.
+"""`rewound restore`: create a data folder from a backup, as the server was at any version or time in it.
 
-Offsets, contents, users and the cluster id are those of the server that was backed up; the journal goes on by itself
+Versions, contents, users and the cluster id are those of the server that was backed up; the journal goes on by itself
 from there, on a timeline of its own. Every checksum is verified, and a damaged file leaves nothing. Copy the folder
 pki of the old data folder, too: tokens, certificates and kubeconfig files stay valid.
 
     rewound restore cluster.backup --data-dir restored                all of it
-    rewound restore cluster.backup --data-dir restored --at 1042      up to an offset
+    rewound restore cluster.backup --data-dir restored --at 1042      up to a version
     rewound restore cluster.backup --data-dir restored --at 12:03     up to a time
 """
 
@@ -36,7 +36,7 @@ def restore(arguments: Sequence[str]) -> int:
         type=moment,
         default=Moment(),
         metavar="MOMENT",
-        help="an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m); default the newest",
+        help="a version (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m); default the newest",
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
     return run_command(
@@ -61,7 +61,7 @@ def _restore(options: Options) -> int:
         document = {"folder": str(folder), "events": found.events, "head": found.head, "floor": found.base}
         print(json.dumps({**document, "time": rfc3339(found.time)}))
         return 0
-    print(f"restored {found.events} events up to offset {found.head} of {exact(found.time)} into {folder}")
+    print(f"restored {found.events} events up to version {found.head} of {exact(found.time)} into {folder}")
     if found.base:
         print(f"its oldest version is {found.base}")
     print(f"serve it with: rewound serve --data-dir {shlex.quote(str(folder))}")

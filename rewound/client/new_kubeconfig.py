@@ -41,12 +41,12 @@ def write(path: Path, text: str, *, force: bool) -> None:
         sys.stdout.write(text)
         return
     if path.exists() and not force:
-        raise ClientError(f"{path} exists; choose another file with --output, or replace it with --force")
+        raise ClientError(f"{path} exists; choose another file with --out, or replace it with --force")
     try:
         write_atomically(path, text.encode(), 0o600)
     except OSError as error:
         raise ClientError(
-            f"{path}: cannot be written: {error.strerror}; choose another with --output"
+            f"{path}: cannot be written: {error.strerror}; choose another with --out"
         ) from error
     print(f"wrote {path}", file=sys.stderr)
 

@@ -376,13 +376,13 @@ class _Restoring:
         if self._in_state:
             if self._reached:
                 raise BadBackup(
-                    f"{self._path} begins with the state at offset {self._base}: give that offset or a later moment"
+                    f"{self._path} begins with the state at version {self._base}: give that version or a later moment"
                 )
             raise BadBackup(
                 f"{self._path} does not have all of the state that it begins with: use another backup"
             )
         if self._offset is not None and head < self._offset and not self._reached:
-            raise BadBackup(f"{self._path} ends at offset {head}: give that or a lower one")
+            raise BadBackup(f"{self._path} ends at version {head}: give that or a lower one")
         timelines = branch(self._timelines, head)
         self._journal.put_meta(
             {keys.TIMELINES: encode_timelines(timelines)} | version_records(*self._version)

@@ -31,12 +31,12 @@ def test_backup_ends_when_it_has_everything_and_goes_on_with_the_same_file(
     for name in "ab":
         create(rewound, name)
         versions.append(rewound.version)
-        assert main(["backup", "--to", str(file), *flags]) == 0
-        assert f"has everything up to offset {rewound.version}" in capsys.readouterr().out
+        assert main(["backup", str(file), *flags]) == 0
+        assert f"has everything up to version {rewound.version}" in capsys.readouterr().out
     first, second = versions
     assert main(["restore", str(file), "--data-dir", str(tmp_path / "all")]) == 0
     out = capsys.readouterr().out
-    assert f"up to offset {second} of " in out and "rewound serve --data-dir" in out
+    assert f"up to version {second} of " in out and "rewound serve --data-dir" in out
     assert stored_bytes(tmp_path / "all" / "journal") == stored_bytes(rewound.data_dir / "journal")
     assert main(["restore", str(file), "--data-dir", str(tmp_path / "a"), "--at", str(first)]) == 0
     assert run_journal("verify", tmp_path / "a").lines[-1] == "sound"
@@ -71,16 +71,16 @@ def test_following_backup_continues_until_a_signal(
     finally:
         ended.set()
         thread.join(60)
-    assert "ended at offset" in capsys.readouterr().out
+    assert "ended at version" in capsys.readouterr().out
     assert file.stat().st_size > size > 1000
 
 
 @pytest.mark.parametrize(
     ("given", "code", "why"),
     [
-        ([], 2, "the following arguments are required: --to"),
-        (["--to", "x", "--namespace", "default"], 2, "a backup has all namespaces"),
-        (["--to", "x", "--follow", "https://a", "--server", "https://b"], 2, "leave one of them out"),
+        ([], 2, "FILE is missing: name the file to write"),
+        (["x", "--namespace", "default"], 2, "a backup has all namespaces"),
+        (["x", "--follow", "https://a", "--server", "https://b"], 2, "leave one of them out"),
     ],
 )
 def test_backup_flags_that_are_refused(

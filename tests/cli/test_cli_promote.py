@@ -27,7 +27,7 @@ def test_promote_turns_a_standby_into_a_leader(tmp_path: Path, capsys: pytest.Ca
     standby = str(tmp_path / "standby")
     assert main(["promote", "--data-dir", standby]) == 0
     out = capsys.readouterr().out
-    assert "is that of a leader now, on a timeline of its own since offset 2" in out
+    assert "is that of a leader now, on a timeline of its own since version 2" in out
     assert f"rewound serve --data-dir {standby}" in out
     Journal.open(tmp_path / "standby" / "journal").close()
 

@@ -225,7 +225,7 @@ def test_existing_file_is_replaced_only_with_force(rewound: Run, server: FakeSer
     (tmp_path / "secret").write_text("abc\n")
     (tmp_path / "bob.kubeconfig").write_text("old")
     ended = rewound("kubeconfig", "token", "bob", "--from-file", "secret")
-    assert ended.code == 1 and "bob.kubeconfig exists; choose another file with --output" in ended.err
+    assert ended.code == 1 and "bob.kubeconfig exists; choose another file with --out" in ended.err
     assert (tmp_path / "bob.kubeconfig").read_text() == "old"
     assert rewound("kubeconfig", "token", "bob", "--from-file", "secret", "--force").code == 0
     assert written(tmp_path / "bob.kubeconfig")[1] == {"token": "abc"}

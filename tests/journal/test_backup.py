@@ -186,10 +186,10 @@ def test_backup_of_another_history_is_refused(filled: Journal, model: Model, tmp
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"offset": 91}, "ends at offset 90: give that or a lower one"),
-        ({"offset": 44}, "begins with the state at offset 45"),
+        ({"offset": 91}, "ends at version 90: give that or a lower one"),
+        ({"offset": 44}, "begins with the state at version 45"),
         ({"time": NOON}, "has no event up to then"),
-        ({"time": NOON + 30000}, "begins with the state at offset 45"),
+        ({"time": NOON + 30000}, "begins with the state at version 45"),
     ],
 )
 def test_moments_that_a_backup_does_not_have(

@@ -1,15 +1,16 @@
 """`rewound cluster-info verify`: whether cluster-info comes from the cluster, by a bootstrap token.
 
     rewound cluster-info verify --server https://HOST:6443 --bootstrap-token-file FILE
-    rewound cluster-info verify --file cluster-info.yaml --bootstrap-token ID.SECRET --output cluster.kubeconfig
+    rewound cluster-info verify --file cluster-info.yaml --bootstrap-token ID.SECRET --out cluster.kubeconfig
 
 Reads cluster-info anonymously, or from a file, and verifies its signature (HS256 only). From a server it is read a
-second time, now trusting nothing but the CA that cluster-info names. Prints server and CA; --output keeps the
+second time, now trusting nothing but the CA that cluster-info names. Prints server and CA; --out keeps the
 kubeconfig.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import ssl
 from pathlib import Path
@@ -30,8 +31,10 @@ def add_flags(parser: Parser) -> None:
     token = parser.add_mutually_exclusive_group(required=True)
     token.add_argument("--bootstrap-token", default="", metavar="ID.SECRET")
     token.add_argument("--bootstrap-token-file", type=Path, metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the kubeconfig here; - prints it")
+    # Its names in earlier releases; in other commands they are the form of the output.
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write the kubeconfig here; - prints it"
+        "-o", "--output", dest="out", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
@@ -49,9 +52,9 @@ def run(options: Options) -> int:
     if options.server and fetch(options.server, _pem(cluster))["kubeconfig"] != content:
         server = without_credentials(options.server)
         raise ClientError(f"{server} shows another cluster-info over a verified connection; do not trust it")
-    if options.output is not None:
-        write(options.output, content, force=options.force)
-    if str(options.output) != "-":
+    if options.out is not None:
+        write(options.out, content, force=options.force)
+    if str(options.out) != "-":
         print(f"verified: signed with the token {token.partition('.')[0]}")
         print(f"server:   {cluster.server}")
         print(f"CA:       sha256:{_fingerprint(_pem(cluster))}")

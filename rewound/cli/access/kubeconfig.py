@@ -5,12 +5,13 @@
     rewound kubeconfig account [NAMESPACE/]NAME     a token of a service account
     rewound kubeconfig token NAME --from-file FILE  a token that you have; - reads standard input
 
-The file (NAME.kubeconfig unless --output names another; - is standard output) has the server of your own kubeconfig
+The file (NAME.kubeconfig unless --out names another; - is standard output) has the server of your own kubeconfig
 file, and only its owner can read it.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import sys
 import time
@@ -35,8 +36,10 @@ _POLL_SECONDS = 0.1
 def add_flags(parser: Parser) -> None:
     parser.add_argument("kind", choices=("user", "account", "token"))
     parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="(default NAME.kubeconfig; - prints it)")
+    # Its names in earlier releases; in other commands they are the form of the output.
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="(default NAME.kubeconfig; - prints it)"
+        "-o", "--output", dest="out", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     user = parser.add_argument_group("user")
@@ -66,7 +69,7 @@ def run(options: Options) -> int:
         else:
             credential = {"token": _read_token(options.from_file)}
     text = kubeconfig_text(target, name, credential, namespace)
-    write(options.output or Path(f"{name.replace('/', '-')}.kubeconfig"), text, force=options.force)
+    write(options.out or Path(f"{name.replace('/', '-')}.kubeconfig"), text, force=options.force)
     return 0
 
 

@@ -65,7 +65,7 @@ def run(options: Options, output: Output) -> int:
         also = {} if refused is None else {"refused": str(refused)}
         output.json({"file": str(path), "bytes": path.stat().st_size, **summary(header), **also})
     else:
-        output.line(f"exported {header.events} events up to offset {header.head} to {path}")
+        output.line(f"exported {header.events} events up to version {header.head} to {path}")
         if refused is not None:
             output.line(f"the requests that were refused are in {refused}: keep it beside the file")
     return 0

@@ -49,7 +49,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def _print(output: Output, folder: Path, header: Header) -> None:
-    output.line(f"imported {header.events} events up to offset {header.head} into {folder}")
+    output.line(f"imported {header.events} events up to version {header.head} into {folder}")
     dialect = "" if header.dialect == "cluster" else f" --dialect {header.dialect}"
     output.line(f"serve it with: rewound serve --data-dir {shlex.quote(str(folder))}{dialect}")
 

@@ -5,18 +5,18 @@ export` or `rewound record` wrote. It is never changed. The server shows one mom
 
   rewound replay backup.journal.gz                       the end of a file
   rewound replay rewound-data --at 12:03                 as it was at a time
-  rewound replay rewound-data --from 12:00 --speed 10x   play what happened since, into open watches
-  rewound replay rewound-data --from 1042 --speed max --until 'event.kind == "Pod" && event.removed'
+  rewound replay rewound-data --since 12:00 --speed 10x  play what happened since, into open watches
+  rewound replay rewound-data --since 1042 --speed max --stop-when 'event.kind == "Pod" && event.removed'
 
   rewound replay rewound-data --at 1042 --writable       a copy, to which a controller can write
-  rewound replay rewound-data --from 1042 --writable --paused --without my-controller --speed max --exit
-  rewound replay rewound-data --from 1042 --writable --without my-controller --settle 5s --exit-code -- ./my-controller
+  rewound replay rewound-data --since 1042 --writable --paused --without my-controller --speed max --exit
+  rewound replay rewound-data --since 1042 --writable --without my-controller --settle 5s --exit-code -- ./my-controller
 
 A COMMAND after -- runs beside a writable copy, with KUBECONFIG of it; its output goes to stderr. Recorded writes begin
 when it has begun to watch.
 
-Exit codes: 1 if SOURCE cannot be read, 2 for wrong flags, and with --exit-code 3 if --until never held, or if the copy
-ends otherwise than the recording.
+Exit codes: 1 if SOURCE cannot be read, 2 for wrong flags, and with --exit-code 3 if --stop-when never held, or if the
+copy ends otherwise than the recording.
 
 On a terminal it takes commands: play [SPEED], pause, step [N], back [N], goto MOMENT, status, quit. Programs send the
 same to /debug/rewound/replay: kubectl create --raw /debug/rewound/replay -f - <<< '{"action": "step", "count": 2}'
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         try:
             return serve(options)
         except BadExpression as error:
-            raise UsageError(f"--until: {error}") from error
+            raise UsageError(f"--stop-when: {error}") from error
     except (UsageError, SettingsError, BadRequest) as error:
         return _fail(error, 2)
     except (JournalError, OSError) as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from rewound.cli.access.flags import Options, Parser
 from rewound.cli.journal.flags import moment
 from rewound.client.errors import UsageError
+from rewound.recording.query.moments import parse_moment
 from rewound.server.flags.values import duration, port
 
 SECURE_PORT = 6444
@@ -17,32 +20,57 @@ _OF_COPIES = (
 )
 
 
+class _Until(argparse.Action):
+    """A moment; or an expression, as in earlier releases: none of these is a moment."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        try:
+            namespace.to = parse_moment(values)
+        except ValueError:
+            namespace.stop_when = values
+
+
 def add_flags(parser: Parser) -> None:
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a data folder or an exported journal")
     where = parser.add_argument_group("which moments")
     where.add_argument("--at", type=moment, metavar="MOMENT", help="show this moment (default: the end)")
     where.add_argument(
-        "--from",
+        "--since",
         dest="start",
         type=moment,
         metavar="MOMENT",
         help="play from this moment (default: the first)",
     )
-    where.add_argument("--to", type=moment, metavar="MOMENT", help="play to this moment (default: the end)")
+    where.add_argument(
+        "--until",
+        dest="to",
+        action=_Until,
+        metavar="MOMENT",
+        help="play to this moment (default: the end)",
+    )
     where.add_argument(
         "--speed",
         metavar="SPEED",
         help="1x: in the recorded intervals (default); 10x; max: as fast as watchers read",
     )
     where.add_argument(
-        "--until", default="", metavar="EXPRESSION", help="stop after the event for which this holds"
+        "--stop-when", default="", metavar="EXPRESSION", help="stop after the event for which this holds"
     )
+    # The names of earlier releases.
+    where.add_argument("--from", dest="start", type=moment, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    where.add_argument("--to", type=moment, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     where.add_argument("--paused", action="store_true", help="do not play until a command or request says so")
     where.add_argument("--exit", action="store_true", help="end when it has played to the end")
     where.add_argument(
         "--exit-code",
         action="store_true",
-        help=f"return {DIFFERENT} if --until never held, or if the copy differs from what happened",
+        help=f"return {DIFFERENT} if --stop-when never held, or if the copy differs from what happened",
     )
     copy = parser.add_argument_group("a copy that is written to")
     copy.add_argument(
@@ -53,7 +81,7 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "--play",
         action="store_true",
-        help="apply the recorded writes of others to it meanwhile; --from, --to, --speed, --until and --exit imply it",
+        help="apply the recorded writes of others to it; --since, --until, --speed, --stop-when and --exit imply it",
     )
     copy.add_argument(
         "--without",
@@ -150,7 +178,7 @@ def check_kubeconfig(file: Path | None) -> None:
 def plays(options: Options) -> bool:
     """Whether to play from the start. Raises UsageError for flags that do not fit together."""
     if options.at is not None and options.start is not None:
-        raise UsageError("--at and --from: give one of them, where it begins")
+        raise UsageError("--at and --since: give one of them, where it begins")
     if options.exit and options.paused and not options.writable:
         raise UsageError("--exit and --paused: it would never end")
     if not options.writable:
@@ -161,8 +189,8 @@ def plays(options: Options) -> bool:
                 raise UsageError(f"--{flag.replace('_', '-')}: only with --writable")
         if options.output and not options.exit:
             raise UsageError("--output: only with --writable or --exit, which end with a report")
-        if options.exit_code and not (options.until and options.exit):
-            raise UsageError("--exit-code: only with --writable, or with --until and --exit")
+        if options.exit_code and not (options.stop_when and options.exit):
+            raise UsageError("--exit-code: only with --writable, or with --stop-when and --exit")
     asked = asks_to_play(options)
     for flag in ("paused", "without"):
         if options.writable and getattr(options, flag) and not asked:
@@ -173,4 +201,4 @@ def plays(options: Options) -> bool:
 def asks_to_play(options: Options) -> bool:
     """Whether to play, at once or when a client asks for it."""
     moments = options.start is not None or options.to is not None
-    return moments or bool(options.speed or options.until or options.exit or options.play)
+    return moments or bool(options.speed or options.stop_when or options.exit or options.play)

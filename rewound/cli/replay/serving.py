@@ -109,7 +109,7 @@ def _plan(options: Options, recording: Recording) -> Plan:
         with recording.read_all() as view:
             start = Moment(view.floor, 0)
     to = None if span.to is None else span.to.version
-    return Plan(start, to, span.speed, options.until, playing)
+    return Plan(start, to, span.speed, options.stop_when, playing)
 
 
 def banner(options: Options, settings: Settings, addresses: Addresses, control: ReplayControl) -> str:
@@ -304,7 +304,7 @@ def _plan_copy(options: Options, recording: Recording) -> WritablePlan:
         end,
         play,
         span.speed,
-        options.until,
+        options.stop_when,
         tuple(options.without),
         options.paused,
         options.exit,
@@ -375,7 +375,7 @@ def given_settings(options: Options) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What --at or --from, --to and --speed mean for a recording; None where they are not given."""
+    """What --at or --since, --until and --speed mean for a recording; None where they are not given."""
 
     start: Moment | None
     to: Moment | None
@@ -384,12 +384,12 @@ class Span:
 
 def span_of(recording: Recording, options: Options) -> Span:
     """Resolve the flags for a recording. Raises SettingsError if it does not have the moments."""
-    first = "--at" if options.at else "--from"
+    first = "--at" if options.at else "--since"
     start = _resolve(recording, options.at or options.start, first)
-    to = _resolve(recording, options.to, "--to")
+    to = _resolve(recording, options.to, "--until")
     _check_end(recording, start, first)
     if start is not None and to is not None and to.version < start.version:
-        raise SettingsError("--to", f"version {to.version} is before {first}, version {start.version}")
+        raise SettingsError("--until", f"version {to.version} is before {first}, version {start.version}")
     try:
         speed = parse_speed(options.speed) if options.speed else 1.0
     except BadRequest as error:
@@ -422,7 +422,7 @@ def _check_end(recording: Recording, start: Moment | None, flag: str) -> None:
     if start is None or start.time <= last.time:
         return
     text = f"{rfc3339(start.time)} is after the last event, {written_moment(last)}"
-    if flag == "--from":
+    if flag == "--since":
         raise SettingsError(flag, f"{text}: there is nothing to play")
     print(f"rewound: {flag}: {text}, which it shows", file=sys.stderr, flush=True)
 

@@ -162,7 +162,7 @@ class Follower:
         return CannotFollow(
             f"{self.leader} cannot send what follows offset {self._sink.head}: its journal is damaged ({what}); run "
             "`rewound journal verify` on its data folder, then restore it from a backup or save what is sound with "
-            f"`rewound journal recover`; {self._sink.name} has everything up to that offset"
+            f"`rewound journal recover`; {self._sink.name} has everything up to that version"
         )
 
     def _gone(self) -> CannotFollow:

@@ -389,7 +389,7 @@ def _missing_event(view: View, wanted: int) -> str:
     if wanted <= floor:
         return f"event {wanted} is no longer in the journal, which has all events after {floor}"
     near = next(history.ascending(view, history.whole_log(view), wanted))
-    return f"there is no event {wanted}: nothing was committed under that offset; the next one is {near}"
+    return f"there is no event {wanted}: nothing was committed under that version; the next one is {near}"
 
 
 def _check_floor(view: View, low: int) -> None:

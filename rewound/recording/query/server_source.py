@@ -515,7 +515,7 @@ class ServerSource(Source):
             )
         where = f" in namespace {namespace}" if namespace else ""
         raise Failure(
-            f"there is no event {offset}{where} that you may see, or nothing was committed under that offset"
+            f"there is no event {offset}{where} that you may see, or nothing was committed under that version"
         )
 
     def _entry(self, item: Document, selection: Selection) -> Entry:

@@ -1,4 +1,4 @@
-"""Expressions about recorded events, in CEL: `rewound replay --until 'object.spec.replicas > 3'`.
+"""Expressions about recorded events, in CEL: `rewound replay --stop-when 'object.spec.replicas > 3'`.
 
     event     a map: verb, user, manager, resource, group, kind, namespace, name, version, time, removed, reason
     object    the object after the event; of a removal, its last content

@@ -73,7 +73,7 @@ def test_show_as_json_and_yaml(folder: Path) -> None:
     ("offset", "why"),
     [
         ("3", "event 3 is no longer in the journal, which has all events after 4"),
-        ("6", "there is no event 6: nothing was committed under that offset; the next one is 8"),
+        ("6", "there is no event 6: nothing was committed under that version; the next one is 8"),
         ("99", "there is no event 99 yet: the newest is 8"),
     ],
 )

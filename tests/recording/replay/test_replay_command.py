@@ -32,7 +32,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["replay", "--help"])
     text = capsys.readouterr().out
-    assert "rewound replay rewound-data --from 12:00 --speed 10x" in text
+    assert "rewound replay rewound-data --since 12:00 --speed 10x" in text
 
 
 @pytest.mark.parametrize(
@@ -41,22 +41,22 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["missing"], 1, "there is no journal in missing"),
         (["{data}", "--kubeconfig", "{empty}"], 2, "--kubeconfig: {empty} exists already"),
         (["{data}", "--kubeconfig", "{empty}/no/file"], 2, "--kubeconfig: there is no folder {empty}/no"),
-        (["{data}", "--at", "1", "--from", "1"], 2, "--at and --from: give one of them"),
+        (["{data}", "--at", "1", "--from", "1"], 2, "--at and --since: give one of them"),
         (["{data}", "--at", "77"], 2, "--at: 77 is not in the journal, which has 0 to 3"),
         (["{data}", "--at", "soon"], 2, "'soon' is not a moment"),
         (["{data}", "--speed", "fast"], 2, "--speed: 'fast' is not a speed"),
-        (["{data}", "--to", "77"], 2, "--to: 77 is not in the journal, which has 0 to 3"),
-        (["{data}", "--from", "3", "--to", "2"], 2, "--to: version 2 is before --from, version 3"),
+        (["{data}", "--to", "77"], 2, "--until: 77 is not in the journal, which has 0 to 3"),
+        (["{data}", "--since", "3", "--until", "2"], 2, "--until: version 2 is before --since, version 3"),
         (
             ["{data}", "--at", "2020-01-01T00:00:00Z"],
             2,
             "--at: 2020-01-01T00:00:00.000000Z is before the first event: the recording has version 1 of "
             "2024-05-01T12:00:01.000000Z to version 3 of 2024-05-01T12:00:03.000000Z",
         ),
-        (["{data}", "--to", "2020-01-01T00:00:00Z"], 2, "--to: 2020-01-01T00:00:00.000000Z is before"),
+        (["{data}", "--until", "2020-01-01T00:00:00Z"], 2, "--until: 2020-01-01T00:00:00.000000Z is before"),
         (["{data}", "--from", "2024-05-02T12:00:00Z"], 2, "after the last event, version 3 of"),
         (["{data}", "--output", "json"], 2, "--output: only with --writable or --exit"),
-        (["{data}", "--exit-code"], 2, "--exit-code: only with --writable, or with --until and --exit"),
+        (["{data}", "--exit-code"], 2, "--exit-code: only with --writable, or with --stop-when and --exit"),
         (["{data}", "--settle", "1s"], 2, "--settle: only with --writable"),
         (["{data}", "--ignore-field", "data"], 2, "--ignore-field: only with --writable"),
         (["{data}", "--", "true"], 2, "a command after -- : only with --writable"),
@@ -69,7 +69,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--writable", "--keep", "{data}"], 2, "already has a journal; name a new folder"),
         (["{data}", "--profile", "v1"], 2, "--profile: 'v1' is not known; choose one of documents | v1.25"),
         (["{data}", "--rule", "health"], 2, "--rule: the rule health needs a value; give health=rewound or"),
-        (["{data}", "--until", "object."], 2, "--until: 'object.' is not an expression"),
+        (["{data}", "--until", "object."], 2, "--stop-when: 'object.' is not an expression"),
         (["{data}", "--exit", "--paused"], 2, "it would never end"),
         (["{data}", "--writable", "--paused"], 2, "--paused: it applies no recorded writes; add --play"),
         (["{data}", "--writable", "--without", "x"], 2, "--without: it applies no recorded writes; add"),
@@ -170,7 +170,7 @@ def test_exit_code_says_whether_until_held(
 ) -> None:
     write_history(tmp_path / "data", [put("a", {"n": str(number)}) for number in range(8)])
     arguments = [
-        *("replay", str(tmp_path / "data"), "--speed", "max", "--until", f"object.data.n == '{written}'"),
+        *("replay", str(tmp_path / "data"), "--speed", "max", "--stop-when", f"object.data.n == '{written}'"),
         *("--exit", "--exit-code", "-o", "json", "--secure-port", "0"),
         *("--insecure-port", str(reserve_port()), "--token-auth-file", str(_tokens(tmp_path))),
     ]

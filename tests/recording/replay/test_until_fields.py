@@ -1,4 +1,4 @@
-"""`--until` with a field that nothing in the recording has is refused: it would play to the end."""
+"""`--stop-when` with a field that nothing in the recording has is refused: it would play to the end."""
 
 from __future__ import annotations
 
