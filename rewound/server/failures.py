@@ -9,9 +9,9 @@ import errno
 
 from rewound.actors.access.accounts.keys import AccountKeyError
 from rewound.actors.certificates.pki import CertificateError
-from rewound.gateway.connections.listen import QUIC, CannotListen
+from rewound.gateway.connections.listen import CannotListen
 from rewound.gateway.settings.checks import SettingsError
-from rewound.gateway.settings.server_config import Address, host_and_port
+from rewound.gateway.settings.server_config import QUIC, Address, host_and_port
 from rewound.gateway.settings.settings import Settings
 from rewound.journal.errors import JournalError
 

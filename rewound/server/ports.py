@@ -9,20 +9,25 @@ import os
 import socket
 from contextlib import ExitStack
 
-from rewound.gateway.settings.server_config import bound_address
+from rewound.gateway.settings.server_config import QUIC, bound_address
 from rewound.gateway.settings.settings import Settings
 
 
 def unusable_port(settings: Settings) -> str | None:
     """A sentence about the first port on which this server cannot listen; None if it can listen on all."""
     with ExitStack() as bound:
-        for bind in (*settings.secure_binds, *settings.insecure_binds):
-            address = None if bind.startswith("fd://") else bound_address(bind)
+        quic = (f"{QUIC}{settings.quic_bind}",) if settings.quic_bind else ()
+        for bind in (*settings.secure_binds, *settings.insecure_binds, *quic):
+            address = None if bind.startswith("fd://") else bound_address(bind.removeprefix(QUIC))
             if address is None:
                 continue
             host, port = address
-            sock = bound.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the listener will
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            datagrams = bind.startswith(QUIC)
+            kind = socket.SOCK_DGRAM if datagrams else socket.SOCK_STREAM
+            sock = bound.enter_context(socket.socket(family, kind))
+            if not datagrams:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the listener will
             try:
                 sock.bind((host, port))
             except (OSError, UnicodeError) as error:

@@ -23,7 +23,6 @@ from hypercorn.config import Config, SocketTypeError
 from rewound.gateway.settings.server_config import Address, host_and_port
 
 UNIX = "unix:"
-QUIC = "quic:"  # prefix of an HTTP/3 bind in messages: it may have the same port as another bind
 # Errors without resources to accept: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

@@ -125,6 +125,9 @@ def host_and_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+QUIC = "quic:"  # prefix of an HTTP/3 bind in messages: it may have the same port as another bind
+
+
 def bound_address(bind: str) -> Address | None:
     """The host and port of a bind; None for a Unix socket."""
     if bind.startswith("unix:"):
