@@ -83,8 +83,14 @@ class WatchOpener:
         seconds = context.seconds("timeoutSeconds") or self._random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
-        request = context.request
-        grant = Grant(context.attributes, request.user, request.headers.get(b"authorization"), request.peer)
+        assert context.authenticated is not None
+        grant = Grant(
+            context.attributes,
+            context.authenticated,
+            context.authorization,
+            context.request.peer,
+            context.impersonated,
+        )
         watch = Watch(self._hub, interest, start, trio.current_time() + seconds, grant)
         if self._opened is not None:
             self._opened(context, watch)

@@ -13,8 +13,9 @@ from typing import Final, Protocol
 
 from trio.lowlevel import Task
 
-from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
 from rewound.actors.access.authorize import Attributes
+from rewound.actors.access.impersonation import WantedIdentity
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.errors import BadRequest
 from rewound.actors.flowcontrol.in_flight import InFlightLimits
@@ -67,6 +68,8 @@ class RequestContext:
     __slots__ = (
         "aggregated",
         "attributes",
+        "authenticated",
+        "authorization",
         "began",
         "block",
         "cbor",
@@ -75,6 +78,7 @@ class RequestContext:
         "exchange",
         "flow",
         "forwarded",
+        "impersonated",
         "limits",
         "parameters",
         "pretty",
@@ -106,6 +110,9 @@ class RequestContext:
     # Set by `_authenticate`; `_impersonate` sets those of another user.
     user: User
     attributes: Attributes
+    authenticated: Authenticated | None  # who sent it; None before that
+    authorization: bytes | None  # the header, or the token of a WebSocket in the form of one
+    impersonated: WantedIdentity | None
     # Set by `_control_flow`.
     running: Running | None
     counted: bool  # in the metrics of its resource
@@ -140,6 +147,7 @@ class RequestContext:
         self.user = ANONYMOUS_USER
         self.aggregated = self.running = self.flow = self.waited = self.limits = self.task = None
         self.protobuf = self.cbor = self.webhook_seconds = None
+        self.authenticated = self.authorization = self.impersonated = None
         self.forwarded = self.counted = self.pretty = self.seats_kept = False
         self.seats = self.seats_left = self.waits_outside = 0
         self.representation = JSON

@@ -164,6 +164,7 @@ class Pipeline:
         try:
             if WEBSOCKET_PROTOCOLS in request.headers:
                 authorization = take_websocket_token(request, services.bearer_prefix) or authorization
+            context.authorization = authorization
             if peer.certificate_expires and peer.certificate_expires <= services.now():
                 found = services.authenticator.authenticate_expired(authorization)
             elif peer.proxy_certificate is not None:
@@ -184,7 +185,7 @@ class Pipeline:
             if context.route.is_resource or not services.paths.is_public(context.route.path):
                 raise
             found = _UNKNOWN
-        context.user = user = found.user
+        context.authenticated, context.user = found, (user := found.user)
         if not peer.known and AUTHENTICATED in user.groups:
             peer.known = True
         user_at_work.set(user.name)
@@ -222,6 +223,7 @@ class Pipeline:
         """Replace the user by the one that the Impersonate-* headers name, if the caller may impersonate it."""
         services, wanted = self.services, take_impersonated(context.request)
         if wanted is not None:
+            context.impersonated = wanted
             request = context.attributes if services.constrained_impersonation else None
             context.user, constraint = await impersonate(
                 context.user, wanted, services.authorizer, services.names, services.rules, request

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import trio
 
+from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.access.authorize import Attributes
+from rewound.actors.access.impersonation import WantedIdentity
 from rewound.actors.errors import RequestError
 from rewound.gateway.message import EndReason, Peer
 from rewound.gateway.watch.broadcast import Missed
@@ -77,9 +79,10 @@ class Grant(NamedTuple):
     """By what a watch was allowed."""
 
     attributes: Attributes
-    user: str  # who signed in; another one than that of the attributes if it impersonates that
-    authorization: bytes | None  # the header
+    caller: Authenticated  # who signed in; another user than that of the attributes if it impersonates that
+    authorization: bytes | None  # the header, or the token of a WebSocket
     peer: Peer
+    impersonated: WantedIdentity | None = None
 
 
 class Member:

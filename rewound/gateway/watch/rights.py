@@ -2,9 +2,9 @@
 
 A request is decided once, when it begins, and a watch lasts for up to an hour. `WatchRights` decides again for all open
 watches when a role or binding has changed, and once a minute because a token or certificate may have expired, an
-account may have been deleted, or the file of tokens or of policies may have changed. Deliveries cost nothing. A watch
-ends like one whose timeout has passed: the client watches again, and is refused. Only a definite answer ends a watch,
-never a webhook that does not respond.
+account may have been deleted, or the file of tokens or of policies may have changed. A caller that impersonates another
+user must still be allowed to. Deliveries cost nothing. A watch ends like one whose timeout has passed: the client
+watches again, and is refused. Only a definite answer ends a watch, never a webhook that does not respond.
 
 Rejected: checking each event for its receivers, which would cost every delivery of every watcher; and following single
 objects to find whose rights they concern, which roles of groups and webhooks make impossible.
@@ -13,18 +13,18 @@ objects to find whose rights they concern, which roles of groups and webhooks ma
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 import trio
 
-from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated, Authenticator
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
-from rewound.actors.access.authorize import Attributes, Authorizer, Decision
-from rewound.actors.errors import Unauthorized
+from rewound.actors.access.authorize import ALLOWED, Attributes, Authorizer, Decision
+from rewound.actors.access.impersonation import WantedIdentity
+from rewound.actors.errors import Forbidden, Unauthorized
 from rewound.actors.identity import User
-from rewound.gateway.message import Peer
 from rewound.gateway.watch.group import TURN
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.member import Grant
@@ -37,6 +37,10 @@ PERIOD: Final = 60.0
 _SEVERAL_CHANGES: Final = 1.0
 
 
+# The identity that a caller may assume (`actors.access.impersonation.impersonate`); raises Forbidden.
+Impersonate = Callable[[User, WantedIdentity, Authorizer, Attributes], Awaitable[tuple[User, str]]]
+
+
 class WatchRights:
     def __init__(
         self,
@@ -45,15 +49,12 @@ class WatchRights:
         authorizer: Authorizer,
         rbac: Rbac,
         now: Callable[[], int],
+        impersonate: Impersonate,
     ) -> None:
         """`now` is in nanoseconds since 1970."""
-        self._hub, self._authenticator, self._authorizer, self._rbac, self._now = (
-            hub,
-            authenticator,
-            authorizer,
-            rbac,
-            now,
-        )
+        self._hub, self._authenticator, self._rbac, self._now = hub, authenticator, rbac, now
+        self._authorizer = _InDoubtAllowed(authorizer)
+        self._impersonate = impersonate
         self.ended = 0  # watches whose clients had lost their rights
 
     async def run(self) -> None:
@@ -74,35 +75,43 @@ class WatchRights:
                 await trio.lowlevel.checkpoint()
             if member.grant is None or member.ended:
                 continue
-            attributes = await self._signed_in(member.grant, users)
+            attributes = await self._attributes(member.grant, users)
             if attributes is not None and attributes not in known:
-                known[attributes] = await self._allows(attributes)
+                known[attributes] = (await self._authorizer.authorize(attributes)).allowed
             if attributes is None or not known[attributes]:
                 self.ended += 1
                 member.end()
 
-    async def _signed_in(self, grant: Grant, users: dict[bytes, User | None]) -> Attributes | None:
-        """The attributes of the watch with what is now known of the user; None if it could not sign in any more."""
+    async def _attributes(self, grant: Grant, users: dict[bytes, User | None]) -> Attributes | None:
+        """The attributes of the watch with what is now known of the user; None if it could not be the user any more."""
+        user = await self._caller(grant, users)
+        if user is None or user.name != grant.caller.user.name:
+            return None
+        if grant.impersonated is not None:
+            request = replace(grant.attributes, user=user)
+            try:
+                user, _ = await self._impersonate(user, grant.impersonated, self._authorizer, request)
+            except Forbidden:
+                return None
+        return grant.attributes if user == grant.attributes.user else replace(grant.attributes, user=user)
+
+    async def _caller(self, grant: Grant, users: dict[bytes, User | None]) -> User | None:
+        """The user who signed in, with its groups of now; None if it could not sign in any more."""
         peer, header = grant.peer, grant.authorization
         expired = bool(peer.certificate_expires) and peer.certificate_expires <= self._now()
-        if peer.proxy_certificate is not None or (header is None and peer.certificate is None):
-            # The headers of a proxy and the token of a WebSocket are not kept.
-            return None if expired else grant.attributes
+        if grant.caller.by_proxy:  # only the proxy knows more of the user
+            return None if expired else grant.caller.user
         if peer.certificate is None and header is not None:
             if header not in users:
-                users[header] = await self._user(header, peer, expired, grant.attributes.user)
-            user = users[header]
-        else:
-            user = await self._user(header, peer, expired, grant.attributes.user)
-        if user is None or user.name != grant.user:
-            return None
-        attributes = grant.attributes
-        if user.name != attributes.user.name or user == attributes.user:
-            return attributes
-        return replace(attributes, user=user)  # its groups have changed
+                users[header] = await self._user(grant, expired)
+            return users[header]
+        return await self._user(grant, expired)
 
-    async def _user(self, header: bytes | None, peer: Peer, expired: bool, before: User) -> User | None:
-        authenticator = self._authenticator
+    async def _user(self, grant: Grant, expired: bool) -> User | None:
+        authenticator, peer, header = self._authenticator, grant.peer, grant.authorization
+        before = grant.caller.user
+        if before == ANONYMOUS_USER:
+            return before  # as far as anonymous requests are allowed, which only a restart changes
         try:
             found = (
                 authenticator.authenticate_expired(header)
@@ -116,8 +125,16 @@ class WatchRights:
             logger.warning("whether %s may still sign in is not known: %s", before.name, error)
             return before
 
-    async def _allows(self, attributes: Attributes) -> bool:
+
+class _InDoubtAllowed:
+    """Allows what an authorizer cannot decide, because a webhook does not respond."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self.rules = authorizer.rules
+
+    async def authorize(self, attributes: Attributes) -> Decision:
         decision = self._authorizer.authorize(attributes)
         if not isinstance(decision, Decision):
             decision = await decision
-        return decision.allowed or bool(decision.error)
+        return ALLOWED if decision.error else decision

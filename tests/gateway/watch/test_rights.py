@@ -11,9 +11,11 @@ import trio
 from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator, Refused
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorization.rbac.policy import RbacPolicy
-from rewound.actors.access.authorize import Attributes, Authorizer, Decision, Verdict
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, Rules, Verdict
+from rewound.actors.access.impersonation import WantedIdentity, impersonate
 from rewound.actors.access.remote.calls import WebhookError
 from rewound.actors.identity import User
+from rewound.actors.names import KUBERNETES
 from rewound.gateway.message import Peer
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.member import Grant
@@ -37,6 +39,7 @@ class Rights:
 
     open: list[Member] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)  # users
+    protected: set[str] = field(default_factory=set)  # users whom nobody may impersonate
     error: str = ""
     asked: int = 0
     seconds: int = 0
@@ -46,6 +49,8 @@ class Rights:
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         self.asked += 1
+        if attributes.verb == "impersonate":
+            return Decision(Verdict.NO_OPINION if attributes.name in self.protected else Verdict.ALLOW)
         if attributes.user.name in self.denied or "outcasts" in attributes.user.groups:
             return Decision(Verdict.NO_OPINION, error=self.error)
         return Decision(Verdict.ALLOW)
@@ -58,18 +63,37 @@ class Rights:
 
         return fail() if token == b"webhooks-token" else None
 
-    def watch(self, user: User = JANE, token: str = "t", signed_in: str = "", **peer: object) -> Member:
+    def watch(
+        self,
+        user: User = JANE,
+        token: str = "t",
+        impersonated: str = "",
+        by_proxy: bool = False,
+        **peer: object,
+    ) -> Member:
         header = f"Bearer {token}".encode() if token else None
-        attributes = Attributes(user, "watch", "", "v1", "pods")
-        grant = Grant(attributes, signed_in or user.name, header, Peer(**peer))  # type: ignore[arg-type]
+        wanted = WantedIdentity(impersonated) if impersonated else None
+        attributes = Attributes(User(impersonated) if impersonated else user, "watch", "", "v1", "pods")
+        caller = Authenticated(user, by_proxy=by_proxy)
+        grant = Grant(attributes, caller, header, Peer(**peer), wanted)  # type: ignore[arg-type]
         self.open.append(Member(grant))
         return self.open[-1]
+
+    async def rules(self, user: User, namespace: str) -> Rules:
+        return Rules()
+
+    async def impersonate(
+        self, caller: User, wanted: WantedIdentity, authorizer: Authorizer, request: Attributes
+    ) -> tuple[User, str]:
+        assert request.user == caller
+        return await impersonate(caller, wanted, authorizer, KUBERNETES)
 
     def rights(self) -> tuple[WatchRights, Authenticator, Rbac]:
         authenticator = Authenticator({"t": User("jane")}, anonymous=True, methods=[self])
         rbac = Rbac(RbacPolicy("rbac"))
         authorizer = cast("Authorizer", self)
-        made = WatchRights(cast("Hub", self), authenticator, authorizer, rbac, lambda: self.seconds * 10**9)
+        now = lambda: self.seconds * 10**9  # noqa: E731
+        made = WatchRights(cast("Hub", self), authenticator, authorizer, rbac, now, self.impersonate)
         return made, authenticator, rbac
 
 
@@ -77,12 +101,15 @@ async def test_watches_of_a_user_without_rights_end_and_others_go_on() -> None:
     state = Rights(denied={"jane"})
     rights, _, _ = state.rights()
     watches = [state.watch() for _ in range(3)]
-    other = state.watch(User("joe"), token="")
-    impersonated = state.watch(User("jim"), signed_in="jane")
+    other = state.watch(User("joe"), token="", by_proxy=True)
+    impersonated = state.watch(impersonated="jim")
     await rights.check()
     assert [one.ended for one in watches] == [True] * 3
     assert not other.ended and not impersonated.ended
-    assert (rights.ended, state.asked) == (3, 3)  # once for each user
+    assert (rights.ended, state.asked) == (3, 4)  # once for each user, and for the right to impersonate
+    state.protected.add("jim")
+    await rights.check()
+    assert impersonated.ended and not other.ended
 
 
 async def test_a_webhook_that_does_not_respond_ends_nothing() -> None:
@@ -96,7 +123,7 @@ async def test_a_webhook_that_does_not_respond_ends_nothing() -> None:
 async def test_watches_end_with_the_token_its_user_and_its_groups() -> None:
     state = Rights()
     rights, authenticator, _ = state.rights()
-    watch, impersonating = state.watch(), state.watch(User("jim"), signed_in="jane")
+    watch, impersonating = state.watch(), state.watch(impersonated="jim")
     authenticator.replace_tokens({"t": User("jane", groups=("outcasts",))})
     await rights.check()
     assert watch.ended and not impersonating.ended
@@ -114,7 +141,7 @@ async def test_watches_end_when_the_certificate_expires() -> None:
     rights, _, _ = state.rights()
     subject = {"subject": ((("commonName", "jane"),),)}
     own = state.watch(token="", certificate=subject, certificate_expires=100 * 10**9)
-    proxied = state.watch(token="", proxy_certificate=subject, certificate_expires=100 * 10**9)
+    proxied = state.watch(token="", by_proxy=True, proxy_certificate=subject, certificate_expires=100 * 10**9)
     await rights.check()
     assert not own.ended and not proxied.ended
     state.seconds = 100

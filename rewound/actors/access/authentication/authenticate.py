@@ -38,6 +38,7 @@ class Authenticated:
     warnings: tuple[str, ...] = ()  # Warning headers of the response
     audiences: tuple[str, ...] = ()  # the requested audiences that the token is valid for
     annotations: tuple[tuple[str, str], ...] = ()  # for the audit events of the request
+    by_proxy: bool = False  # an authenticating proxy has named the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class Authenticator:
         if self._request_headers is not None:
             user = self._request_headers.take_user(proxy_certificate, fields)
             if user is not None:
-                return Authenticated(user.with_authenticated_group())
+                return Authenticated(user.with_authenticated_group(), by_proxy=True)
         if certificate is None:
             return self._by_token_alone(authorization)
         return self.authenticate(authorization, certificate)
