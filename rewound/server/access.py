@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewound.actors.access.accounts.keys import KeyFiles
@@ -33,7 +32,6 @@ from rewound.server.extensions import Extensions
 if TYPE_CHECKING:
     from rewound.actors.access.accounts.claims import AccountOptions
     from rewound.actors.access.authentication.issuers import Anonymous, ConfiguredIssuers
-    from rewound.actors.access.remote.calls import Webhook
 
 
 def build_access(
@@ -55,7 +53,7 @@ def build_access(
     issuers, anonymous = _issuers(settings, names, clock, options, tasks)
     methods = _token_methods(settings, names, journal, clock)
     methods += [] if issuers is None else [issuers]
-    methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks)
+    methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks, files)
     authenticator = Authenticator(
         tokens,
         anonymous=settings.allows_anonymous if anonymous is None else anonymous.enabled,
@@ -104,26 +102,27 @@ def _issuers(
 
 
 def _token_webhook(
-    settings: TokenWebhookSettings, names: Names, audiences: tuple[str, ...], tasks: list[Task]
+    settings: TokenWebhookSettings,
+    names: Names,
+    audiences: tuple[str, ...],
+    tasks: list[Task],
+    files: list[FollowedFiles],
 ) -> list[TokenMethod]:
     """The webhook comes last, because it is the slowest method."""
     path = settings.authentication_token_webhook_config_file
     if path is None:
         return []
     from rewound.actors.access.authentication.token_webhook import TokenWebhook
-
-    webhook = _webhook("--authentication-token-webhook-config-file", path, tasks)
-    api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
-    return [TokenWebhook(webhook, api_version, audiences, settings.authentication_token_webhook_cache_ttl)]
-
-
-def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
-    from rewound.actors.access.remote.target import read_target
+    from rewound.actors.access.remote.target import follow_target, read_target
     from rewound.gateway.outgoing.webhook import HttpsWebhook
 
-    webhook = HttpsWebhook(check_parsed(flag, lambda: read_target(path)))
+    flag = "--authentication-token-webhook-config-file"
+    target = check_parsed(flag, lambda: read_target(path))
+    webhook = HttpsWebhook(target)
     tasks.append(("webhook connections", webhook.run))
-    return webhook
+    files.append(follow_target(flag, path, target, webhook.replace))
+    api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
+    return [TokenWebhook(webhook, api_version, audiences, settings.authentication_token_webhook_cache_ttl)]
 
 
 def _key_files(settings: Settings) -> KeyFiles:

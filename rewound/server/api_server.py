@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from rewound.actors.access.accounts.keys import is_discoverable
+from rewound.actors.access.authorize import Attributes, Authorizer
+from rewound.actors.access.impersonation import WantedIdentity, impersonate
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.certificates.names import reachable_addresses
 from rewound.actors.flowcontrol.in_flight import InFlightLimits
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+from rewound.actors.identity import User
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.runtime.background_import import OnDemand
@@ -134,7 +137,12 @@ class ApiServer:
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
         access = store.access
         rights = WatchRights(
-            self.hub, access.authenticator, access.authorizer, access.rbac, nanoseconds(store.clock)
+            self.hub,
+            access.authenticator,
+            access.authorizer,
+            access.rbac,
+            nanoseconds(store.clock),
+            self._impersonate_again,
         )
         nursery.start_soon(store.supervisor.keep, "watch rights", rights.run)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
@@ -173,6 +181,14 @@ class ApiServer:
     @property
     def metrics(self) -> Metrics:
         return self._operations.metrics
+
+    async def _impersonate_again(
+        self, caller: User, wanted: WantedIdentity, authorizer: Authorizer, request: Attributes
+    ) -> tuple[User, str]:
+        """As a request that impersonates does it, for one that is still open."""
+        names, rules = self._store.names, self._store.rules
+        constrained = CONSTRAINED_IMPERSONATION in self._store.release.features
+        return await impersonate(caller, wanted, authorizer, names, rules, request if constrained else None)
 
     def _make_pipeline(self, extensions: Extensions) -> Pipeline:
         store, settings, operations = self._store, self._settings, self._operations
@@ -276,10 +292,11 @@ class ApiServer:
         built = build_audit(self._settings.audit, self._store.names, self._store.clock, calls)
         if built is None:
             return None
-        audit, policy_file = built
+        audit, files = built
         nursery.start_soon(audit.run)
-        nursery.start_soon(policy_file.run)
-        self._files.append(policy_file)
+        for one in files:
+            nursery.start_soon(one.run)
+        self._files += files
         meter_audit(self._operations.metrics, audit.statistics)
         return audit
 

@@ -9,8 +9,9 @@ webhook at that moment are decided by the configuration that they began with.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
@@ -71,10 +72,14 @@ class Authorization:
         self._webhooks: list[HttpsWebhook] = []
         configuration, targets = self._initial()
         self._types = configuration.types
+        self._kubeconfigs: list[Path] = []  # of webhooks, and the files that these name
         self._built_in = self._build_in(journal, feed, rbac)
         self._chain, self._without_node = AuthorizerChain(()), AuthorizerChain(())
         self.authorizer = self._route()
         self._put_in_force(configuration, targets)
+        if settings.authorization.authorization_config is not None or any(targets):
+            flag = "kubeconfig files of webhooks for authorization"
+            self.files.append(FollowedFiles(flag, self._kubeconfigs, self._read_kubeconfigs))
 
     @property
     def authorizes_nodes(self) -> bool:
@@ -170,6 +175,10 @@ class Authorization:
         self._reloads.applied(contents)
         self._reloads.count("success", time())
 
+    def _read_kubeconfigs(self, _: Sequence[bytes]) -> Callable[[], None]:
+        configuration = self._configuration
+        return partial(self._put_in_force, configuration, _read_targets(configuration))
+
     def _read(
         self, contents: bytes, needed: Sequence[str] = ()
     ) -> tuple[AuthorizationConfiguration, _Targets]:
@@ -203,6 +212,7 @@ class Authorization:
     def _put_in_force(self, configuration: AuthorizationConfiguration, targets: _Targets) -> None:
         before, self._webhooks = self._webhooks, []
         self._configuration = configuration
+        self._kubeconfigs[:] = _files_of(configuration, targets)
         made = [self._authorizer(*one) for one in zip(configuration.authorizers, targets, strict=True)]
         decisions = [self.statistics.decisions_of(one.type, one.name) for one in configuration.authorizers]
         own = [[0, 0] for _ in self._first]
@@ -234,6 +244,12 @@ class Authorization:
             denies_on_failure=given.webhook.denies_on_failure,
             statistics=statistics,
         )
+
+
+def _files_of(configuration: AuthorizationConfiguration, targets: _Targets) -> Iterator[Path]:
+    for one, target in zip(configuration.authorizers, targets, strict=True):
+        if one.webhook is not None and target is not None:
+            yield from (one.webhook.kubeconfig, *target.files)
 
 
 def _read_targets(configuration: AuthorizationConfiguration) -> _Targets:

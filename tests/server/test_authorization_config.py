@@ -25,6 +25,7 @@ from rewound.server.authorization import Authorization
 from rewound.server.flags.parser import parse_flags
 from tests.cases import cases
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer
+from tests.server.test_secure_port import until
 
 BETA = "apiserver.config.k8s.io/v1beta1"
 RBAC = {"type": "RBAC", "name": "rbac"}
@@ -330,6 +331,26 @@ async def test_a_changed_file_takes_effect_and_a_wrong_one_does_not(
     assert reloads.counts == {"failure": 3, "success": 1} and reloads.hash != first
     assert await reload(file(DENY, ALLOW, RBAC)) == ""
     assert (await decide(authorizer)).allowed
+
+
+async def test_a_changed_kubeconfig_of_a_webhook_takes_effect(
+    tmp_path: Path, configured: Configured, autojump_clock: trio.testing.MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 0.05  # the kernel delivers what is under way between sockets
+    async with (
+        https_peer(review(allowed=True)) as open_,
+        https_peer(review(denied=True)) as strict,
+        trio.open_nursery() as nursery,
+    ):
+        made = configured(file(hook(str(open_.kubeconfig(tmp_path)))))
+        (files,) = made.files
+        nursery.start_soon(files.run)
+        assert (await decide(made.authorizer)).allowed
+        strict.kubeconfig(tmp_path)
+        await until(lambda: files.counts["success"] == 1)
+        assert (await decide(made.authorizer)).verdict is Verdict.DENY
+        assert files.counts == {"success": 1, "failure": 0}
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_request_that_waits_for_a_webhook_is_decided_by_the_configuration_it_began_with(

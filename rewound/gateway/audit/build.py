@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from pathlib import Path
 
-from rewound.actors.access.remote.target import read_target
+from rewound.actors.access.remote.target import follow_target, read_target
 from rewound.actors.names import Names
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.followed_file import FollowedFiles
@@ -39,33 +39,34 @@ _DEFAULT_MEBIBYTES = 100
 
 def build_audit(
     settings: AuditSettings, names: Names, clock: Clock, calls: AuditCalls | None = None
-) -> tuple[AuditLog, FollowedFiles] | None:
-    """The audit log, and the file of its policy; None if nothing is to be recorded. Raises SettingsError.
+) -> tuple[AuditLog, list[FollowedFiles]] | None:
+    """The audit log, and the files that it follows; None if nothing is to be recorded. Raises SettingsError.
 
     `calls` are those to the process that writes and sends events for this one, if another does.
     """
     for name in ("log", "webhook"):
         _check_version(name, settings.backend(name).version, names)
     path = settings.audit_policy_file
-    followed = policy = None
+    files: list[FollowedFiles] = []
+    policy = None
     if path is not None:
         flag = "--audit-policy-file"
-        followed = FollowedFiles(flag, [path], lambda _: partial(audit.replace, read_policy(path, names)))
+        files.append(FollowedFiles(flag, [path], lambda _: partial(audit.replace, read_policy(path, names))))
         policy = check_parsed(flag, lambda: read_policy(path, names))
     if not settings.has_backend:
         if policy is not None:
             logger.warning("audit: neither a log nor a webhook is configured, so that no events are recorded")
         return None
-    if policy is None or followed is None:
+    if policy is None:
         logger.warning("audit: no --audit-policy-file is given, so that no events are recorded")
         return None
     backends = []
     if settings.audit_log_path:
         backends.append(_log_backend(settings, names, calls))
     if settings.audit_webhook_config_file is not None:
-        backends.append(_webhook_backend(settings, names, calls))
+        backends.append(_webhook_backend(settings, names, calls, files))
     audit = AuditLog(policy, backends, clock)
-    return audit, followed
+    return audit, files
 
 
 def build_audit_writer(settings: AuditSettings) -> AuditWriter | None:
@@ -74,7 +75,7 @@ def build_audit_writer(settings: AuditSettings) -> AuditWriter | None:
         return None
     return AuditWriter(
         _output(settings) if settings.audit_log_path else None,
-        _webhook(settings) if settings.audit_webhook_config_file is not None else None,
+        _webhook(settings, []) if settings.audit_webhook_config_file is not None else None,
         initial_backoff=settings.audit_webhook_initial_backoff,
         in_turn=not settings.backend("webhook").blocking,
     )
@@ -104,10 +105,14 @@ def _log_backend(settings: AuditSettings, names: Names, calls: AuditCalls | None
     return Attached(backend, given.blocking, given.mode == "blocking-strict")
 
 
-def _webhook_backend(settings: AuditSettings, names: Names, calls: AuditCalls | None) -> Attached:
+def _webhook_backend(
+    settings: AuditSettings, names: Names, calls: AuditCalls | None, files: list[FollowedFiles]
+) -> Attached:
     given = settings.backend("webhook")
     webhook: Sender = (
-        _webhook(settings) if calls is None else RemoteWebhook(calls.send, patience(blocking=given.blocking))
+        _webhook(settings, files)
+        if calls is None
+        else RemoteWebhook(calls.send, patience(blocking=given.blocking))
     )
     backend = WebhookBackend(
         webhook,
@@ -122,10 +127,13 @@ def _webhook_backend(settings: AuditSettings, names: Names, calls: AuditCalls | 
     return Attached(backend, given.blocking, given.mode == "blocking-strict")
 
 
-def _webhook(settings: AuditSettings) -> HttpsWebhook:
-    path = settings.audit_webhook_config_file
+def _webhook(settings: AuditSettings, files: list[FollowedFiles]) -> HttpsWebhook:
+    flag, path = "--audit-webhook-config-file", settings.audit_webhook_config_file
     assert path is not None, "without one there is no webhook"
-    return HttpsWebhook(check_parsed("--audit-webhook-config-file", lambda: read_target(path)))
+    target = check_parsed(flag, lambda: read_target(path))
+    webhook = HttpsWebhook(target)
+    files.append(follow_target(flag, path, target, webhook.replace))
+    return webhook
 
 
 def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lines:

@@ -114,12 +114,21 @@ class HttpsWebhook:
         observe: Observe | None = None,
     ) -> None:
         """`seconds` is the limit of one try of `send`; `observe` gets its result, as metrics name it, and duration."""
-        self._target = target
         self._seconds, self._observe = seconds, observe
+        self._slots = Slots(MAX_CALLS, Deadlines(), turns)
+        self._use(target)
+
+    def replace(self, target: Target) -> None:
+        """Call another target from now on. Calls under way continue."""
+        before = self._client
+        self._use(target)
+        before.close()
+
+    def _use(self, target: Target) -> None:
+        self._target = target
         self._client = HttpsClient(
             target.tls, server_name=target.server_name, proxy_url=target.proxy_url, max_idle=MAX_CALLS
         )
-        self._slots = Slots(MAX_CALLS, Deadlines(), turns)
         self._token, self._token_expires = "", float("-inf")
         self._fixed_headers = _headers_for(target)
         self._authorized = "authorization" in self._fixed_headers

@@ -13,10 +13,11 @@ import trio.testing
 
 from rewound.actors.access.remote.calls import WebhookError, review
 from rewound.actors.access.remote.kubeconfig_file import KubeconfigError
-from rewound.actors.access.remote.target import read_target
+from rewound.actors.access.remote.target import follow_target, read_target
 from rewound.gateway.outgoing.webhook import MAX_CALLS, MAX_RESPONSE, TRIES
 from tests.gateway.outgoing.calling import calling, post
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
+from tests.server.test_secure_port import until
 from tests.settling import settled
 
 
@@ -108,6 +109,33 @@ async def test_token_file_is_read_again_after_a_minute(
         await post(webhook, {})
         sent = [received.headers["authorization"] for received in peer.received]
         assert sent == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+async def test_a_kubeconfig_and_its_files_are_followed(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes((pki() / "ca.pem").read_bytes())
+    trusted = {"certificate-authority": "ca.pem"}
+    async with (
+        https_peer(echo) as first,
+        https_peer(echo) as second,
+        calling(first.kubeconfig(tmp_path, cluster=trusted)) as webhook,
+        trio.open_nursery() as nursery,
+    ):
+        file = tmp_path / "hook.yaml"
+        files = follow_target("--flag", file, read_target(file), webhook.replace)
+        nursery.start_soon(files.run)
+        await post(webhook, {})
+        second.kubeconfig(tmp_path, cluster=trusted)
+        await until(lambda: files.counts["success"] == 1)
+        await post(webhook, {})
+        assert (len(first.received), len(second.received)) == (1, 1)
+        authority.write_text("nothing")
+        await until(lambda: files.is_outdated)
+        await post(webhook, {})  # as before
+        assert len(second.received) == 2
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

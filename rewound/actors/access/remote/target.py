@@ -1,8 +1,8 @@
 """The target of webhook calls, from a kubeconfig file: URL, TLS, credentials.
 
 `read_target` reads everything at server start, so that a wrong file, a missing certificate or a key that does not match
-stops the start with an error that names the file and the field. Only a token file is read again later, because its
-contents change.
+stops the start with an error that names the file and the field. `follow_target` reads it again when one of the files
+changes; whoever calls the webhook reads a token file now and then.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from rewound.actors.access.remote.kubeconfig_file import (
     read_pem,
 )
 from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
+from rewound.actors.runtime.followed_file import FollowedFiles
 
 ANONYMOUS: Final = User("")
 
@@ -41,6 +43,7 @@ class Target:
     proxy_url: str = ""
     user: User = ANONYMOUS
     host: str = ""  # by which the webhook is known, with the port, if the URL has another one
+    files: tuple[Path, ...] = ()  # that the kubeconfig names, without a token file
 
 
 def read_target(path: Path) -> Target:
@@ -69,7 +72,22 @@ def target_of(path: Path, selected: Selected) -> Target:
         cluster.tls_server_name,
         cluster.proxy_url,
         user,
+        files=tuple(one for one in (cluster.authority, user.certificate, user.key) if isinstance(one, Path)),
     )
+
+
+def follow_target(flag: str, path: Path, first: Target, replace: Callable[[Target], None]) -> FollowedFiles:
+    """Follow a kubeconfig file and the files that it names, and call `replace` with the target that they describe."""
+    paths = [path, *first.files]
+
+    def read(_: Sequence[bytes]) -> Callable[[], None]:
+        return partial(put_in_force, read_target(path))
+
+    def put_in_force(target: Target) -> None:
+        paths[:] = [path, *target.files]
+        replace(target)
+
+    return FollowedFiles(flag, paths, read)
 
 
 def _tls(path: Path, cluster: Cluster, user: User) -> ssl.SSLContext:

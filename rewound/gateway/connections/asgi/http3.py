@@ -44,10 +44,11 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from rewound.gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
-from rewound.gateway.connections.listen import QUIC, CannotListen
+from rewound.gateway.connections.listen import CannotListen
 from rewound.gateway.connections.responder import log
 from rewound.gateway.connections.server_state import ServerState
 from rewound.gateway.message import Peer
+from rewound.gateway.settings.server_config import QUIC
 
 _DATAGRAM: Final = 2**16
 _QUEUED: Final = 64  # datagrams queued for a connection
@@ -294,15 +295,21 @@ class Http3Endpoint:
         self.connections: dict[bytes, _Connection] = {}
         self._all: set[_Connection] = set()
         self._socket = trio.socket.from_stdlib_socket(sock)
-        self.configuration = QuicConfiguration(
-            alpn_protocols=H3_ALPN, is_client=False, idle_timeout=server.limits.idle_seconds
-        )
+        self.load_certificate()
+        logging.getLogger("quic").setLevel(logging.WARNING)  # otherwise it logs every connection
+        self._versions = self.configuration.supported_versions
+
+    def load_certificate(self) -> None:
+        """Use the certificate and the key in their files from now on. Connections keep those with which they began."""
+        config = self.config
         assert config.certfile is not None and config.keyfile is not None, (
             "the settings require a secure port"
         )
-        self.configuration.load_cert_chain(Path(config.certfile), Path(config.keyfile))
-        logging.getLogger("quic").setLevel(logging.WARNING)  # otherwise it logs every connection
-        self._versions = self.configuration.supported_versions
+        configuration = QuicConfiguration(
+            alpn_protocols=H3_ALPN, is_client=False, idle_timeout=self._server.limits.idle_seconds
+        )
+        configuration.load_cert_chain(Path(config.certfile), Path(config.keyfile))
+        self.configuration = configuration
 
     async def send(self, data: bytes, address: Any) -> None:
         try:

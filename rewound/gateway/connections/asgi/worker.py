@@ -14,7 +14,7 @@ from __future__ import annotations
 import ssl
 from functools import partial
 from math import inf
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -40,6 +40,9 @@ from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Peer
 from rewound.gateway.settings.server_config import Address
 
+if TYPE_CHECKING:
+    from rewound.gateway.connections.asgi.http3 import Http3Endpoint
+
 # Bytes of a message that are encrypted at once.
 _SLICE: Final = 256 * KIB
 _PING_SECONDS: Final = 30.0
@@ -56,6 +59,7 @@ class HypercornServer:
         memory: MemoryBudget | None = None,
     ) -> None:
         self.quic_address: Address | None = None  # where it listens for HTTP/3
+        self._endpoints: list[Http3Endpoint] = []
         self._server = Server(
             handle, refuse, limits, observer, memory, serve_connection=self._serve_connection
         )
@@ -71,7 +75,10 @@ class HypercornServer:
         self._server.replace_handler(handle)
 
     def replace_tls(self, context: ssl.SSLContext, pools: TrustPools | None) -> None:
+        """Also for HTTP/3, whose certificate is read from the files that the configuration names."""
         self._server.replace_tls(context, pools)
+        for endpoint in self._endpoints:
+            endpoint.load_certificate()
 
     async def serve(
         self,
@@ -98,6 +105,7 @@ class HypercornServer:
         self.quic_address = sock.getsockname()[:2]
         config.alt_svc_headers = [f'h3=":{self.quic_address[1]}"; ma=3600']
         endpoint = Http3Endpoint(self._server.state, self._application, config, self._context, sock)
+        self._endpoints.append(endpoint)
         nursery.start_soon(endpoint.serve, stop)
 
     async def _end_at(self, stop: trio.Event) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import orjson
 import pytest
@@ -14,12 +16,15 @@ from aioquic.h3.connection import ErrorCode
 
 from rewound.gateway.settings import settings as settings_module
 from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server_config import Address
 from rewound.gateway.settings.settings import Settings
 from rewound.server.extensions import Extensions
+from tests.actors.certificates.shared_folder import own_certificates
 from tests.cases import cases
 from tests.conformance.http3_client import Http3Client, connected
 from tests.conformance.through import Answer
 from tests.gateway.api import ADMIN, Api, config_map, served
+from tests.gateway.connections.http_server import authority
 from tests.gateway.initial_data import SECURE_PORT
 from tests.gateway.observing import Observer
 
@@ -55,6 +60,36 @@ async def test_requests_share_a_connection() -> None:
         async with client.request(b"GET", MAPS, [], b"") as answer:
             assert answer.status == 403  # client certificates do not authenticate over HTTP/3
         assert "h3=" in (await api.ask("GET", "/version")).headers["alt-svc"]
+
+
+async def test_a_changed_certificate_is_that_of_new_connections(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    own = own_certificates("cluster")
+    shutil.copy(own.certificate("server"), certificate)
+    shutil.copy(own.key("server"), key)
+    async with served(
+        transport="asgi",
+        secure_port=SECURE_PORT,
+        quic_bind="127.0.0.1:0",
+        tls_cert_file=certificate,
+        tls_private_key_file=key,
+    ) as api:
+        assert api.addresses.quic is not None
+        before = await serial_number(api.addresses.quic)
+        shutil.copy(authority().certificate, certificate)
+        shutil.copy(authority().key, key)
+        with trio.fail_after(120):
+            while await serial_number(api.addresses.quic) == before:
+                await trio.sleep(0.2)
+
+
+async def serial_number(address: Address) -> int:
+    """Of the server's certificate, for a new connection."""
+    async with connected(*address) as client, client.request(b"GET", b"/version", [], b"") as answer:
+        assert answer.status == 200
+        shown = client.quic.tls._peer_certificate
+        assert shown is not None
+        return shown.serial_number
 
 
 async def test_refused_upload_leaves_the_connection_open() -> None:
