@@ -14,6 +14,7 @@ from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.nodes.behaviour import PREFIX
 
+STATUS_LISTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 CANNOT_EXECUTE: Final = 126  # the exit code of shells for a command that cannot be run
 
 
@@ -41,6 +42,16 @@ def log_of(pod: Object, container: str, options: Object, now: int) -> bytes:
     text = "".join(f"{line}\n" for line in lines).encode()
     limit = options.get("limitBytes")
     return text if limit is None else text[:limit]
+
+
+def running_since(pod: Object, container: str) -> str:
+    """When a container that runs now started; "" if it does not run."""
+    for kind in STATUS_LISTS:
+        for one in (pod.get("status") or {}).get(kind) or ():
+            if one["name"] == container:
+                text: str = ((one.get("state") or {}).get("running") or {}).get("startedAt", "")
+                return text
+    return ""
 
 
 def run_command(pod: Object, container: str) -> CommandResult:
@@ -76,8 +87,7 @@ def _default_log(pod: Object, container: str) -> str:
 def _started(pod: Object, container: str, *, previous: bool = False) -> str:
     """When a container, or its previous run, started. Raises BadRequest if it has not."""
     status, name = pod.get("status") or {}, pod["metadata"]["name"]
-    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-    known = (one for kind in kinds for one in status.get(kind) or () if one["name"] == container)
+    known = (one for kind in STATUS_LISTS for one in status.get(kind) or () if one["name"] == container)
     found = next(known, None) or {"state": {"waiting": {"reason": "ContainerCreating"}}}
     last = (found.get("lastState") or {}).get("terminated")
     if previous:

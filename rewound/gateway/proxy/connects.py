@@ -8,7 +8,7 @@ Parameters that are not fields of the options are passed on to the target.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
@@ -26,7 +26,7 @@ from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
 from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
 from rewound.actors.kinds.values.times import canonical_seconds
 from rewound.actors.messages import Object
-from rewound.actors.nodes.agent import CommandResult, log_of, run_command
+from rewound.actors.nodes.agent import CommandResult, log_of, run_command, running_since
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.reads import Reads
@@ -39,13 +39,14 @@ from rewound.gateway.proxy.forward import Adapter, Forward
 from rewound.gateway.proxy.locations import Kubelets, Locations
 from rewound.gateway.proxy.logs import LogAdapter
 from rewound.gateway.proxy.rewriting import PageAdapter
-from rewound.gateway.proxy.simulated import SimulatedSession
+from rewound.gateway.proxy.simulated import FollowedLog, SimulatedSession
 from rewound.gateway.proxy.upstream import Target
 from rewound.gateway.settings.settings import ProxySettings
 
 # Encodes a path like Go does.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"
 _LOG_OPTIONS: Final = options_of("PodLogOptions")
+_LOG_SECONDS: Final = 1.0  # between two looks at the log of a simulated container that a client follows
 _STREAM_FLAGS: Final = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
 
 
@@ -156,6 +157,10 @@ class Connects:
         container = _container(pod, options)
         if self._locations.is_simulated(pod):
             text = log_of(pod, container, options, self._write_contexts.now())
+            if options.get("follow") and not options.get("previous") and running_since(pod, container):
+                return Response(
+                    200, b"", forwarding=FollowedLog(self._followed(pod, container, options, text))
+                )
             return Response(200, text, b"text/plain")
         sent = [
             (name, "true" if value is True else str(value))
@@ -171,6 +176,35 @@ class Connects:
         if target is None:
             return Response(204, b"", b"")  # nothing runs yet
         return self._forward(context, target, LogAdapter(route.name), own_request=True)
+
+    async def _followed(
+        self, pod: Object, container: str, options: Object, sent: bytes
+    ) -> AsyncIterator[bytes]:
+        """The log of a simulated container, and what is added to it until the container ends."""
+        metadata, begun = pod["metadata"], running_since(pod, container)
+        left = options.get("limitBytes")
+        options = {"timestamps": options.get("timestamps")}
+        whole = log_of(pod, container, options, 0)
+        yield sent
+        while not self._stopping.is_set():
+            with trio.move_on_after(_LOG_SECONDS):
+                await self._stopping.wait()
+            try:
+                pod = self._locations.read_pod(metadata["namespace"], metadata["name"])
+            except RequestError:
+                return  # it is gone
+            if pod["metadata"]["uid"] != metadata["uid"]:
+                return
+            now = log_of(pod, container, options, 0) if running_since(pod, container) == begun else whole
+            added = now[len(whole) :] if now.startswith(whole) else now  # the annotation may be another text
+            sent, whole = sent + added, now
+            if left is not None and len(sent) > left:
+                yield added[: left - len(sent)]
+                return
+            if added:
+                yield added
+            if running_since(pod, container) != begun:
+                return
 
     def _forward(
         self,

@@ -1,4 +1,4 @@
-"""Sessions with containers of simulated nodes: exec and attach, served here instead of by a kubelet.
+"""Sessions with containers of simulated nodes: exec, attach and followed logs, served here instead of by a kubelet.
 
 A session is an upgrade, to SPDY/3.1 (kubectl up to 1.30) or to a WebSocket. The client opens one stream each for the
 error status, input and output; the server sends what was printed, then the status with the exit code, and ends. Of
@@ -12,7 +12,7 @@ import hashlib
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import orjson
@@ -20,7 +20,7 @@ import trio
 
 from rewound.actors.messages import Object
 from rewound.actors.nodes.agent import CommandResult
-from rewound.gateway.message import ForwardingClient, RawConnection, Report, Request, asks_upgrade
+from rewound.gateway.message import ForwardingClient, RawConnection, Report, Request, Response, asks_upgrade
 from rewound.gateway.pipeline.errors import UpgradeRequired
 from rewound.gateway.proxy.forward import Fail
 
@@ -116,6 +116,37 @@ class SimulatedSession:
                 await connection.send(spdy.data(name, self._sent[name]))
         await connection.send(spdy.data("error", status_of(self._ran, protocol.version)))
         await connection.send(b"".join(spdy.data(name, b"", last=True) for name in spdy.streams))
+
+
+class FollowedLog:
+    """A log that a client follows until it ends or the client leaves: see `gateway.message.Forwarding`."""
+
+    def __init__(self, parts: AsyncIterator[bytes]) -> None:
+        self._parts = parts
+        self.report: Report | None = None
+
+    async def run(self, client: ForwardingClient) -> None:
+        if self.report is not None:
+            self.report(200)
+        await client.start(Response(200, b"", b"text/plain"))
+        is_whole = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_left, client, nursery.cancel_scope)
+            async for part in self._parts:
+                if part:
+                    await client.send(part)
+            is_whole = True
+            nursery.cancel_scope.cancel()
+        if not is_whole:
+            raise ConnectionResetError("the client left")
+        await client.finish(())
+
+
+async def _cancel_when_left(client: ForwardingClient, scope: trio.CancelScope) -> None:
+    while await client.receive_body():
+        pass
+    await client.wait_disconnected()
+    scope.cancel()
 
 
 def _spdy_head(request: Request) -> tuple[bytes, Protocol]:

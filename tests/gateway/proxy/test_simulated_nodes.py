@@ -49,6 +49,26 @@ async def test_log_is_the_annotation() -> None:
         assert refused["message"] == 'previous terminated container "c" in pod "p" not found'
 
 
+async def test_followed_log_grows_until_the_container_ends() -> None:
+    async with proxying() as api, raw_client(api) as client:
+        await make_simulated_pod(api, log="one")
+        await client.send_all(request_head("GET", f"{POD}/log?follow=true"))
+        head, rest = await receive_head(client)
+        assert head.startswith("HTTP/1.1 200 ")
+        while b"one\n" not in rest:
+            rest += await client.receive_some(65536)
+        longer = {"metadata": {"annotations": {"sim/log": "one\ntwo"}}}
+        (await api.ask("PATCH", POD, longer, headers=MERGE)).expect(200)
+        while b"two\n" not in rest:
+            rest += await client.receive_some(65536)
+        ended = {"exitCode": 0, "startedAt": STARTED, "finishedAt": STARTED}
+        container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+        status = {"status": {"containerStatuses": [{**container, "state": {"terminated": ended}}]}}
+        (await api.ask("PATCH", f"{POD}/status", status, headers=MERGE)).expect(200)
+        while not rest.endswith(b"0\r\n\r\n"):
+            rest += await client.receive_some(65536)
+
+
 async def test_proxy_and_ports_lead_nowhere() -> None:
     async with proxying() as api:
         await make_simulated_pod(api)
