@@ -19,6 +19,7 @@ class WorkloadOptions:
     secondary_node_eviction_rate: float = 0.01  # the same in a large zone that is partially disrupted
     large_cluster_size_threshold: int = 50  # up to this size, a partially disrupted zone has the rate 0
     unhealthy_zone_threshold: float = 0.55  # fraction of unready nodes at which a zone is partially disrupted
+    node_events: str = ""  # of simulated nodes: none, failures or all; empty: by the number of pods
     terminated_pod_gc_threshold: int = 12500  # finished pods that may stay; 0: all
     horizontal_pod_autoscaler_sync_period: float = 15.0  # between two evaluations of an autoscaler
     # The highest recommendation of this period applies.

@@ -14,7 +14,16 @@ from rewound.actors.names import Names
 
 PREFIX: Final = "sim/"
 PHASES: Final = ("Running", "NeverReady", "Hold", "Succeeded", "Failed", "CrashLoop", "ImagePull")
+PROBES: Final = ("liveness", "readiness", "startup")
 _LONGEST: Final = 10 * 365 * 86400.0  # seconds
+
+
+class Script(NamedTuple):
+    """What the program of one container does."""
+
+    exit_after: float | None = None  # seconds that it runs
+    exit_code: int = 0
+    fails: Mapping[str, float] = {}  # seconds after its start when a probe begins to fail
 
 
 class Behaviour(NamedTuple):
@@ -30,7 +39,35 @@ class Behaviour(NamedTuple):
     terminate_after: float = 0.0  # seconds that a deleted pod takes to stop
     reason: str = ""
     holds_termination: bool = False
+    fails: Mapping[str, float] = {}
+    of_containers: Mapping[tuple[str, str], Any] = {}  # by annotation and container
     problems: tuple[str, ...] = ()
+
+    def script(self, container: str) -> Script:
+        """Of a container that is no init container."""
+        return self._with_own(container, Script(self.exit_after, self.exit_code or 0, self.fails))
+
+    def init_script(self, container: str, number: int) -> Script:
+        code = self.init_exit_code if number == 0 else 0
+        return self._with_own(container, Script(self.init_for, code))
+
+    def sidecar_script(self, container: str) -> Script:
+        return self._with_own(container, Script(fails=self.fails))
+
+    def _with_own(self, container: str, script: Script) -> Script:
+        own = self.of_containers
+        if not own:
+            return script
+        fails = {
+            probe: seconds
+            for probe in PROBES
+            if (seconds := own.get((f"fail-{probe}", container), script.fails.get(probe))) is not None
+        }
+        return Script(
+            own.get(("exit-after", container), script.exit_after),
+            own.get(("exit-code", container), script.exit_code),
+            fails,
+        )
 
 
 DEFAULT: Final = Behaviour()
@@ -45,6 +82,7 @@ def behaviour_of(pod: Object, names: Names) -> Behaviour:
     phase = read("phase", _phase, "Running")
     if (ordinal := ordinal_of(pod, names)) is not None:
         phase = read(f"phase.{ordinal}", _phase, phase)
+    fails = {probe: read(f"fail-{probe}", _seconds, None) for probe in PROBES}
     return Behaviour(
         phase=phase,
         exit_code=read("exit-code", _code, None),
@@ -58,8 +96,24 @@ def behaviour_of(pod: Object, names: Names) -> Behaviour:
         terminate_after=read("terminate-after", _seconds, 0.0),
         reason=annotations.get(PREFIX + "reason", ""),
         holds_termination=annotations.get(PREFIX + "hold-termination") == "true",
+        fails={probe: seconds for probe, seconds in fails.items() if seconds is not None},
+        of_containers=_of_containers(annotations, read),
         problems=tuple(problems),
     )
+
+
+def _of_containers(annotations: Mapping[str, str], read: _Reader) -> dict[tuple[str, str], Any]:
+    """The annotations that name a container: sim/exit-after.web."""
+    parsers: dict[str, Callable[[str], Any]] = {"exit-after": _seconds, "exit-code": _code}
+    parsers |= {f"fail-{probe}": _seconds for probe in PROBES}
+    found = {}
+    for key in annotations:
+        name, dot, container = key.removeprefix(PREFIX).partition(".")
+        if dot and key.startswith(PREFIX) and name in parsers:
+            value = read(f"{name}.{container}", parsers[name], None)
+            if value is not None:
+                found[name, container] = value
+    return found
 
 
 def ordinal_of(pod: Object, names: Names) -> str | None:

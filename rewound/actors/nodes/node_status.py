@@ -8,8 +8,10 @@ from typing import Final
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.nodes.pressure import UNDER_PRESSURE, pressures_of
 
 SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
+RUNTIME_HANDLERS: Final = "sim/runtime-handlers"  # of the RuntimeClasses that it can run; without it, all
 STOPPED: Final = "sim/stopped"  # "true" while the node does nothing, as if its machine were down
 KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # the equivalent of users of kwok
 CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -41,6 +43,12 @@ def is_ready(node: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
+def runtime_handlers_of(node: Object) -> frozenset[str] | None:
+    """The handlers that a node has; None: all."""
+    text = (node["metadata"].get("annotations") or {}).get(RUNTIME_HANDLERS)
+    return None if text is None else frozenset(part.strip() for part in text.split(","))
+
+
 def has_agent(node: Object) -> bool:
     """Whether another program reports the conditions of a Node: then it is not simulated."""
     return bool((node.get("status") or {}).get("conditions"))
@@ -59,10 +67,12 @@ def new_node(name: str, address: str, names: Names, version: str, now: int) -> O
     return node
 
 
-def reported_status(node: Object, address: str, version: str, now: int) -> Object:
+def reported_status(
+    node: Object, address: str, version: str, now: int, before: Object | None = None
+) -> Object:
     """The status of a healthy node: existing values of the object stay, missing ones are filled in.
 
-    `version` is that of its kubelet.
+    `version` is that of its kubelet, `before` the capacity when it last reported.
     """
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
@@ -70,14 +80,26 @@ def reported_status(node: Object, address: str, version: str, now: int) -> Objec
     reported = {
         **status,
         "capacity": capacity,
-        "allocatable": status.get("allocatable") or capacity,
-        "conditions": _conditions(status.get("conditions") or (), now),
+        "allocatable": _allocatable(capacity, status.get("allocatable"), before or {}),
+        "conditions": _conditions(status.get("conditions") or (), pressures_of(node), now),
         "addresses": status.get("addresses")
         or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name, version)),
     }
     ordered = [part for part in _ORDER if part in reported]
     return {part: reported[part] for part in (*ordered, *(reported.keys() - _ORDER))}
+
+
+def _allocatable(capacity: Object, given: Object | None, before: Object) -> Object:
+    """All capacity that has been added since the last report, and otherwise what the object says."""
+    if not given:
+        return capacity
+    kept = {
+        name: amount
+        for name, amount in given.items()
+        if name in capacity and (name not in before or capacity[name] == before[name])
+    }
+    return {**kept, **{name: amount for name, amount in capacity.items() if name not in kept}}
 
 
 def address_of(node: Object) -> str:
@@ -97,22 +119,28 @@ def new_lease(node: Object, renewed: str) -> Object:
     return {"metadata": {"name": metadata["name"], "ownerReferences": [owner]}, "spec": spec}
 
 
-def _conditions(old: Sequence[Object], now: int) -> list[Object]:
+def _conditions(old: Sequence[Object], pressures: Sequence[str], now: int) -> list[Object]:
     """Add the four conditions of a kubelet that are missing, or Unknown because the node was silent.
 
     Others stay, also those set manually: that is how a test makes a node unhealthy.
     """
-    wanted = {kind: (kind, status, reason, message) for kind, status, reason, message in HEALTHY}
+    wanted = {report[0]: report for report in (*HEALTHY, *(UNDER_PRESSURE[name] for name in pressures))}
     conditions = []
     for one in old:
-        healthy = wanted.pop(one["type"], None)
-        is_silent = one["status"] == "Unknown"
-        conditions.append(_condition(healthy, now) if healthy is not None and is_silent else one)
-    return [*conditions, *(_condition(healthy, now) for healthy in wanted.values())]
+        report = wanted.pop(one["type"], None)
+        is_due = report is not None and (one["status"] == "Unknown" or _is_other_pressure(one, report))
+        conditions.append(_condition(report, now) if report is not None and is_due else one)
+    return [*conditions, *(_condition(report, now) for report in wanted.values())]
 
 
-def _condition(healthy: tuple[str, str, str, str], now: int) -> Object:
-    kind, status, reason, message = healthy
+def _is_other_pressure(condition: Object, report: tuple[str, str, str, str]) -> bool:
+    """Whether an annotation begins or ends a pressure."""
+    own = {reason for _, _, reason, _ in UNDER_PRESSURE.values()}
+    return condition["status"] != report[1] and bool({condition.get("reason"), report[2]} & own)
+
+
+def _condition(report: tuple[str, str, str, str], now: int) -> Object:
+    kind, status, reason, message = report
     text = seconds_text(now)
     return {
         "type": kind,

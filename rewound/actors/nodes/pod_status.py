@@ -1,77 +1,157 @@
-"""The status that a simulated node gives a pod: a function of the pod, its annotations and the time.
+"""The status that a simulated node gives a pod: a function of the pod, its annotations, what it refers to and the time.
 
 The status contains the whole history of the pod: when it started, when each container started or ended and how often.
 So the same function continues from any moment, also after a restart of the server, and a pod whose status is correct
-gets no write. `next_step` also returns after how many seconds the status changes by itself.
+gets no write. `next_step` also returns the Events that are due, and after how many seconds it has to be called again.
+
+The order is a kubelet's: volumes, the sandbox, init containers one after the other, then all containers; a pod that
+has no time left, or whose containers have all ended, ends. `containers` has the life of each container.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.core.pod import POD_STATUS
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
+from rewound.actors.nodes.admission import Rejection
 from rewound.actors.nodes.behaviour import Behaviour
+from rewound.actors.nodes.containers import (
+    EPHEMERAL,
+    INIT,
+    KILLED,
+    NORMAL,
+    REGULAR,
+    RETRY,
+    SECOND,
+    SIDECAR,
+    WARNING,
+    Container,
+    Moment,
+    PodEvent,
+)
+from rewound.actors.nodes.references import Find, Reference, References
+from rewound.actors.versions.features import (
+    HOST_IPS,
+    OBSERVED_GENERATION,
+    READY_TO_START,
+    REJECTED_PODS,
+    RESIZE,
+    RESIZE_EVENTS,
+    TERMINAL_WHEN_DELETED,
+    UNPROCESSED_VOLUMES,
+    V1_25,
+)
 
-SECOND: Final = 1_000_000  # microseconds
 FINAL_PHASES: Final = ("Succeeded", "Failed")
 CRASH_LOOP_RESTARTS: Final = 3  # of a pod in CrashLoop, unless an annotation sets the number
-FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts of a container
-BACK_OFF_RESET: Final = 600  # seconds after which a container counts as healthy
-# The order in which the API shows the fields of a status.
-_ORDER: Final = (
-    "phase",
-    "conditions",
-    "message",
-    "reason",
-    "nominatedNodeName",
-    "hostIP",
-    "podIP",
-    "podIPs",
-    "startTime",
-    "initContainerStatuses",
-    "containerStatuses",
-    "qosClass",
-    "ephemeralContainerStatuses",
+_FIRST_MOUNT, _LONGEST_MOUNT = SECOND // 2, 122 * SECOND  # between two tries to set up a volume
+_MOUNT_TIMEOUT: Final = 123 * SECOND  # until a kubelet says which volumes it waits for
+_OWN_CONDITIONS: Final = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
+_RESIZE_PENDING: Final = "PodResizePending"
+_DEADLINE: Final = Rejection(
+    "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
 
 
 class Step(NamedTuple):
     status: Object | None = None  # to be written; None: unchanged
     wake: float | None = None  # seconds until the next change; None: only when something changes the pod
+    events: Sequence[PodEvent] = ()
+    missing: frozenset[Reference] = frozenset()  # objects whose change may change the pod
 
 
 AT_REST: Final = Step()
 
 
-class Placement(NamedTuple):
+@dataclass(slots=True)
+class Placement:
     """Where a pod runs."""
 
     host_ip: str
     new_ip: Callable[[], str]  # a free address for a pod that has none
+    find: Find = lambda reference: None
+    features: frozenset[str] = V1_25.features
+    bad_images: tuple[str, ...] = ()
+    images: set[str] = field(default_factory=set)  # that the node has
+    runtime_handlers: frozenset[str] | None = None  # None: all
+    has_events: bool = True  # whether somebody records the Events
+    resize_problem: Callable[[], Rejection | None] = lambda: None  # why the pod cannot have its new resources
 
 
-def next_step(pod: Object, behaviour: Behaviour, placement: Placement, now: int) -> Step:
-    """`now` is in microseconds since 1970."""
+def next_step(
+    pod: Object, behaviour: Behaviour, placement: Placement, now: int, since: int | None = None
+) -> Step:
+    """The step of a pod that is not being deleted.
+
+    Times are in microseconds since 1970; `since` is when this was last called, None: not yet in this process.
+    """
     status = pod.get("status") or {}
     if status.get("phase") in FINAL_PHASES or behaviour.phase == "Hold":
         return AT_REST
-    moment = _Moment(pod, status, behaviour, now)
-    phase, containers, inits = moment.containers()
-    new = {**status, "phase": phase, "containerStatuses": containers}
-    if inits:
-        new["initContainerStatuses"] = inits
-    new["hostIP"] = placement.host_ip
-    new["startTime"] = seconds_text(moment.started)
-    if "podIP" not in new and behaviour.phase != "ImagePull":
-        address = placement.host_ip if pod["spec"].get("hostNetwork") else placement.new_ip()
-        new["podIP"], new["podIPs"] = address, [{"ip": address}]
-    if phase == "Failed" and behaviour.reason:
-        new["reason"] = behaviour.reason
-    new["conditions"] = _conditions(pod["spec"], status.get("conditions") or (), new, now)
-    return Step(None if new == status else {name: new[name] for name in _ORDER if name in new}, moment.wake)
+    run = _PodRun(pod, status, behaviour, placement, now, since)
+    if run.is_over_deadline():
+        return run.fail(_DEADLINE, NORMAL)
+    run.resize()
+    run.advance()
+    return run.step()
+
+
+def failed_step(pod: Object, reason: Rejection, disruption: str, placement: Placement, now: int) -> Step:
+    """The step of a pod that its node stops to make room, which `disruption` explains."""
+    return _PodRun(pod, pod["status"], Behaviour(), placement, now, now).fail(reason, WARNING, disruption)
+
+
+def rejected_status(pod: Object, rejection: Rejection, features: frozenset[str], now: int) -> Object:
+    """The status of a pod that its node does not admit. It has no conditions of a kubelet."""
+    status = pod.get("status") or {}
+    prefix = "Pod was rejected: " if REJECTED_PODS in features else "Pod "
+    made = {
+        "phase": "Failed",
+        "conditions": [one for one in status.get("conditions") or () if one["type"] not in _OWN_CONDITIONS],
+        "message": prefix + rejection.message,
+        "reason": rejection.reason,
+        "startTime": seconds_text(now),
+    }
+    if OBSERVED_GENERATION in features and "generation" in pod["metadata"]:
+        made["observedGeneration"] = pod["metadata"]["generation"]
+    return POD_STATUS.arranged({**status, **made})
+
+
+def stopped_status(pod: Object, behaviour: Behaviour, placement: Placement, now: int) -> Object | None:
+    """The status of a deleted pod whose containers have ended; None if none was running."""
+    status = pod.get("status") or {}
+    if status.get("phase") in FINAL_PHASES or not status.get("containerStatuses"):
+        return None
+    run = _PodRun(pod, status, behaviour, placement, now, now)
+    return run.stop()
+
+
+def stopping_events(pod: Object) -> list[PodEvent]:
+    """The Events of a pod that begins to stop."""
+    found = []
+    for kind, statuses in (
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+        ("ephemeralContainers", "ephemeralContainerStatuses"),
+    ):
+        for one in (pod.get("status") or {}).get(statuses) or ():
+            if "running" in (one.get("state") or {}):
+                path = f"spec.{kind}{{{one['name']}}}"
+                found.append(PodEvent(NORMAL, "Killing", f"Stopping container {one['name']}", path))
+    return found
 
 
 def seconds_to_deletion(pod: Object, behaviour: Behaviour, now: int) -> float | None:
@@ -87,299 +167,315 @@ def seconds_to_deletion(pod: Object, behaviour: Behaviour, now: int) -> float | 
     return max(0.0, (deadline - now) / SECOND - grace + takes)
 
 
-class _Moment:
+class _PodRun:
     """A pod at one moment of its run."""
 
-    def __init__(self, pod: Object, status: Object, behaviour: Behaviour, now: int) -> None:
-        self._pod, self._spec = pod, pod["spec"]
-        self._behaviour = behaviour
-        self._now = now
-        self._text = seconds_text(now)
+    def __init__(
+        self,
+        pod: Object,
+        status: Object,
+        behaviour: Behaviour,
+        placement: Placement,
+        now: int,
+        since: int | None,
+    ) -> None:
+        self._pod, self._spec, self._status = pod, pod["spec"], status
+        self._behaviour, self._placement = behaviour, placement
         start = status.get("startTime")
-        self.started = micros_of(start) if start else now
-        self._old = {one["name"]: one for one in status.get("containerStatuses") or ()}
-        self._old_inits = {one["name"]: one for one in status.get("initContainerStatuses") or ()}
-        self._inits = self._spec.get("initContainers") or ()
-        # When the first init container starts, or without one the first container.
-        self._created = self.started + round(behaviour.start_after * SECOND)
-        self.wake: float | None = None
+        self._started = micros_of(start) if start else now
+        if not start:
+            since = now - 1
+        self._references = References(pod, placement.find)
+        self._moment = Moment(
+            pod,
+            behaviour,
+            self._references,
+            placement.features,
+            now,
+            now if since is None else since,
+            bad_images=placement.bad_images,
+            images=placement.images,
+            has_events=placement.has_events,
+        )
+        self._inits = [
+            self._container(one, SIDECAR if one.get("restartPolicy") == "Always" else INIT, number)
+            for number, one in enumerate(self._spec.get("initContainers") or ())
+        ]
+        self._regular = [self._container(one, REGULAR) for one in self._spec["containers"]]
+        self._ephemeral = [
+            self._container(one, EPHEMERAL) for one in self._spec.get("ephemeralContainers") or ()
+        ]
+        self._has_sandbox = any(one.has_run for one in (*self._inits, *self._regular))
+        self._was_initialized = any(one.has_run for one in self._regular)
+        self._chosen_phase = ""  # by an annotation
+        self._resize_problem: Rejection | None = None
 
-    def containers(self) -> tuple[str, list[Object], list[Object]]:
-        """The phase, and the statuses of containers and of init containers."""
-        inits = [self._init(number, one) for number, one in enumerate(self._inits)]
-        if any("terminated" in one["state"] and one["state"]["terminated"]["exitCode"] for one in inits):
-            return "Failed", self._waiting("PodInitializing"), inits
-        if not all(one["ready"] for one in inits):
-            return "Pending", self._waiting("PodInitializing"), inits
-        if self._pending(self._created):
-            return "Pending", self._waiting("ContainerCreating"), inits
-        phase = self._phase()
-        containers = [self._container(one, phase) for one in self._spec["containers"]]
+    def _container(self, spec: Object, kind: str, number: int = 0) -> Container:
+        behaviour, name = self._behaviour, spec["name"]
+        if kind == INIT:
+            script, statuses = behaviour.init_script(name, number), "initContainerStatuses"
+        elif kind == SIDECAR:
+            script, statuses = behaviour.sidecar_script(name), "initContainerStatuses"
+        elif kind == EPHEMERAL:
+            script, statuses = behaviour.sidecar_script(name), "ephemeralContainerStatuses"
+        else:
+            script, statuses = behaviour.script(name), "containerStatuses"
+        old = next((one for one in self._status.get(statuses) or () if one["name"] == name), None)
+        return Container(self._moment, spec, kind, script, old)
+
+    def is_over_deadline(self) -> bool:
+        seconds = self._spec.get("activeDeadlineSeconds")
+        return bool(seconds) and not self._moment.is_ahead(self._started + seconds * SECOND)
+
+    def resize(self) -> None:
+        """Give the containers the resources that the spec asks for by now, if the node has them."""
+        resized = [one for one in (*self._inits, *self._regular) if one.is_resized]
+        if not resized or RESIZE not in self._moment.features:
+            return
+        self._resize_problem = self._placement.resize_problem()
+        if self._resize_problem is not None:
+            conditions: Sequence[Object] = self._status.get("conditions") or ()
+            old: Object = next((one for one in conditions if one["type"] == _RESIZE_PENDING), {})
+            if old.get("message") != self._resize_problem.message:
+                reason, message = self._resize_problem
+                self._report_resize(f"Resize{reason}", f"Pod resize {reason}", message)
+            for one in resized:
+                one.keep_resources()
+            self._moment.is_ahead(self._moment.now + RETRY)
+            return
+        self._report_resize("ResizeStarted", "Pod resize started")
+        for one in resized:
+            one.restart_to_resize()
+        self._report_resize("ResizeCompleted", "Pod resize completed")
+
+    def _report_resize(self, reason: str, text: str, problem: str = "") -> None:
+        if RESIZE_EVENTS in self._moment.features:
+            summary: Object = {
+                kind: [{"name": one.name, "resources": one.resources} for one in containers]
+                for kind, containers in (("initContainers", self._inits), ("containers", self._regular))
+                if containers
+            }
+            summary["generation"] = self._pod["metadata"].get("generation", 0)
+            if problem:
+                summary["error"] = problem
+            message = f"{text}: {orjson.dumps(summary).decode()}"
+            self._moment.event(WARNING if problem else NORMAL, reason, message)
+
+    def advance(self) -> None:
+        """Make all changes that are due."""
+        first = self._started + round(self._behaviour.start_after * SECOND)
+        for one in (*self._inits, *self._regular, *self._ephemeral):
+            if not one.state:
+                one.wait("PodInitializing" if self._inits else "ContainerCreating")
+        if not self._has_sandbox and (self._lacks_volumes() or self._lacks_runtime()):
+            return
+        self._has_sandbox = True
+        if self._moment.is_ahead(first):
+            return
+        for one in self._ephemeral:
+            one.advance(first)
+        for one in self._inits:
+            if self._was_initialized and one.kind == INIT:
+                continue
+            one.advance(first)
+            if one.is_initialized:
+                first = max(first, one.done_at)
+            elif not self._was_initialized:
+                self._stop_sidecars_of_ended_pod()
+                return
+        for one in self._regular:
+            self._advance_regular(one, first)
+        self._stop_sidecars_of_ended_pod()
+
+    def _advance_regular(self, container: Container, first: int) -> None:
+        behaviour, now = self._behaviour, self._moment.now
+        phase = behaviour.phase
         if phase == "ImagePull":
-            return "Pending", containers, inits
-        if phase in FINAL_PHASES:
-            return phase, containers, inits
-        ends = [one["state"]["terminated"]["exitCode"] for one in containers if "terminated" in one["state"]]
-        if len(ends) == len(containers):
-            return "Failed" if any(ends) else "Succeeded", containers, inits
-        return "Running", containers, inits
+            container.pull_back_off(first)
+        elif phase == "CrashLoop":
+            restarts = CRASH_LOOP_RESTARTS if behaviour.restarts is None else behaviour.restarts
+            container.crash_loop(restarts, _failure(behaviour))
+        else:
+            container.advance(first)
+            ends = phase in FINAL_PHASES and container.is_running
+            if ends and not self._moment.is_ahead(self._started + round(behaviour.run_for * SECOND)):
+                container.terminate(0 if phase == "Succeeded" else _failure(behaviour), now)
+                self._chosen_phase = phase
 
-    def _phase(self) -> str:
-        behaviour = self._behaviour
-        if behaviour.phase in FINAL_PHASES and self._pending(
-            self.started + round(behaviour.run_for * SECOND)
-        ):
-            return "Running"
-        return behaviour.phase
+    def _stop_sidecars_of_ended_pod(self) -> None:
+        if self._phase() in FINAL_PHASES:
+            for one in reversed(self._inits):
+                one.kill()
 
-    def _pending(self, due: int) -> bool:
-        """Whether this moment is in the future; if so, the pod changes then."""
-        if due <= self._now:
+    def _lacks_volumes(self) -> bool:
+        moment, references, first = self._moment, self._references, self._started
+        claims, broken = dict(references.claim_problems()), dict(references.volume_problems())
+        if not claims and not broken:
             return False
-        seconds = (due - self._now) / SECOND
-        self.wake = seconds if self.wake is None else min(self.wake, seconds)
+        if broken and moment.last_try(first, _FIRST_MOUNT, _LONGEST_MOUNT) > moment.since:
+            for volume, problem in broken.items():
+                message = f"MountVolume.SetUp failed for volume {quoted(volume)} : {problem}"
+                moment.event(WARNING, "FailedMount", message)
+        if moment.repeats(first if claims else first + _MOUNT_TIMEOUT, RETRY if claims else _MOUNT_TIMEOUT):
+            every, unmounted = " ".join(references.mounted_volumes()), " ".join([*claims, *broken])
+            problem = ", ".join(claims.values()) or "timed out waiting for the condition"
+            lists = f"unmounted volumes=[{unmounted}], unattached volumes=[{every if claims else ''}]"
+            if UNPROCESSED_VOLUMES in moment.features:
+                lists = f"unmounted volumes=[{unmounted}], unattached volumes=[], "
+                lists += f"failed to process volumes=[{' '.join(claims)}]"
+                problem = problem if claims else "context deadline exceeded"
+            moment.event(WARNING, "FailedMount", f"Unable to attach or mount volumes: {lists}: {problem}")
         return True
 
-    def _waiting(self, reason: str) -> list[Object]:
-        return [
-            self._status(one, {"waiting": {"reason": reason}}, self._old.get(one["name"]), created=False)
-            for one in self._spec["containers"]
-        ]
+    def _lacks_runtime(self) -> bool:
+        problem = self._references.runtime_problem(self._placement.runtime_handlers)
+        if problem and self._moment.repeats(self._started, RETRY):
+            message = f"Failed to create pod sandbox: {problem}"
+            self._moment.event(WARNING, "FailedCreatePodSandBox", message)
+        return bool(problem)
 
-    def _init(self, number: int, container: Object) -> Object:
-        behaviour, old = self._behaviour, self._old_inits.get(container["name"])
-        length = round(behaviour.init_for * SECOND)
-        begin = self._created + number * length
-        if self._pending(begin):
-            return self._status(container, {"waiting": {"reason": "PodInitializing"}}, old, created=False)
-        if self._pending(begin + length):
-            return self._status(container, _running(old, self._text), old)
-        code = behaviour.init_exit_code if number == 0 else 0
-        ended = _terminated(code, seconds_text(begin), seconds_text(begin + length))
-        if code and self._spec.get("restartPolicy") != "Never":
-            restarts = CRASH_LOOP_RESTARTS if behaviour.restarts is None else behaviour.restarts
-            return self._status(container, _crash_loop(), old, restarts=restarts, last=ended)
-        if code == 0 or number == 0:
-            return self._status(container, ended, old, ready=code == 0)
-        return self._status(container, {"waiting": {"reason": "PodInitializing"}}, old, created=False)
+    def step(self) -> Step:
+        """The step to the status as it is now."""
+        phase = self._phase()
+        reason = self._behaviour.reason if phase == "Failed" else ""
+        new = self._new_status(phase, {"reason": reason} if reason else {})
+        moment = self._moment
+        unchanged = new == self._status
+        missing = frozenset(self._references.missing)
+        return Step(None if unchanged else POD_STATUS.arranged(new), moment.wake, moment.events, missing)
 
-    def _container(self, container: Object, phase: str) -> Object:
-        behaviour, old = self._behaviour, self._old.get(container["name"])
-        if phase == "ImagePull":
-            message = f"Back-off pulling image {quoted(container['image'])}"
-            waiting = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
-            return self._status(container, waiting, old, created=False)
-        if phase == "CrashLoop":
-            restarts = CRASH_LOOP_RESTARTS if behaviour.restarts is None else behaviour.restarts
-            last = _kept_end(old) or _terminated(_failure(behaviour), self._text, self._text)
-            return self._status(container, _crash_loop(), old, restarts=restarts, last=last)
-        if phase in FINAL_PHASES:
-            code = 0 if phase == "Succeeded" else _failure(behaviour)
-            begun = _started_at(old) or seconds_text(self.started)
-            return self._status(
-                container, _terminated(code, begun, self._text), old, restarts=_restarts(behaviour, old)
-            )
-        if behaviour.exit_after is not None:
-            return self._restarting(container, old, behaviour.exit_after)
-        return self._run(container, _running(old, self._text), old, _restarts(behaviour, old))
+    def fail(self, reason: Rejection, event_type: str, disruption: str = "") -> Step:
+        """End the pod: stop its containers. `disruption` says why it has to make room."""
+        moment = self._moment
+        moment.event(event_type, reason.reason, reason.message)
+        for one in (*self._regular, *reversed(self._inits), *self._ephemeral):
+            if not one.state:
+                one.wait("ContainerCreating")
+            one.kill(code=KILLED)
+        new = self._new_status("Failed", {"reason": reason.reason, "message": reason.message})
+        if disruption and REJECTED_PODS in moment.features:
+            target = {"status": "True", "reason": "TerminationByKubelet", "message": disruption}
+            made = _condition("DisruptionTarget", target, None, moment.text, new.get("observedGeneration"))
+            others = [one for one in new["conditions"] if one["type"] != "DisruptionTarget"]
+            new["conditions"] = [*others, made]
+        return Step(POD_STATUS.arranged(new), None, moment.events)
 
-    def _run(
-        self, container: Object, state: Object, old: Object | None, restarts: int, last: Object | None = None
-    ) -> Object:
-        begun = micros_of(state["running"]["startedAt"])
-        if begun > self._now - SECOND and old is None:
-            begun = self._now  # the text has no fraction
-        startup, readiness = _probe_delays(container)
-        is_started = not (startup and self._pending(begun + startup * SECOND))
-        waits_for_probe = bool(readiness) and self._pending(begun + readiness * SECOND)
-        waits = self._behaviour.ready_after and self._pending(
-            self.started + round(self._behaviour.ready_after * SECOND)
-        )
-        ready = is_started and not waits_for_probe and not waits and self._behaviour.phase != "NeverReady"
-        return self._status(
-            container, state, old, ready=ready, started=is_started, restarts=restarts, last=last
-        )
-
-    def _restarting(self, container: Object, old: Object | None, exit_after: float) -> Object:
-        """A container that exits after some seconds, repeatedly if the pod's restartPolicy says so."""
-        restarts, last = (0, {}) if old is None else (old["restartCount"], old.get("lastState") or {})
-        state = (old or {}).get("state") or {}
-        if "terminated" in state:
-            return old  # type: ignore[return-value]
-        if state.get("waiting", {}).get("reason") == "CrashLoopBackOff" and "terminated" in last:
-            due = micros_of(last["terminated"].get("finishedAt") or self._text) + _back_off(restarts) * SECOND
-            if self._pending(due):
-                return old  # type: ignore[return-value]
-            return self._run(container, _running(None, self._text), old, restarts + 1, last)
-        state = _running(old, self._text)
-        begun = micros_of(state["running"]["startedAt"])
-        if self._pending((begun if old else self._now) + round(exit_after * SECOND)):
-            return self._run(container, state, old, restarts, last)
-        code = self._behaviour.exit_code or 0
-        ended = _terminated(code, state["running"]["startedAt"], self._text)
-        policy = self._spec.get("restartPolicy", "Always")
-        if policy == "Never" or (policy == "OnFailure" and code == 0):
-            return self._status(container, ended, old, restarts=restarts)
-        if restarts == 0 or exit_after >= BACK_OFF_RESET:
-            self._pending(self._now + round(exit_after * SECOND))
-            return self._run(container, _running(None, self._text), old, restarts + 1, ended)
-        self._pending(self._now + _back_off(restarts) * SECOND)
+    def stop(self) -> Object:
+        """The status after the containers of a deleted pod have ended by themselves, or at the end of their time."""
         metadata = self._pod["metadata"]
-        message = (
-            f"back-off {_duration(_back_off(restarts))} restarting failed container={container['name']} "
-            f"pod={metadata['name']}_{metadata['namespace']}({metadata['uid']})"
-        )
-        return self._status(container, _crash_loop(message), old, restarts=restarts, last=ended)
+        in_time = self._behaviour.terminate_after < metadata.get("deletionGracePeriodSeconds", 0)
+        for one in (*self._regular, *reversed(self._inits), *self._ephemeral):
+            one.kill(code=0 if in_time else KILLED)
+        phase = self._status["phase"]
+        if TERMINAL_WHEN_DELETED in self._moment.features:
+            ends = [one.end["exitCode"] if one.end else KILLED for one in self._regular]
+            phase = "Failed" if any(ends) else "Succeeded"
+        elif (found := self._phase()) in FINAL_PHASES and self._spec.get("restartPolicy") != "Always":
+            phase = found
+        return POD_STATUS.arranged(self._new_status(phase, {}))
 
-    def _status(
-        self,
-        container: Object,
-        state: Object,
-        old: Object | None,
-        *,
-        ready: bool = False,
-        started: bool = False,
-        restarts: int = 0,
-        last: Object | None = None,
-        created: bool = True,
-    ) -> Object:
-        image, name = container["image"], container["name"]
-        status = {
-            "name": name,
-            "state": state if old is None or not _same(old.get("state"), state) else old["state"],
-            "lastState": (old or {}).get("lastState") or {} if last is None else last,
-            "ready": ready,
-            "restartCount": restarts,
-            "image": image,
-            "imageID": f"sim://{image}" if created else "",
-        }
-        if created:
-            status["containerID"] = f"sim://{self._pod['metadata']['uid']}/{name}"
-        status["started"] = started or ready
-        return status
+    def _new_status(self, phase: str, more: Object) -> Object:
+        pod, status, placement, features = self._pod, self._status, self._placement, self._moment.features
+        new = {**status, **more, "phase": phase}
+        for name, containers in (
+            ("initContainerStatuses", self._inits),
+            ("containerStatuses", self._regular),
+            ("ephemeralContainerStatuses", self._ephemeral),
+        ):
+            if containers:
+                new[name] = [one.status() for one in containers]
+        new["hostIP"] = placement.host_ip
+        if HOST_IPS in features and placement.host_ip:
+            new["hostIPs"] = [{"ip": placement.host_ip}]
+        new["startTime"] = seconds_text(self._started)
+        if "podIP" not in new and self._has_sandbox and self._behaviour.phase != "ImagePull":
+            address = placement.host_ip if self._spec.get("hostNetwork") else placement.new_ip()
+            new["podIP"], new["podIPs"] = address, [{"ip": address}]
+        generation = pod["metadata"].get("generation") if OBSERVED_GENERATION in features else None
+        if generation is not None:
+            new["observedGeneration"] = generation
+        new["conditions"] = self._conditions(new, generation)
+        return new
 
+    def _phase(self) -> str:
+        """The phase, by the states of all containers."""
+        if self._chosen_phase:
+            return self._chosen_phase
+        inits = [one for one in self._inits if one.kind == INIT]
+        for one in inits:
+            if one.is_over and one.end is not None and one.end["exitCode"]:
+                return "Failed"
+        is_initialized = self._was_initialized or all(one.is_initialized for one in self._inits)
+        waits = any(not one.has_run for one in self._regular)
+        if not is_initialized or waits:
+            return "Pending"
+        if not all(one.is_over for one in self._regular):
+            return "Running"
+        failed = any(one.end is not None and one.end["exitCode"] for one in self._regular)
+        return "Failed" if failed else "Succeeded"
 
-def _same(old: Object | None, new: Object) -> bool:
-    """Whether both are the same state, apart from times."""
-    if not old or old.keys() != new.keys():
-        return False
-    (kind,) = new
-    times = ("startedAt", "finishedAt")
-    before = {name: value for name, value in old[kind].items() if name not in times}
-    after = {name: value for name, value in new[kind].items() if name not in times}
-    if kind == "running":
-        return bool(old[kind].get("startedAt") == new[kind].get("startedAt"))
-    return before == after
+    def _conditions(self, new: Object, generation: int | None) -> list[Object]:
+        """The conditions of a kubelet, and those of other writers; each keeps its position."""
+        old: Sequence[Object] = self._status.get("conditions") or ()
+        containers_ready = self._containers_ready(new["phase"])
+        made: dict[str, Object] = {}
+        if READY_TO_START in self._moment.features:
+            is_up = self._has_sandbox and new["phase"] not in FINAL_PHASES
+            made["PodReadyToStartContainers"] = {} if is_up else {"status": "False"}
+        if self._resize_problem is not None:
+            made[_RESIZE_PENDING] = {**self._resize_problem._asdict(), "status": "True"}
+        made["Initialized"] = self._initialized(new["phase"])
+        made["Ready"] = containers_ready or _gates(self._spec, old)
+        made["ContainersReady"] = containers_ready
+        made["PodScheduled"] = {}
+        text = self._moment.text
+        conditions = []
+        for one in old:
+            kind = one["type"]
+            if kind in made:
+                conditions.append(_condition(kind, made.pop(kind), one, text, generation))
+            elif kind != _RESIZE_PENDING:
+                conditions.append(one)
+        conditions.extend(_condition(kind, problem, None, text, generation) for kind, problem in made.items())
+        return conditions
 
+    def _initialized(self, phase: str) -> Object:
+        if phase == "Succeeded":
+            return {"status": "True", "reason": "PodCompleted"}
+        if any(one.has_run for one in self._regular):
+            return {}
+        incomplete = (one.name for one in self._inits if not one.is_initialized)
+        return _unready(incomplete, "ContainersNotInitialized", "incomplete")
 
-def _running(old: Object | None, text: str) -> Object:
-    """Running since it first ran, or now."""
-    state = (old or {}).get("state") or {}
-    known = (state.get("running") or {}).get("startedAt")
-    return state if known else {"running": {"startedAt": text}}
-
-
-def _terminated(code: int, started: str, finished: str) -> Object:
-    reason = "Error" if code else "Completed"
-    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": finished}}
-
-
-def _crash_loop(message: str = "back-off restarting failed container") -> Object:
-    return {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
-
-
-def _kept_end(old: Object | None) -> Object | None:
-    state = (old or {}).get("state") or {}
-    crashing = state.get("waiting", {}).get("reason") == "CrashLoopBackOff"
-    return old.get("lastState") if crashing and old is not None else None
-
-
-def _started_at(old: Object | None) -> str:
-    running = ((old or {}).get("state") or {}).get("running") or {}
-    text: str = running.get("startedAt", "")
-    return text
+    def _containers_ready(self, phase: str) -> Object:
+        if (reason := {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)) is not None:
+            return {"status": "False", "reason": reason}
+        lasting = (*(one for one in self._inits if one.kind == SIDECAR), *self._regular)
+        return _unready((one.name for one in lasting if not one.ready), "ContainersNotReady", "unready")
 
 
 def _failure(behaviour: Behaviour) -> int:
     return 1 if behaviour.exit_code is None else behaviour.exit_code
 
 
-def _restarts(behaviour: Behaviour, old: Object | None) -> int:
-    if behaviour.restarts is not None:
-        return behaviour.restarts
-    return 0 if old is None or behaviour.exit_after is None else int(old["restartCount"])
-
-
-def _back_off(restarts: int) -> int:
-    """Seconds before the next restart; the first restart does not wait."""
-    doubled = FIRST_BACK_OFF << min(max(restarts, 1) - 1, 10)
-    return min(doubled, LONGEST_BACK_OFF)
-
-
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
-def _probe_delays(container: Object) -> tuple[int, int]:
-    """Seconds after its start when the startup probe, and when both probes have succeeded."""
-    startup, readiness = container.get("startupProbe"), container.get("readinessProbe")
-    if startup is None and readiness is None:
-        return 0, 0
-    starts = int((startup or {}).get("initialDelaySeconds") or 0)
-    if readiness is None:
-        return starts, starts
-    again = (int(readiness.get("successThreshold") or 1) - 1) * int(readiness.get("periodSeconds") or 10)
-    return starts, max(starts, int(readiness.get("initialDelaySeconds") or 0) + again)
-
-
-def _conditions(spec: Object, old: Sequence[Object], status: Object, now: int) -> list[Object]:
-    """The conditions of a kubelet, and those of other writers; each keeps its position."""
-    containers_ready = _containers_ready(status)
-    made = {
-        "Initialized": _initialized(status),
-        "Ready": containers_ready or _gates(spec, old),
-        "ContainersReady": containers_ready,
-        "PodScheduled": {},
-    }
-    text = seconds_text(now)
-    conditions = []
-    for one in old:
-        kind = one["type"]
-        conditions.append(_condition(kind, made.pop(kind), one, text) if kind in made else one)
-    conditions.extend(_condition(kind, problem, None, text) for kind, problem in made.items())
-    return conditions
-
-
-def _condition(kind: str, problem: Object, old: Object | None, text: str) -> Object:
+def _condition(kind: str, problem: Object, old: Object | None, text: str, generation: int | None) -> Object:
     value = problem.get("status", "True")
     unchanged = old is not None and old["status"] == value
     since = old["lastTransitionTime"] if unchanged and old is not None else text
     made = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": since}
+    if generation is not None:
+        made = {"type": kind, "observedGeneration": generation, **made}
     for name in ("reason", "message"):
         if problem.get(name):
             made[name] = problem[name]
     return made
 
 
-def _initialized(status: Object) -> Object:
-    if status["phase"] == "Succeeded":
-        return {"status": "True", "reason": "PodCompleted"}
-    return _unready(status.get("initContainerStatuses") or (), "ContainersNotInitialized", "incomplete")
-
-
-def _containers_ready(status: Object) -> Object:
-    if (reason := {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(status["phase"])) is not None:
-        return {"status": "False", "reason": reason}
-    return _unready(status["containerStatuses"], "ContainersNotReady", "unready")
-
-
-def _unready(containers: Iterable[Object], reason: str, word: str) -> Object:
-    names = [one["name"] for one in containers if not one["ready"]]
-    if not names:
+def _unready(names: Iterable[str], reason: str, word: str) -> Object:
+    listed = " ".join(names)
+    if not listed:
         return {}
-    message = f"containers with {word} status: [{' '.join(names)}]"
-    return {"status": "False", "reason": reason, "message": message}
+    return {"status": "False", "reason": reason, "message": f"containers with {word} status: [{listed}]"}
 
 
 def _gates(spec: Object, conditions: Sequence[Object]) -> Object:

@@ -12,8 +12,8 @@ conditions nobody has reported when they appear; they get the annotation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, Final
@@ -23,7 +23,10 @@ from rewound.actors.errors import AlreadyExists, NotFound, RequestError
 from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
 from rewound.actors.kinds.values.times import micros_text
 from rewound.actors.messages import Object
-from rewound.actors.nodes.behaviour import behaviour_of
+from rewound.actors.nodes.admission import PodAdmission, Rejection
+from rewound.actors.nodes.behaviour import Behaviour, behaviour_of
+from rewound.actors.nodes.containers import WARNING, PodEvent
+from rewound.actors.nodes.images import bad_images_of
 from rewound.actors.nodes.node_status import (
     SIMULATED,
     address_of,
@@ -34,15 +37,35 @@ from rewound.actors.nodes.node_status import (
     new_lease,
     new_node,
     reported_status,
+    runtime_handlers_of,
 )
-from rewound.actors.nodes.pod_status import Placement, next_step, seconds_to_deletion
+from rewound.actors.nodes.pod_status import (
+    Placement,
+    Step,
+    failed_step,
+    next_step,
+    rejected_status,
+    seconds_to_deletion,
+    stopped_status,
+    stopping_events,
+)
+from rewound.actors.nodes.pressure import (
+    EVICTION_SECONDS,
+    next_eviction,
+    pressures_of,
+    rejection_under_pressure,
+)
+from rewound.actors.nodes.references import CLAIMS, CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, Reference
 from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
 from rewound.actors.stages.player import StagePlayer, delete
 from rewound.actors.stages.stage import StageSet
-from rewound.actors.versions.features import V1_25
+from rewound.actors.store.document import decode
+from rewound.actors.versions.features import TERMINAL_WHEN_DELETED, V1_25
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
-from rewound.actors.workloads.pods import node_of
+from rewound.actors.workloads.pods import is_finished, node_of
+from rewound.actors.workloads.recorder import Recorder
+from rewound.journal.records import Event
 
 NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # of a small cluster, at most: four times within the grace period of a node
@@ -50,6 +73,10 @@ RENEW_SECONDS: Final = 10.0  # of a small cluster, at most: four times within th
 MOST_RENEWALS: Final = 33
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
+PRESSURES: Final = "/pressures"  # likewise
+FEW_PODS: Final = 500  # up to which nodes record all Events about containers by default
+PREEMPTED: Final = Rejection("Preempting", "Preempted in order to admit critical pod")
+FOR_CRITICAL: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
 _NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
 
@@ -59,8 +86,12 @@ class SimulatedNode:
     name: str
     client: Client
     group: int  # of leases
+    recorder: Recorder | None = None  # from the first Event on
     address: str = ""
     runs: bool = False
+    evicts: bool = False  # whether it is under pressure
+    capacity: Object | None = None  # as it was when the node last reported
+    images: set[str] = field(default_factory=set)  # that its containers have used
 
 
 class SimulatedNodes(WorkloadController):
@@ -81,6 +112,9 @@ class SimulatedNodes(WorkloadController):
         self._context = parts.context
         self._version = version
         self._grace = parts.context.workloads.node_monitor_grace_period
+        self._features = parts.context.features
+        self._node_events = parts.context.workloads.node_events
+        self._events = parts.events
         self._takes_all = count is not None
         self._missing = {f"node-{number}" for number in range(count or 0)}  # still to be created
         self._node_objects = self.keyed_by("nodes")
@@ -96,6 +130,23 @@ class SimulatedNodes(WorkloadController):
         self._stages.follow(self._stages_changed)
         self._player = StagePlayer(parts.context, self.client, self.recorder, version)
         self._writing: dict[Key, Object] = {}  # the status being written, by pod
+        self._admission = PodAdmission(self.names, self._features)
+        self._looked: dict[Key, int] = {}  # when a pod that will change by itself was last looked at
+        registry = parts.context.registry
+        self._type_ids = {
+            resource: parts.context.journal.type_id(registry.current.storage(type_name).type_name)
+            for resource, type_name in (
+                (SECRETS, SECRETS),
+                (CONFIG_MAPS, CONFIG_MAPS),
+                (CLAIMS, CLAIMS),
+                (RUNTIME_CLASSES, f"{RUNTIME_CLASSES}.{self.names.group('node')}"),
+            )
+        }
+        self._resources = {type_id: resource for resource, type_id in self._type_ids.items()}
+        self.observed_types = frozenset(self._resources)
+        self._awaited: dict[Reference, set[Key]] = {}  # the pods that wait for an object
+        self._waits: dict[Key, frozenset[Reference]] = {}  # the same by pod
+        self._stopping: set[str] = set()  # uids of deleted pods whose containers are stopping
         self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these are deleted
         self._reported: dict[Key, Sequence[str]] = {}  # problems of the annotations of pods
 
@@ -118,6 +169,10 @@ class SimulatedNodes(WorkloadController):
         self._player.reset()
         self._assigned.clear()
         self._reported.clear()
+        self._looked.clear()
+        self._awaited.clear()
+        self._waits.clear()
+        self._stopping.clear()
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
         self._node_addresses = Addresses(*_NODE_ADDRESSES)
 
@@ -125,6 +180,8 @@ class SimulatedNodes(WorkloadController):
         namespace, name = key
         if namespace == LEASES:
             await self._renew(int(name))
+        elif namespace == PRESSURES:
+            await self._evict(name)
         elif namespace:
             await self._reconcile_pod(key)
         else:
@@ -155,6 +212,9 @@ class SimulatedNodes(WorkloadController):
             await self._play(self._node_objects, node, found, known)
         else:
             await self._report(node, known)
+        if pressures_of(node) and not known.evicts:
+            known.evicts = True
+            self.queue.add((PRESSURES, name))
         if not known.runs:  # only now: failures above are retried
             known.runs = True
             for pod in self._by_node.get(name):
@@ -181,7 +241,8 @@ class SimulatedNodes(WorkloadController):
     async def _report(self, node: Object, known: SimulatedNode) -> None:
         address = address_of(node) or known.address or self._node_addresses.take()
         known.address = address
-        status = reported_status(node, address, self._version, self.now())
+        before, known.capacity = known.capacity, (node.get("status") or {}).get("capacity")
+        status = reported_status(node, address, self._version, self.now(), before)
         if status != node.get("status"):
             changed = {**node, "status": status}
             await known.client.replace(self._node_objects.definition, changed, "status")
@@ -243,6 +304,9 @@ class SimulatedNodes(WorkloadController):
             self._pod_addresses.free(self._assigned.pop(old["metadata"]["uid"], None))
             self._player.forget(self._pods.definition, key_of(old))
             self._reported.pop(key_of(old), None)
+            self._looked.pop(key_of(old), None)
+            self._wait_for(key_of(old))
+            self._stopping.discard(old["metadata"]["uid"])
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
@@ -264,10 +328,103 @@ class SimulatedNodes(WorkloadController):
     async def _move_on(self, pod: Object, known: SimulatedNode) -> None:
         behaviour = behaviour_of(pod, self.names)
         self._report_problems(pod, behaviour.problems)
-        placement = Placement(self._address_of(known), partial(self._pod_address, pod))
-        step = next_step(pod, behaviour, placement, self.now())
+        key, now = key_of(pod), self.now()
+        placement = self._placement(pod, known)
+        is_new = "startTime" not in (pod.get("status") or {}) and behaviour.phase != "Hold"
+        if is_new and not is_finished(pod) and not await self._admits(pod, known):
+            return
+        step = next_step(pod, behaviour, placement, now, self._looked.pop(key, None))
         if step.wake is not None:
-            self.queue.add_after(key_of(pod), step.wake)
+            self._looked[key] = now
+            self.queue.add_after(key, step.wake)
+        self._wait_for(key, step.missing)
+        await self._take(step, pod, known)
+
+    def _placement(self, pod: Object, known: SimulatedNode) -> Placement:
+        node = self._node_objects.get("", known.name)
+        return Placement(
+            self._address_of(known),
+            partial(self._pod_address, pod),
+            self._find,
+            self._features,
+            bad_images=bad_images_of(node) if node is not None else (),
+            images=known.images,
+            runtime_handlers=runtime_handlers_of(node) if node is not None else None,
+            has_events=self._node_events != "none",
+            resize_problem=partial(self._resize_problem, pod, known),
+        )
+
+    def _resize_problem(self, pod: Object, known: SimulatedNode) -> Rejection | None:
+        node = self._node_objects.get("", known.name)
+        if node is None:
+            return None
+        return self._admission.resize_problem(pod, node, self._admitted(known, pod))
+
+    def _find(self, reference: Reference) -> Object | None:
+        with self._context.journal.read() as view:
+            row = view.get(self._type_ids[reference.resource], reference.namespace, reference.name)
+        return None if row is None else decode(row.body)
+
+    def _wait_for(self, key: Key, missing: frozenset[Reference] = frozenset()) -> None:
+        """Look again at a pod when one of these objects changes, and none else."""
+        for reference in self._waits.pop(key, ()):
+            self._awaited[reference].discard(key)
+            if not self._awaited[reference]:
+                del self._awaited[reference]
+        if missing:
+            self._waits[key] = missing
+            for reference in missing:
+                self._awaited.setdefault(reference, set()).add(key)
+
+    def observe(self, events: Sequence[Event]) -> None:
+        if self._awaited:
+            for event in events:
+                changed = Reference(self._resources[event.type_id], event.namespace, event.name)
+                for key in self._awaited.get(changed, ()):
+                    self.queue.add(key)
+
+    async def _admits(self, pod: Object, known: SimulatedNode) -> bool:
+        """Whether a node admits a new pod; if not, the pod fails."""
+        node = self._node_objects.get("", known.name)
+        if node is None:
+            return False
+        verdict = self._admission.admit(pod, node, self._admitted(known, pod))
+        rejection = rejection_under_pressure(pod, node, self.names) or verdict.rejection
+        if rejection is not None:
+            status = rejected_status(pod, rejection, self._features, self.now())
+            await self._take(Step(status, None, [PodEvent(WARNING, *rejection)]), pod, known)
+            return False
+        for victim in verdict.preempted:
+            around = self._placement(victim, known)
+            await self._take(failed_step(victim, PREEMPTED, FOR_CRITICAL, around, self.now()), victim, known)
+        return True
+
+    async def _evict(self, name: str) -> None:
+        """Evict the next pod of a node under pressure."""
+        node, known = self._node_objects.get("", name), self._nodes.get(name)
+        if node is None or known is None:
+            return
+        pressures = pressures_of(node) if known.runs else ()
+        known.evicts = bool(pressures)
+        if not pressures:
+            return
+        self.queue.add_after((PRESSURES, name), EVICTION_SECONDS)
+        chosen = next_eviction(self._admitted(known), pressures)
+        if chosen is not None:
+            pod, reason = chosen
+            around = self._placement(pod, known)
+            await self._take(failed_step(pod, reason, reason.message, around, self.now()), pod, known)
+
+    def _admitted(self, known: SimulatedNode, new: Object | None = None) -> Iterable[Object]:
+        """The pods that run on a node, or will as soon as their status is written."""
+        for pod in self._by_node.get(known.name):
+            begun = "startTime" in (pod.get("status") or {}) or key_of(pod) in self._writing
+            if begun and not is_finished(pod) and pod is not new:
+                yield pod
+
+    async def _take(self, step: Step, pod: Object, known: SimulatedNode) -> None:
+        """Write a step: the status of a pod, and Events about it."""
+        self._record(step.events, pod, known)
         if step.status is None:
             return
         key = key_of(pod)
@@ -277,7 +434,15 @@ class SimulatedNodes(WorkloadController):
         except NotFound:
             pass
         finally:
-            del self._writing[key]
+            self._writing.pop(key, None)
+
+    def _record(self, events: Iterable[PodEvent], pod: Object, known: SimulatedNode) -> None:
+        mode = self._node_events or ("all" if len(self._pods) < FEW_PODS else "failures")
+        for event in events:
+            if mode == "all" or (mode == "failures" and event.type == WARNING):
+                if known.recorder is None:
+                    known.recorder = Recorder(self._events, known.client, "kubelet", known.name)
+                known.recorder.event(self._pods.definition, pod, *event)
 
     def _report_problems(self, pod: Object, problems: Sequence[str]) -> None:
         """Record an Event for each, once: when a pod starts with it or gets it."""
@@ -304,13 +469,27 @@ class SimulatedNodes(WorkloadController):
         return self._assigned[uid]
 
     async def _end(self, pod: Object, known: SimulatedNode) -> None:
-        seconds = seconds_to_deletion(pod, behaviour_of(pod, self.names), self.now())
+        behaviour = behaviour_of(pod, self.names)
+        seconds = seconds_to_deletion(pod, behaviour, self.now())
         if seconds is None:
             return
+        metadata = pod["metadata"]
+        if metadata["uid"] not in self._stopping:
+            self._stopping.add(metadata["uid"])
+            self._record(stopping_events(pod), pod, known)
         if seconds:
             self.queue.add_after(key_of(pod), seconds)
             return
+        await self._stop(pod, behaviour, known)
         await delete(self._pods.definition, pod, known.client)
+
+    async def _stop(self, pod: Object, behaviour: Behaviour, known: SimulatedNode) -> None:
+        """Write how the containers of a deleted pod ended, unless it goes at once and nobody would see it."""
+        stays = pod["metadata"].get("finalizers") and TERMINAL_WHEN_DELETED in self._features
+        if behaviour.terminate_after or stays:
+            status = stopped_status(pod, behaviour, self._placement(pod, known), self.now())
+            if status is not None:
+                await self._take(Step(status), pod, known)
 
     def _address_of(self, known: SimulatedNode) -> str:
         if not known.address:

@@ -1096,6 +1096,51 @@ ERROR_TYPE_IN_POLICY_METRICS: Final = _change(
     "error-type-in-policy-metrics", "counts checks of validating policies by type of error", since="1.31"
 )
 
+# What kubelets of the versions do differently; simulated nodes follow them.
+REJECTED_PODS: Final = _change(
+    "rejected-pods",
+    "a simulated node says of a pod that it does not admit that it was rejected, and marks the pods that it preempts",
+    since="1.26",
+)
+REASONS_OF_PREDICATES: Final = _change(
+    "reasons-of-predicates",
+    "a simulated node says why a pod that it does not admit does not fit",
+    since="1.31",
+)
+NAMED_BACK_OFF: Final = _change(
+    "named-back-off", "an Event about a container that waits for its restart names it", since="1.26"
+)
+IMAGE_IN_PARSE_ERRORS: Final = _change(
+    "image-in-parse-errors", "the error of an invalid image reference quotes it once", since="1.27"
+)
+UNPROCESSED_VOLUMES: Final = _change(
+    "unprocessed-volumes",
+    "an Event about volumes that cannot be mounted lists those that were not processed",
+    since="1.27",
+)
+TERMINAL_WHEN_DELETED: Final = _change(
+    "terminal-when-deleted",
+    "a pod that was deleted has the phase Succeeded or Failed once its containers have ended",
+    since="1.27",
+)
+CREATED_WITH_COLON: Final = _change(
+    "created-with-colon", 'the Event of a created container is "Created container: NAME"', since="1.29"
+)
+IMAGE_SIZES: Final = _change("image-sizes", "the Event of a pulled image has its size", since="1.30")
+PULL_ERRORS: Final = _change(
+    "pull-errors", "a container that waits to pull its image again says why that failed", since="1.32"
+)
+RESIZE_EVENTS: Final = _change(
+    "resize-events", "a simulated node records Events of resized pods", since="1.34"
+)
+CONTAINER_CREATED: Final = _change(
+    "container-created",
+    "Events of created and started containers do not name them, and those of images say who may use them",
+    since="1.35",
+)
+READY_TO_START: Final = _gate("PodReadyToStartContainersCondition")
+OBSERVED_GENERATION: Final = _gate("PodObservedGenerationTracking")
+
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """
     HPAConfigurableTolerance
@@ -1105,7 +1150,7 @@ _OF_DECLARATIONS: Final = """
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
     DeploymentReplicaSetTerminatingReplicas StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
-    PodObservedGenerationTracking ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
+    ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
     DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
     DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """

@@ -239,6 +239,8 @@ class WorkloadSettings(WorkloadOptions):
         if self.default_storage_class and dns_subdomain(self.default_storage_class):
             why = f"{self.default_storage_class!r} cannot be the name of a StorageClass; choose a name such as standard"
             raise SettingsError("--default-storage-class", why)
+        if self.node_events not in ("", "none", "failures", "all"):
+            raise SettingsError("--node-events", f"{self.node_events!r} is not none, failures or all")
         for one in fields(self):
             flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
             if isinstance(value, str):

@@ -538,6 +538,14 @@ def add_controllers(group: Any) -> None:
     )
     add(
         group,
+        "--node-events",
+        str,
+        "none|failures|all",
+        "the Events that simulated nodes record about containers (default: all with fewer than 500 pods, else "
+        "failures)",
+    )
+    add(
+        group,
         "--scheduler-config",
         Path,
         "FILE",

@@ -7,10 +7,20 @@ from typing import Any
 
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
+from rewound.actors.nodes.admission import Rejection
 from rewound.actors.nodes.behaviour import behaviour_of
-from rewound.actors.nodes.pod_status import Placement, Step, next_step, seconds_to_deletion
+from rewound.actors.nodes.pod_status import (
+    Placement,
+    Step,
+    next_step,
+    seconds_to_deletion,
+    stopped_status,
+    stopping_events,
+)
+from rewound.actors.versions.features import V1_25, Release, choose_release
 from tests.cases import cases
 
+NEWEST = choose_release("1.36")
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
 
@@ -31,11 +41,28 @@ class Pod:
             "status": {"phase": "Pending", "qosClass": "BestEffort"},
         }
         self._numbers = count(1)
+        self._since: int | None = None
+        self._images: set[str] = set()
+        self.events: list[tuple[str, str]] = []
+        self.features = V1_25.features
+        self.resize_problem: Rejection | None = None
+        self.found: dict[tuple[str, str], Object] = {}  # by resource and name
 
     def at(self, seconds: float) -> Step:
         behaviour = behaviour_of(self.object, KUBERNETES)
-        placement = Placement("192.168.0.1", lambda: f"10.244.0.{next(self._numbers)}")
-        step = next_step(self.object, behaviour, placement, START + round(seconds * SECOND))
+        placement = Placement(
+            "192.168.0.1",
+            lambda: f"10.244.0.{next(self._numbers)}",
+            lambda reference: self.found.get((reference.resource, reference.name)),
+            self.features,
+            bad_images=("*:non-existent",),
+            images=self._images,
+            resize_problem=lambda: self.resize_problem,
+        )
+        now = START + round(seconds * SECOND)
+        step = next_step(self.object, behaviour, placement, now, self._since)
+        self._since = now
+        self.events += [(event.reason, event.message) for event in step.events]
         if step.status is not None:
             self.object = {**self.object, "status": step.status}
         return step
@@ -65,13 +92,13 @@ class Pod:
 
 def test_pod_runs_at_once_and_its_status_stays() -> None:
     pod = Pod()
-    assert pod.at(0) == (pod.status, None)
+    assert pod.at(0)[:2] == (pod.status, None)
     assert (pod.status["phase"], pod.ready, pod.state) == ("Running", True, "running")
     assert (pod.status["podIP"], pod.status["hostIP"]) == ("10.244.0.1", "192.168.0.1")
     assert (
         list(pod.status)[:3] == ["phase", "conditions", "hostIP"] and pod.status["qosClass"] == "BestEffort"
     )
-    assert pod.at(100) == (None, None)
+    assert pod.at(100)[:2] == (None, None)
 
 
 @cases(
@@ -92,12 +119,12 @@ def test_annotations_choose_the_phase(
     pod = Pod(annotations)
     pod.at(0)
     assert (pod.status["phase"], pod.ready, pod.state, pod.restarts) == (phase, ready, state, restarts)
-    assert pod.at(50) == (None, None)
+    assert pod.at(50).status is None
 
 
 def test_held_pod_gets_no_status_until_it_is_released() -> None:
     pod = Pod({"phase": "Hold"})
-    assert pod.at(0) == (None, None)
+    assert pod.at(0)[:2] == (None, None)
     pod.object["metadata"]["annotations"]["sim/phase"] = "Running"
     pod.at(1)
     assert pod.ready
@@ -171,7 +198,7 @@ def test_ready_and_final_phase_come_after_their_time() -> None:
     assert pod.at(4).wake == 6 and pod.ready
     pod.at(10)
     assert pod.status["phase"] == "Succeeded" and pod.condition("Initialized")["reason"] == "PodCompleted"
-    assert pod.at(11) == (None, None)
+    assert pod.at(11)[:2] == (None, None)
 
 
 def test_probes_delay_readiness() -> None:
@@ -215,7 +242,9 @@ def test_container_that_ends_restarts_after_growing_pauses() -> None:
     assert pod.at(12).status is None
     pod.at(20)
     assert (pod.state, pod.restarts) == ("running", 2)
-    assert pod.at(25).wake == 20
+    assert pod.at(25).wake == 12  # for another Event
+    assert pod.at(44.9).status is None
+    assert "back-off 20s" in pod.status["containerStatuses"][0]["state"]["waiting"]["message"]
     assert pod.status["phase"] == "Running"
     last = pod.status["containerStatuses"][0]["lastState"]["terminated"]
     assert (last["exitCode"], last["reason"]) == (1, "Error")
@@ -269,3 +298,265 @@ def test_deletion_is_completed_in_time(
     pod["metadata"] |= {"deletionGracePeriodSeconds": grace, "deletionTimestamp": "2023-11-14T22:13:50Z"}
     behaviour = behaviour_of(pod, KUBERNETES)
     assert seconds_to_deletion(pod, behaviour, START + SECOND) == seconds  # deleted a second ago
+
+
+def test_pause_starts_again_after_a_healthy_run() -> None:
+    pod = Pod({"exit-after": "700", "exit-code": "1"})
+    for seconds in (0, 700, 1400):
+        pod.at(seconds)
+    assert (pod.state, pod.restarts) == ("running", 2)
+    pod.object["metadata"]["annotations"]["sim/exit-after"] = "5"
+    pod.at(1405)
+    assert "back-off 10s" in pod.status["containerStatuses"][0]["state"]["waiting"]["message"]
+
+
+def test_events_of_a_container_that_crashes_tell_its_story() -> None:
+    pod = Pod({"exit-after": "5", "exit-code": "1"})
+    for seconds in (0, 5, 10, 20, 25, 37, 45):
+        pod.at(seconds)
+    told = [reason for reason, _ in pod.events]
+    first = ["Pulling", "Pulled", "Created", "Started", "Pulled", "Created", "Started", "BackOff"]
+    assert told == [
+        *first,
+        "Pulled",
+        "Created",
+        "Started",
+        "BackOff",
+        "BackOff",
+        "Pulled",
+        "Created",
+        "Started",
+    ]
+    assert ("Started", "Started container c") in pod.events
+    assert ("Pulled", 'Container image "i" already present on machine') in pod.events
+
+
+def test_texts_of_events_are_those_of_the_version() -> None:
+    pod = Pod({"exit-after": "1"})
+    pod.features = NEWEST.features
+    for seconds in (0, 1, 2):
+        pod.at(seconds)
+    assert pod.events[:4] == [
+        ("Pulling", 'Pulling image "i"'),
+        (
+            "Pulled",
+            'Successfully pulled image "i" in 0s (0s including waiting). Image size: 10485760 bytes.',
+        ),
+        ("Created", "Container created"),
+        ("Started", "Container started"),
+    ]
+    assert pod.events[-1] == ("BackOff", "Back-off restarting failed container c in pod p_default(u)")
+    assert pod.condition("PodReadyToStartContainers")["status"] == "True"
+    assert pod.status["hostIPs"] == [{"ip": "192.168.0.1"}]
+
+
+def test_sidecar_starts_before_the_containers_and_ends_after_them() -> None:
+    sidecar = {
+        "name": "s",
+        "image": "i",
+        "restartPolicy": "Always",
+        "startupProbe": {"initialDelaySeconds": 2},
+    }
+    inits = [sidecar, {"name": "a", "image": "i"}]
+    pod = Pod({"init-for": "3", "exit-after.c": "5"}, initContainers=inits, restartPolicy="Never")
+    assert pod.at(0).wake == 2 and pod.condition("Initialized")["status"] == "False"
+    assert pod.at(2).wake == 3 and pod.status["phase"] == "Pending"
+    pod.at(5)
+    assert pod.status["phase"] == "Running" and pod.ready
+    pod.at(10)
+    assert pod.status["phase"] == "Succeeded"
+    assert [list(one["state"]) for one in pod.status["initContainerStatuses"]] == [["terminated"]] * 2
+    assert pod.events[-1] == ("Killing", "Stopping container s")
+
+
+def test_failed_init_container_restarts_with_real_counts() -> None:
+    pod = Pod({"init-exit-code": "4"}, initContainers=[{"name": "a", "image": "i"}])
+    pod.at(0)
+    pod.at(10)
+    (init,) = pod.status["initContainerStatuses"]
+    assert (init["restartCount"], init["lastState"]["terminated"]["exitCode"]) == (2, 4)
+    assert "back-off 20s" in init["state"]["waiting"]["message"] and pod.status["phase"] == "Pending"
+
+
+def test_image_that_cannot_be_pulled_is_tried_again() -> None:
+    pod = Pod(containers=[{"name": "c", "image": "web:non-existent"}])
+    assert pod.at(0).wake == 1
+    assert (pod.status["phase"], pod.state) == ("Pending", "waiting ErrImagePull")
+    assert pod.at(1).wake == 9
+    assert pod.state == "waiting ImagePullBackOff"
+    pod.at(10)
+    assert pod.state == "waiting ErrImagePull"
+    reasons = [reason for reason, _ in pod.events]
+    assert reasons == ["Pulling", "Failed", "Failed", "BackOff", "Failed", "Pulling", "Failed", "Failed"]
+    assert pod.events[2] == ("Failed", "Error: ErrImagePull")
+    pod.object["spec"]["containers"] = [{"name": "c", "image": "web:1"}]
+    pod.at(11)
+    assert pod.ready
+
+
+def test_invalid_image_reference_is_inspected_in_vain() -> None:
+    pod = Pod(containers=[{"name": "c", "image": "Bad Image"}])
+    pod.at(0)
+    assert pod.state == "waiting InvalidImageName"
+    assert [reason for reason, _ in pod.events] == ["InspectFailed", "Failed"]
+
+
+def test_missing_objects_of_volumes_keep_a_pod_from_starting() -> None:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("keys", "data")]
+    volumes = [
+        {"name": "keys", "secret": {"secretName": "s"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "d"}},
+        {"name": "unused", "configMap": {"name": "c"}},
+    ]
+    pod = Pod(containers=[{"name": "c", "image": "i", "volumeMounts": mounts}], volumes=volumes)
+    step = pod.at(0)
+    assert {one.name for one in step.missing} == {"s", "d"}
+    assert (pod.status["phase"], pod.state) == ("Pending", "waiting ContainerCreating")
+    assert "podIP" not in pod.status
+    assert pod.events[0] == (
+        "FailedMount",
+        'MountVolume.SetUp failed for volume "keys" : secret "s" not found',
+    )
+    assert 'persistentvolumeclaims "d" not found' in pod.events[1][1]
+    assert pod.at(0.5).events and not pod.at(0.6).events  # tried again
+    pod.found = {("secrets", "s"): {}, ("persistentvolumeclaims", "d"): {"status": {"phase": "Pending"}}}
+    pod.at(20)
+    assert pod.events[-1][1].endswith("error processing PVC default/d: PVC is not bound")
+    pod.found["persistentvolumeclaims", "d"] = {"status": {"phase": "Bound"}}
+    assert pod.at(21).missing == frozenset() and pod.ready
+
+
+@cases(
+    "source, message",
+    [
+        (
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            'secret "s" not found',
+        ),
+        ({"envFrom": [{"configMapRef": {"name": "m"}}]}, 'configmap "m" not found'),
+        (
+            {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "here", "key": "k"}}}]},
+            "couldn't find key k in ConfigMap default/here",
+        ),
+        ({"envFrom": [{"secretRef": {"name": "s", "optional": True}}]}, ""),
+    ],
+)
+def test_missing_objects_of_the_environment_are_a_config_error(source: Object, message: str) -> None:
+    pod = Pod(containers=[{"name": "c", "image": "i", **source}])
+    pod.found = {("configmaps", "here"): {"data": {"other": "1"}}}
+    pod.at(0)
+    waiting = pod.status["containerStatuses"][0]["state"].get("waiting", {})
+    assert waiting == ({"reason": "CreateContainerConfigError", "message": message} if message else {})
+    if message:
+        assert pod.events[-1] == ("Failed", f"Error: {message}")
+
+
+def test_failing_liveness_probe_restarts_a_container() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 2}
+    pod = Pod({"fail-liveness": "7"}, containers=[{"name": "c", "image": "i", "livenessProbe": probe}])
+    pod.at(0)
+    assert pod.ready
+    for seconds in (10, 15):
+        pod.at(seconds)
+    assert (pod.restarts, pod.state) == (1, "running")
+    last = pod.status["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["exitCode"] == 137
+    unhealthy = ("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500")
+    assert pod.events.count(unhealthy) == 2
+    assert ("Killing", "Container c failed liveness probe, will be restarted") in pod.events
+
+
+def test_failing_readiness_probe_takes_ready_away() -> None:
+    probe = {"exec": {"command": ["x"]}, "periodSeconds": 5, "failureThreshold": 2}
+    pod = Pod({"fail-readiness.c": "10"}, containers=[{"name": "c", "image": "i", "readinessProbe": probe}])
+    pod.at(0)
+    assert pod.ready
+    pod.at(10)
+    assert pod.ready and pod.events[-1] == ("Unhealthy", "Readiness probe failed: ")
+    pod.at(15)
+    assert not pod.ready and pod.restarts == 0
+    pod.object["metadata"]["annotations"].clear()
+    pod.at(16)
+    assert pod.ready
+
+
+def test_failing_startup_probe_restarts_a_container() -> None:
+    probe = {"tcpSocket": {"port": 80}, "periodSeconds": 2, "failureThreshold": 3}
+    pod = Pod({"fail-startup": "0"}, containers=[{"name": "c", "image": "i", "startupProbe": probe}])
+    for seconds in (0, 2, 4):
+        pod.at(seconds)
+    assert pod.restarts == 1 and not pod.status["containerStatuses"][0]["started"]
+    assert ("Killing", "Container c failed startup probe, will be restarted") in pod.events
+
+
+def test_pod_over_its_deadline_fails() -> None:
+    pod = Pod(activeDeadlineSeconds=30)
+    assert pod.at(0).wake == 30
+    pod.at(30)
+    assert (pod.status["phase"], pod.status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert pod.status["message"] == "Pod was active on the node longer than the specified deadline"
+    assert pod.state == "terminated Error"
+    assert pod.at(31)[:2] == (None, None)
+
+
+def test_ephemeral_container_runs_once() -> None:
+    pod = Pod({"exit-after.debug": "3"})
+    pod.at(0)
+    pod.object["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}]
+    assert pod.at(1).wake == 3 and pod.ready
+    pod.at(4)
+    (debug,) = pod.status["ephemeralContainerStatuses"]
+    assert "terminated" in debug["state"] and pod.status["phase"] == "Running"
+
+
+@cases(
+    "version, policy, takes, phase, code",
+    [
+        (V1_25, "Always", "1", "Running", 0),
+        (NEWEST, "Always", "60", "Failed", 137),
+        (NEWEST, "Never", "1", "Succeeded", 0),
+    ],
+)
+def test_deleted_pod_has_terminated_containers(
+    version: Release, policy: str, takes: str, phase: str, code: int
+) -> None:
+    pod = Pod({"terminate-after": takes}, restartPolicy=policy)
+    pod.at(0)
+    pod.object["metadata"] |= {"deletionGracePeriodSeconds": 30, "deletionTimestamp": "2023-11-14T22:13:50Z"}
+    placement = Placement("192.168.0.1", str, features=version.features)
+    behaviour = behaviour_of(pod.object, KUBERNETES)
+    assert [event.message for event in stopping_events(pod.object)] == ["Stopping container c"]
+    status = stopped_status(pod.object, behaviour, placement, START + SECOND)
+    assert status is not None and status["phase"] == phase
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
+
+
+def test_resize_waits_for_room_and_then_restarts_what_has_to() -> None:
+    def container(cpu: str, memory: str) -> Object:
+        policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+        resources = {"requests": {"cpu": cpu, "memory": memory}}
+        return {"name": "c", "image": "i", "resources": resources, "resizePolicy": policy}
+
+    def allocated() -> Object:
+        found: Object = pod.status["containerStatuses"][0]["allocatedResources"]
+        return found
+
+    pod = Pod(containers=[container("1", "1Gi")])
+    pod.features = NEWEST.features
+    pod.at(0)
+    assert allocated() == {"cpu": "1", "memory": "1Gi"}
+    pod.object["spec"]["containers"] = [container("2", "1Gi")]
+    pod.resize_problem = Rejection("Deferred", "Node didn't have enough resource: cpu")
+    pod.at(1)
+    pending = pod.condition("PodResizePending")
+    assert (pending["reason"], allocated()["cpu"], pod.events[-1][0]) == ("Deferred", "1", "ResizeDeferred")
+    before = len(pod.events)
+    assert pod.at(2).status is None and len(pod.events) == before
+    pod.resize_problem = None
+    pod.at(13)
+    assert allocated()["cpu"] == "2" and pod.restarts == 0
+    assert "PodResizePending" not in [one["type"] for one in pod.status["conditions"]]
+    assert [reason for reason, _ in pod.events[-2:]] == ["ResizeStarted", "ResizeCompleted"]
+    pod.object["spec"]["containers"] = [container("2", "2Gi")]
+    pod.at(14)
+    assert (allocated()["memory"], pod.restarts) == ("2Gi", 1)

@@ -24,6 +24,12 @@ def phase(cluster: ControlPlane, pod: str) -> str:
     return "" if found is None else found["status"]["phase"]
 
 
+def recorded(cluster: ControlPlane, *reasons: str) -> list[Object]:
+    """The Events with these reasons, or all."""
+    events = [cluster.get("events", name) for name in cluster.names("events")]
+    return [one for one in events if one is not None and (not reasons or one["reason"] in reasons)]
+
+
 async def annotate(cluster: ControlPlane, type_name: str, name: str, **annotations: str | None) -> None:
     definition = cluster.catalog.storage(type_name)
     changed = {f"sim/{key.replace('_', '-')}": value for key, value in annotations.items()}
@@ -141,9 +147,7 @@ async def test_wrong_annotation_becomes_an_event(tmp_path: Path, autojump_clock:
     async with simulated_cluster(tmp_path, nodes=1) as cluster:
         await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/run-for": "soon"})
         await cluster.wait_until_idle()
-        (name,) = cluster.names("events")
-        event = cluster.get("events", name)
-        assert event is not None and event["reason"] == "InvalidAnnotation"
+        (event,) = recorded(cluster, "InvalidAnnotation")
         assert event["message"] == "sim/run-for: 'soon' is no number of seconds, such as 2.5"
 
 
@@ -155,10 +159,106 @@ async def test_annotation_that_becomes_wrong_later_is_an_event_once(
         await cluster.wait_until_idle()
         await annotate(cluster, "pods", "p", terminate_after="soon")  # nothing about the status changes
         await annotate(cluster, "pods", "p", log="more")
-        (name,) = cluster.names("events")
-        event = cluster.get("events", name)
-        assert event is not None and event["count"] == 1
+        (event,) = recorded(cluster, "InvalidAnnotation")
+        assert event["count"] == 1
         assert event["message"] == "sim/terminate-after: 'soon' is no number of seconds, such as 2.5"
+
+
+async def test_events_of_containers_are_those_of_a_kubelet(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.wait_until_idle()
+        await cluster.delete("pods", "p")
+        await cluster.wait_until_idle()
+        events = recorded(cluster)
+        assert sorted(event["reason"] for event in events) == [
+            "Created",
+            "Killing",
+            "Pulled",
+            "Pulling",
+            "Started",
+        ]
+        assert {event["involvedObject"]["fieldPath"] for event in events} == {"spec.containers{c}"}
+        assert all(event["source"] == {"component": "kubelet", "host": "node-0"} for event in events)
+
+
+async def test_pod_that_does_not_fit_on_its_node_fails(tmp_path: Path, autojump_clock: MockClock) -> None:
+    def asking(cpu: str) -> Object:
+        requests = {"requests": {"cpu": cpu}}
+        return bound_to("node-0", containers=[{"name": "c", "image": "i", "resources": requests}])
+
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=asking("10"))
+        await cluster.create("pods", "q", content=asking("7"))
+        await cluster.wait_until_idle()
+        assert sorted((phase(cluster, "p"), phase(cluster, "q"))) == ["Failed", "Running"]
+        (event,) = recorded(cluster, "OutOfcpu")
+        failed = cluster.get("pods", event["involvedObject"]["name"])
+        assert failed is not None and failed["status"]["reason"] == "OutOfcpu"
+        assert failed["status"]["message"] == f"Pod {event['message']}"
+        await cluster.create("pods", "r", content=asking("1"))  # what failed does not count
+        await cluster.wait_until_idle()
+        assert phase(cluster, "r") == "Running"
+
+
+async def test_critical_pod_preempts(tmp_path: Path, autojump_clock: MockClock) -> None:
+    large = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "10"}}}]
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0", containers=large))
+        await cluster.wait_until_idle()
+        critical = bound_to("node-0", containers=large, priority=2_000_001_000)
+        await cluster.create("pods", "q", content=critical)
+        await cluster.wait_until_idle()
+        preempted = cluster.get("pods", "p")
+        assert preempted is not None and phase(cluster, "q") == "Running"
+        assert (preempted["status"]["phase"], preempted["status"]["reason"]) == ("Failed", "Preempting")
+
+
+async def test_pod_starts_when_what_it_needs_appears(tmp_path: Path, autojump_clock: MockClock) -> None:
+    needs = [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "s"}}]}]
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0", containers=needs))
+        await cluster.wait_until_idle(60)
+        assert phase(cluster, "p") == "Pending"
+        (failed,) = recorded(cluster, "Failed")
+        assert failed["message"] == 'Error: secret "s" not found' and failed["count"] > 4
+        await cluster.create("secrets", "s")
+        await cluster.wait_until_idle()
+        assert phase(cluster, "p") == "Running"
+
+
+async def test_capacity_that_is_added_becomes_allocatable(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async def give(**capacity: str) -> Object:
+        definition, node = cluster.catalog.storage("nodes"), cluster.get("nodes", "node-0")
+        assert node is not None
+        node["status"]["capacity"] |= {name.replace("_", "/"): amount for name, amount in capacity.items()}
+        await cluster.client.replace(definition, node, "status")
+        await cluster.wait_until_idle()
+        found = cluster.get("nodes", "node-0")
+        assert found is not None
+        allocatable: Object = found["status"]["allocatable"]
+        return allocatable
+
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        assert (await give(**{"example.com_gpu": "2"}))["example.com/gpu"] == "2"
+        assert (await give(**{"example.com_gpu": "4", "cpu": "32"}))["example.com/gpu"] == "4"
+        assert (await give())["cpu"] == "32"
+
+
+async def test_deleted_pod_that_takes_time_ends_with_terminated_containers(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        slow = {"sim/terminate-after": "5"}
+        await cluster.create("pods", "p", content=bound_to("node-0"), annotations=slow)
+        await cluster.wait_until_idle()
+        await cluster.delete("pods", "p")
+        await cluster.wait_until_idle(4)
+        assert cluster.is_being_deleted("pods", "p")
+        await cluster.wait_until_idle(1)
+        assert cluster.get("pods", "p") is None
+        bodies = [event.body for event in cluster.events("pods", "p")]
+        assert b'"terminated"' in bodies[-2]
 
 
 async def test_only_annotated_nodes_are_simulated_without_a_count(
@@ -251,7 +351,8 @@ async def test_same_seed_gives_the_same_writes_at_the_same_times(
             await cluster.wait_until_idle(120)
             with cluster.journal.read() as view:
                 every = [
-                    (round((event.time - begin) / 1000), event.user, event.name) for event in view.events(0)
+                    (round((event.time - begin) / 1000), event.user, event.name.partition(".")[0])
+                    for event in view.events(0)  # names of Events end with the time
                 ]
         written.append(sorted(one for one in every if one[1].startswith("system:node:")))
     assert written[0] == written[1] and len(written[0]) > 80

@@ -1,0 +1,511 @@
+"""The life of a container on a simulated node: a function of its last status, what its program does, and the time.
+
+A container waits for its image and its environment, runs, ends, and restarts after growing pauses, as with a kubelet.
+Everything that this needs to know is in its status: when it started, how it last ended, how long it waits. `Container`
+makes the changes that are due at a `Moment`, which collects the Events that belong to them and when the next is due.
+States that take no time are not written: a container that starts at once goes from waiting to running.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.values.times import micros_of, seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.nodes.behaviour import Behaviour, Script
+from rewound.actors.nodes.images import full_name, is_bad, parse_error, pull_error
+from rewound.actors.nodes.references import References
+from rewound.actors.versions.features import (
+    CONTAINER_CREATED,
+    CREATED_WITH_COLON,
+    IMAGE_SIZES,
+    NAMED_BACK_OFF,
+    PULL_ERRORS,
+    RESIZE,
+    RESTART_RULES,
+    SIDECARS,
+)
+
+SECOND: Final = 1_000_000  # microseconds
+RETRY: Final = 12 * SECOND  # a kubelet looks again at a pod with an error after 10 to 15 seconds
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts, or two pulls of an image
+BACK_OFF_RESET: Final = 600  # seconds of running after which a container counts as healthy
+KILLED: Final = 137  # the exit code of a container that does not end when asked to
+IMAGE_BYTES: Final = 10 * 2**20  # of every image
+_ERROR_SECONDS: Final = 1  # how long ErrImagePull is shown before ImagePullBackOff
+_BACK_OFF: Final = re.compile(r"back-off (?:(\d+)m)?(\d+)s restarting")
+_RESOURCES: Final = ("limits", "requests")
+NORMAL, WARNING = "Normal", "Warning"
+REGULAR, INIT, SIDECAR, EPHEMERAL = "containers", "initContainers", "sidecars", "ephemeralContainers"
+
+
+class PodEvent(NamedTuple):
+    type: str
+    reason: str
+    message: str
+    field_path: str = ""
+
+
+class Moment:
+    """One look at a pod: at what is due by now, and what the last look did not see yet."""
+
+    def __init__(
+        self,
+        pod: Object,
+        behaviour: Behaviour,
+        references: References,
+        features: frozenset[str],
+        now: int,
+        since: int,
+        *,
+        bad_images: tuple[str, ...] = (),
+        images: set[str] | None = None,
+        has_events: bool = True,
+    ) -> None:
+        """`images` are those of the node; a container that starts adds its own."""
+        self._has_events = has_events
+        self.pod, self.behaviour, self.references, self.features = pod, behaviour, references, features
+        self.now, self.since = now, since
+        self.text = seconds_text(now)
+        self.bad_images = bad_images
+        self.images: set[str] = set() if images is None else images
+        self.events: list[PodEvent] = []
+        self.wake: float | None = None  # seconds until the next change
+
+    def is_ahead(self, due: int) -> bool:
+        """Whether this is in the future; if so, the pod changes then."""
+        if due <= self.now:
+            return False
+        seconds = (due - self.now) / SECOND
+        self.wake = seconds if self.wake is None else min(self.wake, seconds)
+        return True
+
+    def repeats(self, first: int, every: int) -> bool:
+        """Whether an Event that repeats is due; the next one wakes the pod."""
+        if not self._has_events or self.is_ahead(first):
+            return False
+        last = first + (self.now - first) // every * every
+        self.is_ahead(last + every)
+        return last > self.since
+
+    def last_try(self, first: int, pause: int, longest: int) -> int:
+        """The last of tries with doubling pauses; the next one wakes the pod."""
+        last = first
+        while pause < longest and last + pause <= self.now:
+            last += pause
+            pause *= 2
+        pause = min(pause, longest)
+        if last + pause <= self.now:
+            last += (self.now - last) // pause * pause
+        self.is_ahead(last + pause)
+        return last
+
+    def event(self, event_type: str, reason: str, message: str, field_path: str = "") -> None:
+        self.events.append(PodEvent(event_type, reason, message, field_path))
+
+
+class Container:
+    """A container at a moment: its last status, and the changes since."""
+
+    def __init__(self, moment: Moment, spec: Object, kind: str, script: Script, old: Object | None) -> None:
+        self._moment, self.spec, self.kind, self._script = moment, spec, kind, script
+        self.name: str = spec["name"]
+        self._old = old or {}
+        self.state: Object = self._old.get("state") or {}
+        self.last: Object = self._old.get("lastState") or {}
+        self.restarts: int = self._old.get("restartCount", 0)
+        self.ready = self.started = False
+        wanted = spec.get("resources") or {}
+        self.resources: Object = {name: wanted[name] for name in _RESOURCES if wanted.get(name)}
+        started = (self.state.get("running") or {}).get("startedAt")
+        self._begun = micros_of(started) if started else 0
+
+    @property
+    def is_running(self) -> bool:
+        return "running" in self.state
+
+    @property
+    def end(self) -> Object | None:
+        """How it ended, unless it runs."""
+        if "terminated" in self.state:
+            ended: Object = self.state["terminated"]
+            return ended
+        return None if self.is_running else self.last.get("terminated")
+
+    @property
+    def has_run(self) -> bool:
+        return self.is_running or self.end is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended and does not restart."""
+        ended = self.state.get("terminated")
+        return ended is not None and not self._restarts_after(ended["exitCode"])
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether the next init container may start."""
+        if self.kind == SIDECAR:
+            return self.started
+        return "terminated" in self.state and self.state["terminated"]["exitCode"] == 0
+
+    @property
+    def done_at(self) -> int:
+        """When it was initialized."""
+        if self.kind == SIDECAR:
+            return self._begun + _delay(self.spec.get("startupProbe")) * SECOND
+        return micros_of(self.state["terminated"].get("finishedAt") or self._moment.text)
+
+    def advance(self, first: int) -> None:
+        """Start, end and restart it as often as that is due. It may start from the time `first` on."""
+        moment = self._moment
+        if moment.behaviour.restarts is not None and self._script.exit_after is None and self.kind == REGULAR:
+            self.restarts = moment.behaviour.restarts
+        while True:
+            if self.is_running:
+                ended = self._due_end()
+                if ended is None:
+                    self._probe()
+                    return
+                self.terminate(*ended)
+            elif (end := self.end) is None:
+                if not self._start(first):
+                    return
+            else:
+                if "terminated" in self.state and not self._restarts_after(end["exitCode"]):
+                    return
+                finished, pause = micros_of(end.get("finishedAt") or moment.text), self._pause(end)
+                if moment.is_ahead(finished + pause * SECOND):
+                    who = f"container={self.name} pod={self._pod_name()}"
+                    self._back_off(finished, f"{_duration(pause)} restarting failed {who}")
+                    return
+                if not self._start(finished + pause * SECOND):
+                    return
+
+    def wait(self, reason: str, message: str = "") -> None:
+        if "terminated" in self.state:
+            self.last = self.state
+        waiting = {"reason": reason, "message": message} if message else {"reason": reason}
+        self.state = {"waiting": waiting}
+
+    def terminate(self, code: int, finished: int) -> None:
+        started = (self.state.get("running") or {}).get("startedAt")
+        end = {
+            "exitCode": code,
+            "reason": "Error" if code else "Completed",
+            "startedAt": started or self._moment.text,
+            "finishedAt": seconds_text(finished),
+            "containerID": self._id(),
+        }
+        self.state = {"terminated": end}
+        self.ready = self.started = False
+
+    def kill(self, message: str = "", code: int = 0) -> None:
+        """Stop it, if it runs."""
+        if self.is_running:
+            self.event(NORMAL, "Killing", message or f"Stopping container {self.name}")
+            self.terminate(code, self._moment.now)
+
+    def crash_loop(self, restarts: int, code: int) -> None:
+        """Wait to be restarted, for as long as an annotation says so."""
+        self.restarts = restarts
+        if not self._is_in_back_off:
+            self.terminate(code, self._moment.now)
+        end = self.end or {}
+        self._back_off(micros_of(end.get("finishedAt") or self._moment.text), "restarting failed container")
+
+    def pull_back_off(self, first: int) -> None:
+        """Wait to pull its image again, for as long as an annotation says so."""
+        self._report_pulls(first)
+        self.wait("ImagePullBackOff", f"Back-off pulling image {quoted(self.spec['image'])}")
+
+    def event(self, event_type: str, reason: str, message: str) -> None:
+        field = INIT if self.kind == SIDECAR else self.kind
+        self._moment.event(event_type, reason, message, f"spec.{field}{{{self.name}}}")
+
+    def status(self) -> Object:
+        is_made = self.has_run
+        status: Object = {
+            "name": self.name,
+            "state": self.state,
+            "lastState": self.last,
+            "ready": self.ready,
+            "restartCount": self.restarts,
+            "image": self.spec["image"],
+            "imageID": f"sim://{self.spec['image']}" if is_made else "",
+        }
+        if is_made:
+            status["containerID"] = self._id()
+        if self.kind in (REGULAR, SIDECAR) or (self.kind == INIT and SIDECARS in self._moment.features):
+            status["started"] = self.started
+        if is_made and self.resources and RESIZE in self._moment.features:
+            if "requests" in self.resources:
+                status["allocatedResources"] = self.resources["requests"]
+            status["resources"] = self.resources
+        return status
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether its spec asks for other resources than it has."""
+        return self.is_running and self._old.get("resources", {}) != self.resources
+
+    def keep_resources(self) -> None:
+        self.resources = self._old.get("resources", {})
+
+    def restart_to_resize(self) -> None:
+        """Restart it, if one of the resources that change requires that."""
+        old = self._old.get("resources", {})
+        for policy in self.spec.get("resizePolicy") or ():
+            name = policy["resourceName"]
+            before, after = (
+                [one.get(kind, {}).get(name) for kind in _RESOURCES] for one in (old, self.resources)
+            )
+            if policy.get("restartPolicy") == "RestartContainer" and before != after:
+                self.kill(f"Container {self.name} resize requires restart, will be restarted", KILLED)
+
+    def _id(self) -> str:
+        uid = self._moment.pod["metadata"]["uid"]
+        return f"sim://{uid}/{self.name}/{self.restarts}" if self.restarts else f"sim://{uid}/{self.name}"
+
+    # Starting
+
+    def _start(self, first: int) -> bool:
+        """Pull the image, make the container and start it; or wait and say why not."""
+        moment, image = self._moment, self.spec["image"]
+        if full_name(image) is None:
+            self._fail_to_parse(first)
+            return False
+        if is_bad(image, moment.bad_images):
+            self._fail_to_pull(first)
+            return False
+        problem = moment.references.environment_problem(self.spec)
+        if problem:
+            if moment.repeats(first, RETRY):
+                self._report_pull()
+                self.event(WARNING, "Failed", f"Error: {problem}")
+            self.wait("CreateContainerConfigError", problem)
+            return False
+        self._report_pull()
+        self._report_start()
+        if (end := self.end) is not None:
+            self.last = {"terminated": end}
+            self.restarts += 1
+        self.state = {"running": {"startedAt": moment.text}}
+        self._begun = moment.now
+        return True
+
+    def _report_pull(self) -> None:
+        moment, image = self._moment, self.spec["image"]
+        if self.spec.get("imagePullPolicy") == "Never" or (
+            self.spec.get("imagePullPolicy") != "Always" and image in moment.images
+        ):
+            present = f"Container image {quoted(image)} already present on machine"
+            said = CONTAINER_CREATED in moment.features
+            self.event(NORMAL, "Pulled", f"{present} and can be accessed by the pod" if said else present)
+            return
+        moment.images.add(image)
+        self.event(NORMAL, "Pulling", f"Pulling image {quoted(image)}")
+        took = f"{moment.behaviour.start_after:g}s"
+        message = f"Successfully pulled image {quoted(image)} in {took} ({took} including waiting)"
+        if IMAGE_SIZES in moment.features:
+            message += f". Image size: {IMAGE_BYTES} bytes."
+        self.event(NORMAL, "Pulled", message)
+
+    def _report_start(self) -> None:
+        features, name = self._moment.features, self.name
+        if CONTAINER_CREATED in features:
+            created, started = "Container created", "Container started"
+        else:
+            colon = ":" if CREATED_WITH_COLON in features else ""
+            created, started = f"Created container{colon} {name}", f"Started container {name}"
+        self.event(NORMAL, "Created", created)
+        self.event(NORMAL, "Started", started)
+
+    def _fail_to_parse(self, first: int) -> None:
+        image = self.spec["image"]
+        problem = (
+            f"Failed to apply default image tag {quoted(image)}: {parse_error(image, self._moment.features)}"
+        )
+        if self._moment.repeats(first, RETRY):
+            self.event(WARNING, "InspectFailed", problem)
+            self.event(WARNING, "Failed", "Error: InvalidImageName")
+        self.wait("InvalidImageName", problem)
+
+    def _fail_to_pull(self, first: int) -> None:
+        image, moment = self.spec["image"], self._moment
+        last = self._report_pulls(first)
+        if moment.is_ahead(last + _ERROR_SECONDS * SECOND):
+            self.wait("ErrImagePull", pull_error(image))
+            return
+        message = f"Back-off pulling image {quoted(image)}"
+        if PULL_ERRORS in moment.features:
+            message += f": ErrImagePull: {pull_error(image)}"
+        self.wait("ImagePullBackOff", message)
+
+    def _report_pulls(self, first: int) -> int:
+        """Record the Events about pulls that failed; returns when the last one did."""
+        image, moment = self.spec["image"], self._moment
+        last = moment.last_try(first, FIRST_BACK_OFF * SECOND, LONGEST_BACK_OFF * SECOND)
+        if last > moment.since:
+            self.event(NORMAL, "Pulling", f"Pulling image {quoted(image)}")
+            self.event(WARNING, "Failed", f"Failed to pull image {quoted(image)}: {pull_error(image)}")
+            self.event(WARNING, "Failed", "Error: ErrImagePull")
+        if moment.repeats(last + _ERROR_SECONDS * SECOND, RETRY):
+            self.event(NORMAL, "BackOff", f"Back-off pulling image {quoted(image)}")
+            self.event(WARNING, "Failed", "Error: ImagePullBackOff")
+        return last
+
+    # Ending and restarting
+
+    def _due_end(self) -> tuple[int, int] | None:
+        """The exit code and the time of its end, if it has ended by now."""
+        script, moment = self._script, self._moment
+        ends: list[tuple[int, int, str]] = []
+        if script.exit_after is not None:
+            ends.append((self._begun + round(script.exit_after * SECOND), script.exit_code, ""))
+        for kind in ("startup", "liveness"):
+            failing = self._failing_since(kind)
+            if failing is not None and not (
+                kind == "liveness" and self._failing_since("startup") is not None
+            ):
+                probe = self.spec[f"{kind}Probe"]
+                threshold = probe.get("failureThreshold") or 3
+                killed = failing + (threshold - 1) * _period(probe)
+                ends.append((killed, KILLED, kind))
+        if not ends:
+            return None
+        due, code, probe_kind = min(ends)
+        if probe_kind:
+            self._report_unhealthy(probe_kind)
+        if moment.is_ahead(due):
+            return None
+        if probe_kind:
+            message = f"Container {self.name} failed {probe_kind} probe"
+            restarts = self._restarts_after(code)
+            self.event(NORMAL, "Killing", f"{message}, will be restarted" if restarts else message)
+        return code, due
+
+    def _restarts_after(self, code: int) -> bool:
+        spec = self._moment.pod["spec"]
+        if "deletionTimestamp" in self._moment.pod["metadata"] or self.kind == EPHEMERAL:
+            return False
+        if self.kind == SIDECAR:
+            return True
+        policy = spec.get("restartPolicy", "Always")
+        if RESTART_RULES in self._moment.features:
+            for rule in self.spec.get("restartPolicyRules") or ():
+                codes = rule.get("exitCodes") or {}
+                if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+                    return True
+            policy = self.spec.get("restartPolicy") or policy
+        if self.kind == INIT:
+            return bool(code and policy != "Never")
+        return bool(policy == "Always" or (policy == "OnFailure" and code))
+
+    def _pause(self, end: Object) -> int:
+        """Seconds between its end and its restart: twice the last pause, if it did not run for long."""
+        waiting = self.state.get("waiting") or {}
+        if waiting:
+            said = _BACK_OFF.match(waiting.get("message", ""))
+            return int(said[1] or 0) * 60 + int(said[2]) if said is not None else 0
+        started = micros_of(end.get("startedAt") or self._moment.text)
+        finished = micros_of(end.get("finishedAt") or self._moment.text)
+        before = self.last.get("terminated")
+        if before is None or finished - started > BACK_OFF_RESET * SECOND:
+            return 0
+        paused = (started - micros_of(before.get("finishedAt") or self._moment.text)) // SECOND
+        pause = FIRST_BACK_OFF
+        while pause < LONGEST_BACK_OFF and pause <= paused + 1:  # times have no fractions
+            pause *= 2
+        return min(pause, LONGEST_BACK_OFF)
+
+    @property
+    def _is_in_back_off(self) -> bool:
+        return bool((self.state.get("waiting") or {}).get("reason") == "CrashLoopBackOff")
+
+    def _back_off(self, since: int, text: str) -> None:
+        if self._moment.repeats(since, RETRY) or not self._is_in_back_off:
+            named = (
+                f" {self.name} in pod {self._pod_name()}" if NAMED_BACK_OFF in self._moment.features else ""
+            )
+            self.event(WARNING, "BackOff", f"Back-off restarting failed container{named}")
+        self.wait("CrashLoopBackOff", f"back-off {text}")
+
+    def _pod_name(self) -> str:
+        metadata = self._moment.pod["metadata"]
+        return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+
+    # Probes
+
+    def _probe(self) -> None:
+        """Set whether it has started and is ready."""
+        moment = self._moment
+        if self.kind in (INIT, EPHEMERAL):
+            self.started = self.kind == INIT
+            return
+        startup, readiness = self.spec.get("startupProbe"), self.spec.get("readinessProbe")
+        passed = self._begun + _delay(startup) * SECOND
+        fails_to_start = self._failing_since("startup") is not None
+        self.started = not fails_to_start and not moment.is_ahead(passed)
+        ready = self.started and moment.behaviour.phase != "NeverReady"
+        if readiness is not None and not fails_to_start:
+            again = ((readiness.get("successThreshold") or 1) - 1) * _period(readiness)
+            if moment.is_ahead(max(passed, self._begun + _delay(readiness) * SECOND + again)):
+                ready = False
+            elif (failing := self._failing_since("readiness")) is not None:
+                self._report_unhealthy("readiness")
+                never_succeeded = failing <= max(passed, self._begun + _delay(readiness) * SECOND)
+                threshold = readiness.get("failureThreshold") or 3
+                if never_succeeded or not moment.is_ahead(failing + (threshold - 1) * _period(readiness)):
+                    ready = False
+        if moment.behaviour.ready_after and self.kind == REGULAR:
+            start = (moment.pod.get("status") or {}).get("startTime")
+            begun = micros_of(start) if start else moment.now
+            if moment.is_ahead(begun + round(moment.behaviour.ready_after * SECOND)):
+                ready = False
+        self.ready = ready
+
+    def _failing_since(self, kind: str) -> int | None:
+        """When a probe fails for the first time, which may be in the future; None if it does not."""
+        seconds, probe = self._script.fails.get(kind), self.spec.get(f"{kind}Probe")
+        if seconds is None or probe is None:
+            return None
+        first, period = self._begun + _delay(probe) * SECOND, _period(probe)
+        if kind != "startup":
+            first = max(first, self._begun + _delay(self.spec.get("startupProbe")) * SECOND)
+        late = self._begun + round(seconds * SECOND) - first
+        if late > 0 and kind == "startup":
+            return None  # it succeeds before, and then is over
+        return first + -(-max(late, 0) // period) * period
+
+    def _report_unhealthy(self, kind: str) -> None:
+        failing, probe = self._failing_since(kind), self.spec[f"{kind}Probe"]
+        assert failing is not None
+        if self._moment.repeats(failing, _period(probe)):
+            self.event(WARNING, "Unhealthy", f"{kind.capitalize()} probe failed: {self._failure(probe)}")
+
+    def _failure(self, probe: Object) -> str:
+        """What a prober says when nobody answers well."""
+        if "httpGet" in probe:
+            return "HTTP probe failed with statuscode: 500"
+        if "tcpSocket" in probe:
+            address = (self._moment.pod.get("status") or {}).get("podIP", "")
+            return f"dial tcp {address}:{probe['tcpSocket'].get('port', '')}: connect: connection refused"
+        if "grpc" in probe:
+            return 'service unhealthy (responded with "NOT_SERVING")'
+        return ""
+
+
+def _delay(probe: Object | None) -> int:
+    return int((probe or {}).get("initialDelaySeconds") or 0)
+
+
+def _period(probe: Object) -> int:
+    return int(probe.get("periodSeconds") or 10) * SECOND
+
+
+def _duration(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,170 @@
+"""What a pod needs of other objects before it runs, and what is missing of it.
+
+Volumes need their Secrets, ConfigMaps and bound claims before anything starts; a container needs those that its
+environment names. A node reads them when it starts a pod, so nothing is cached; `References.missing` collects what was
+not found, for the node to look again when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.messages import Object
+
+SECRETS, CONFIG_MAPS, CLAIMS, RUNTIME_CLASSES = (
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "runtimeclasses",
+)
+# Every namespace has it, if anybody publishes it: pods do not wait for it here.
+_ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
+
+
+class Reference(NamedTuple):
+    resource: str
+    namespace: str
+    name: str
+
+
+Find = Callable[[Reference], Object | None]
+
+
+class References:
+    """The objects that one pod refers to."""
+
+    def __init__(self, pod: Object, find: Find) -> None:
+        self._pod, self._find = pod, find
+        self._namespace: str = pod["metadata"]["namespace"]
+        self.missing: set[Reference] = set()
+
+    def _get(self, resource: str, name: str, namespace: str | None = None) -> Object | None:
+        reference = Reference(resource, self._namespace if namespace is None else namespace, name)
+        found = self._find(reference)
+        if found is None:
+            self.missing.add(reference)
+        return found
+
+    def volume_problems(self) -> Iterator[tuple[str, str]]:
+        """Volumes that cannot be set up, with the reason."""
+        for volume, source, content in self._mounted():
+            if source in ("secret", "configMap"):
+                problem = self._content_problem(
+                    source, content, content.get("secretName") or content.get("name")
+                )
+            else:
+                parts = (content.get("sources") or ()) if source == "projected" else ()
+                problems = (
+                    self._content_problem(kind, part[kind], part[kind].get("name"))
+                    for part in parts
+                    for kind in ("secret", "configMap")
+                    if kind in part
+                )
+                problem = next(filter(None, problems), "")
+            if problem:
+                yield volume["name"], problem
+
+    def claim_problems(self) -> Iterator[tuple[str, str]]:
+        """Volumes whose claims cannot be used, with the reason."""
+        for volume, source, content in self._mounted():
+            name = content.get("claimName") if source == "persistentVolumeClaim" else None
+            if source == "ephemeral":
+                name = f"{self._pod['metadata']['name']}-{volume['name']}"
+            if name:
+                claim = self._get(CLAIMS, name)
+                if claim is None:
+                    problem = f"failed to fetch PVC from API server: persistentvolumeclaims {quoted(name)} not found"
+                elif (claim.get("status") or {}).get("phase") == "Bound":
+                    continue
+                else:
+                    problem = "PVC is not bound"
+                    self.missing.add(Reference(CLAIMS, self._namespace, name))
+                yield volume["name"], f"error processing PVC {self._namespace}/{name}: {problem}"
+
+    def mounted_volumes(self) -> list[str]:
+        return [volume["name"] for volume, _, _ in self._mounted()]
+
+    def _mounted(self) -> Iterator[tuple[Object, str, Object]]:
+        """The volumes that containers use: each with its source and the content of that."""
+        spec = self._pod["spec"]
+        if not spec.get("volumes"):
+            return
+        used = {
+            mount["name"]
+            for kind in ("containers", "initContainers", "ephemeralContainers")
+            for container in spec.get(kind) or ()
+            for mounts in ("volumeMounts", "volumeDevices")
+            for mount in container.get(mounts) or ()
+        }
+        for volume in spec["volumes"]:
+            if volume["name"] in used:
+                source, content = next(
+                    ((key, value) for key, value in volume.items() if key != "name"), ("", {})
+                )
+                yield volume, source, content or {}
+
+    def environment_problem(self, container: Object) -> str:
+        """Why the environment of a container cannot be made; "" if it can."""
+        for source in container.get("envFrom") or ():
+            for kind, reference in (("configMap", "configMapRef"), ("secret", "secretRef")):
+                if (content := source.get(reference)) is not None:
+                    problem = self._content_problem(kind, content, content.get("name"))
+                    if problem:
+                        return problem
+        for variable in container.get("env") or ():
+            value = variable.get("valueFrom") or {}
+            for kind, reference in (("configMap", "configMapKeyRef"), ("secret", "secretKeyRef")):
+                if (content := value.get(reference)) is not None:
+                    problem = self._key_problem(kind, content)
+                    if problem:
+                        return problem
+        return ""
+
+    def runtime_problem(self, handlers: frozenset[str] | None) -> str:
+        """Why the RuntimeClass of the pod cannot be used; `handlers` are those of the node, None: all."""
+        name = self._pod["spec"].get("runtimeClassName")
+        if not name:
+            return ""
+        found = self._get(RUNTIME_CLASSES, name, "")
+        if found is None:
+            return f"failed to get RuntimeClass {quoted(name)}: runtimeclass {quoted(name)} not found"
+        handler = found.get("handler", "")
+        if handlers is None or handler in handlers:
+            return ""
+        problem = f"failed to get sandbox runtime: no runtime for {quoted(handler)} is configured"
+        return f"rpc error: code = Unknown desc = {problem}"
+
+    def _content_problem(self, kind: str, content: Object, name: str | None) -> str:
+        if content.get("optional") or not name or name == _ROOT_CERTIFICATE:
+            return ""
+        found = self._get(SECRETS if kind == "secret" else CONFIG_MAPS, name)
+        if found is None:
+            return f"{kind.lower()} {quoted(name)} not found"
+        for item in content.get("items") or ():
+            if item["key"] not in _keys(found):
+                self.missing.add(
+                    Reference(SECRETS if kind == "secret" else CONFIG_MAPS, self._namespace, name)
+                )
+                word = "secret" if kind == "secret" else "config"
+                return f"references non-existent {word} key: {item['key']}"
+        return ""
+
+    def _key_problem(self, kind: str, content: Object) -> str:
+        if content.get("optional"):
+            return ""
+        name, key = content.get("name", ""), content.get("key", "")
+        resource = SECRETS if kind == "secret" else CONFIG_MAPS
+        found = self._get(resource, name)
+        if found is None:
+            return f"{kind.lower()} {quoted(name)} not found"
+        if key not in _keys(found):
+            self.missing.add(Reference(resource, self._namespace, name))
+            word = "Secret" if kind == "secret" else "ConfigMap"
+            return f"couldn't find key {key} in {word} {self._namespace}/{name}"
+        return ""
+
+
+def _keys(found: Object) -> set[str]:
+    return {*(found.get("data") or ()), *(found.get("binaryData") or ())}

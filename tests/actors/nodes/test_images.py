@@ -1,0 +1,41 @@
+"""Simulated nodes pull all images but those whose reference is invalid or that a rule names."""
+
+from __future__ import annotations
+
+from rewound.actors.nodes.images import bad_images_of, full_name, is_bad
+from tests.cases import cases
+
+
+@cases(
+    "image, name",
+    [
+        ("web", "docker.io/library/web:latest"),
+        ("team/web:1.2", "docker.io/team/web:1.2"),
+        ("example.com:5000/team/web", "example.com:5000/team/web:latest"),
+        ("localhost/web", "localhost/web:latest"),
+        ("web@sha256:" + "a" * 64, "docker.io/library/web@sha256:" + "a" * 64),
+        ("Web", None),
+        ("we b", None),
+        ("web:", None),
+        ("web:a:b", None),
+        ("-web", None),
+    ],
+)
+def test_reference_has_a_full_name_or_is_invalid(image: str, name: str | None) -> None:
+    assert full_name(image) == name
+
+
+@cases(
+    "annotations, image, bad",
+    [
+        ({}, "web:1", False),
+        ({}, "web:non-existent", True),
+        ({}, "invalid.example.com/web:1", True),
+        ({"sim/bad-images": "team/*, *:broken"}, "team/web:1", True),
+        ({"sim/bad-images": "team/*, *:broken"}, "web:broken", True),
+        ({"sim/bad-images": "team/*, *:broken"}, "web:non-existent", False),
+        ({"sim/bad-images": ""}, "web:non-existent", False),
+    ],
+)
+def test_rules_of_a_node_name_bad_images(annotations: dict[str, str], image: str, bad: bool) -> None:
+    assert is_bad(image, bad_images_of({"metadata": {"annotations": annotations}})) == bad
