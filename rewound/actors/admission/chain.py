@@ -13,7 +13,6 @@ Ephemeral objects, such as a TokenRequest, have no actor: `admit_ephemeral` and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -120,20 +119,20 @@ class Chain:
 
     async def admit(self, request: AdmissionRequest, asking: Asking) -> None:
         """Change the object. If a policy or webhook changed it, mutating plugins run once more before completions."""
-        request.phase_began = perf_counter()
-        await _run(self._mutating, request, self.admit_timing, asking)
+        now = request.phase_began = perf_counter()
+        now = await _run(self._mutating, request, self.admit_timing, asking, now)
         reinvocation = request.reinvocation
         if reinvocation is not None and reinvocation.due:
-            request.reinvocation = replace(reinvocation, due=False, round=1)
-            await _run(self._mutating, request, self.admit_timing, asking)
+            request.reinvocation = reinvocation._replace(due=False, round=1)
+            now = await _run(self._mutating, request, self.admit_timing, asking, now)
         if self._completing:
-            await _run(self._completing, request, self.admit_timing, asking)
-        self.admit_timing.passed.add(perf_counter() - request.phase_began)
+            now = await _run(self._completing, request, self.admit_timing, asking, now)
+        self.admit_timing.passed.add(now - request.phase_began)
 
     async def validate(self, request: AdmissionRequest, asking: Asking) -> None:
-        request.phase_began = perf_counter()
-        await _run(self.checks, request, self.validate_timing, asking)
-        self.validate_timing.passed.add(perf_counter() - request.phase_began)
+        began = request.phase_began = perf_counter()
+        now = await _run(self.checks, request, self.validate_timing, asking, began)
+        self.validate_timing.passed.add(now - began)
 
     def may_pause(self, request: AdmissionRequest) -> bool:
         """Whether any step may be asynchronous for this request."""
@@ -141,8 +140,10 @@ class Chain:
         return any(one is not None and not one.idle and one.may_concern(request) for one in plugins)
 
 
-async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, asking: Asking) -> None:
-    began = perf_counter()
+async def _run(
+    steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, asking: Asking, began: float
+) -> float:
+    """Run the steps, from the time `began`; returns when the last one ended."""
     for run, plugin, timing in steps:
         try:
             if plugin is None:
@@ -171,10 +172,11 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
             _apply_outcome(request, admitted)
             if at_once is None:
                 asking.answered(request, admitted)
-            now = perf_counter()
+                now = perf_counter()
         elif changed is not None:
             request.object = changed
         began = now
+    return began
 
 
 def _unless_concerned(plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from copy import copy
-from dataclasses import dataclass, replace
 from math import inf
+from typing import NamedTuple
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object, WriteContext
@@ -17,8 +16,7 @@ logger = logging.getLogger(__name__)
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
-@dataclass(frozen=True, slots=True)
-class Invoked:
+class Invoked(NamedTuple):
     """Which webhooks or policies of one plugin ran, and which of them run again in the second round."""
 
     called: frozenset[Hashable] = frozenset()  # those with IfNeeded, called since the last change
@@ -27,15 +25,14 @@ class Invoked:
 
     def changed(self) -> Invoked:
         """After a change of the object, everything that was called before it is called again."""
-        return replace(self, called=frozenset(), again=self.again | self.called) if self.called else self
+        return self._replace(called=frozenset(), again=self.again | self.called) if self.called else self
 
     def since(self, now: Object | None) -> Invoked:
         """In the second round: whether other plugins have changed the object since this one ran."""
         return self.changed() if self.called and now != self.output else self
 
 
-@dataclass(frozen=True, slots=True)
-class Reinvocation:
+class Reinvocation(NamedTuple):
     """The state of mutating policies and webhooks after the first round, for the second."""
 
     due: bool = False  # one of them changed the object: all mutating plugins run once more
@@ -94,7 +91,8 @@ class AdmissionRequest:
 
     def with_object(self, changed: Object) -> AdmissionRequest:
         """A copy with another object."""
-        other = copy(self)
+        other = AdmissionRequest.__new__(AdmissionRequest)
+        other.__dict__.update(self.__dict__)
         other.object = changed
         return other
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rewound.actors.cel.costs import COST, Cells
 from rewound.actors.cel.data import DataObject
+from rewound.actors.cel.json_data import JsonMap, from_json
 from rewound.actors.cel.mutations import Constructed
 from rewound.actors.cel.values import (
     NONE,
@@ -86,10 +87,13 @@ class Attribute(Step):
             assert operand is not None
             return _operand_chain(operand, own, qualifiers)
         fixed = all(one.dynamic is None and not one.is_optional for one in qualifiers)
-        if fixed and len(qualifiers) < 3:
-            keys = [qualifier.key for qualifier in qualifiers]
-            return (_variable, _one_key, _two_keys)[len(keys)](slot, own, *keys)
-        return _variable_chain(slot, own, qualifiers)
+        if not fixed:
+            return _variable_chain(slot, own, qualifiers)
+        keys = [qualifier.key for qualifier in qualifiers]
+        if len(keys) < 2:
+            return (_variable, _one_key)[len(keys)](slot, own, *keys)
+        others = _two_keys(slot, own, *keys) if len(keys) == 2 else _variable_chain(slot, own, qualifiers)
+        return _keys_of_json(slot, own, keys, others)
 
 
 class Choice(Attribute):
@@ -180,6 +184,28 @@ def _one_key(slot: int, own: int, key: Any) -> Run:
                 if raw is not None:
                     return raw if raw.__class__ is direct else wrap(raw)
         return value.get(key) if isinstance(value, MapLike) else select(value, key)
+
+    return run
+
+
+def _keys_of_json(slot: int, own: int, keys: list[Any], otherwise: Run) -> Run:
+    """Several keys of a JSON document, without wrapping the maps on the way; `otherwise` selects from all else."""
+    *around, last = keys
+    cost = own + len(keys)
+
+    def run(cells: Cells) -> Any:
+        value = cells[slot]
+        if value.__class__ is JsonMap:
+            raw: Any = value.raw
+            for key in around:
+                raw = raw.get(key)
+                if raw.__class__ is not dict:
+                    return otherwise(cells)
+            found = raw.get(last)
+            if found is not None:
+                cells[COST] += cost
+                return found if found.__class__ is str else from_json(found)
+        return otherwise(cells)
 
     return run
 

@@ -47,6 +47,11 @@ def check_time() -> None:
         raise TookTooLong(_local.seconds)
 
 
+def is_in_thread() -> bool:
+    """Whether this is the work of such a thread, which must pause often; in the event loop it is known to be short."""
+    return getattr(_local, "end", None) is not None
+
+
 def need_thread() -> None:
     """Raise NeedsThread outside such a thread. For work whose single pieces take part of a millisecond."""
     if getattr(_local, "end", None) is None:

@@ -12,7 +12,7 @@ policy ignores it. Like that of validating policies, a step collects everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rewound.actors.access.authorize import join_errors
@@ -109,7 +109,7 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
                     state = state.changed()
                 changed, current = True, left
             if one.policy.spec.get("reinvocationPolicy") == "IfNeeded":
-                state = replace(state, called=state.called | {one.identity})
+                state = state._replace(called=state.called | {one.identity})
         self._count_conditions(request, outcome.unmet)
         if outcome.checks and self.checks is not None:
             self.checks.add_mutations(outcome.checks)
@@ -121,12 +121,12 @@ class MutatingAdmissionPolicy(PolicyPlugin["MutatingExpressions"]):
             return ADMITTED
         if changed:
             state = state.changed()
-        state = replace(state, output=current.request.object)
+        state = state._replace(output=current.request.object)
         due = before.due or (changed and not before.round)
         return Admitted(
             current.request.object if current is not review else None,
             tuple(outcome.warnings),
-            reinvocation=replace(before, due=due, policies=state),
+            reinvocation=before._replace(due=due, policies=state),
         )
 
     def _try(self, review: Review, invoked: list[Invoked[MutatingExpressions]]) -> Tried:

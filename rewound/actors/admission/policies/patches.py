@@ -45,6 +45,7 @@ from rewound.actors.patch.managed_fields.applied_types import find_atomics, find
 from rewound.actors.patch.managed_fields.apply import merge
 from rewound.actors.patch.managed_fields.topology import NOTHING, Record, SchemaShapes, Shapes
 from rewound.actors.patch.transform import check_bounds
+from rewound.actors.runtime.time_limit import is_in_thread
 
 _NO_SCHEME: Final = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
 
@@ -67,7 +68,7 @@ def apply_configuration(
     config |= {"apiVersion": viewed.api_version, "kind": viewed.kind}
     merged = merge(_shape(viewed), document, _checked(viewed, definition, config))
     try:
-        after = viewed.schema.decode_object(merged, in_steps=True).object
+        after = viewed.schema.decode_object(merged, in_steps=is_in_thread()).object
     except NotDecodable as error:
         kind, why = f"{viewed.group}/{viewed.version}, Kind={viewed.kind}", error.restoring or str(error)
         if why.startswith("illegal base64"):
@@ -143,7 +144,7 @@ def _decoded(viewed: Definition, patched: Any) -> Object:
         if (api_version, kind) != (viewed.api_version, viewed.kind):
             raise WebhookFailed(f'no kind "{kind}" is registered for version "{api_version}" {_NO_SCHEME}')
     try:
-        decoded = viewed.schema.decode_object(patched, in_steps=True)
+        decoded = viewed.schema.decode_object(patched, in_steps=is_in_thread())
         if not decoded.problems or viewed.is_custom:
             return decoded.object
         # Kubernetes' library writes members in their order, and the first error counts.

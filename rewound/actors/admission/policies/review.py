@@ -7,7 +7,6 @@ the authorizer is decided once for a request, as in Kubernetes.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from copy import copy
 from functools import partial
 
 import orjson
@@ -55,6 +54,20 @@ class Reviewer:
     def review(self, request: AdmissionRequest, *, is_prepared: bool = True) -> Review:
         """`is_prepared`: the object is complete, and not one that mutating plugins may still change."""
         return Review(self, request, is_prepared=is_prepared)
+
+    def find_namespace(self, request: AdmissionRequest) -> Object | None:
+        """The namespace of a request, as far as expressions see it."""
+        name = reviewed_namespace(request)
+        if not name or request.definition.resource == NAMESPACES:
+            return None
+        with self.journal.read() as view:
+            row = view.get(self.namespaces, "", name)
+        if row is None:
+            return None
+        stored = orjson.loads(row.body)
+        metadata = {**stored["metadata"], "resourceVersion": str(row.offset)}
+        shown = {name: metadata[name] for name in _OF_NAMESPACES if name in metadata}
+        return {"metadata": shown, "spec": stored.get("spec", {}), "status": stored.get("status", {})}
 
 
 class Review:
@@ -104,9 +117,9 @@ class Review:
         key = orjson.dumps(changed) if by_webhook else b""
         found = self._changed.get(key) if by_webhook else None
         if found is None:
-            found = copy(self)
-            found.request = self.request.with_object(changed)
-            found._values, found._converted = {}, {}
+            found = Review(self._shared, self.request.with_object(changed), is_prepared=self._is_prepared)
+            found.work, found._version, found._decisions = self.work, self._version, self._decisions
+            found._changed, found._restored = self._changed, self._restored
             if by_webhook:
                 self._changed[key] = found
         return found
@@ -144,6 +157,7 @@ class Review:
         if self._version is None:
             raise MustWait(self._find_version)
         original = request.definition
+        # Values refer to the request, not to this review, which has them: their memory is free without a collection.
         return RequestValues(
             shared.reviews,
             request,
@@ -152,8 +166,10 @@ class Review:
             is_prepared=self._is_prepared,
             kind=definition if shared.names_matched_kind else original,
             resource=definition if shared.names_matched_kind and not for_conditions else original,
-            find_namespace=None if for_conditions else self._find_namespace,
-            authorizers=self._authorizers if shared.has_authorizer else None,
+            find_namespace=None if for_conditions else partial(shared.find_namespace, self.request),
+            authorizers=partial(_authorizers, self.request, self._decisions)
+            if shared.has_authorizer
+            else None,
         )
 
     def in_version(self, definition: Definition) -> AdmissionRequest:
@@ -177,26 +193,16 @@ class Review:
     async def _find_version(self) -> None:
         self._version = await version_of(self.request.written)
 
-    def _find_namespace(self) -> Object | None:
-        if not self.namespace or self.request.definition.resource == NAMESPACES:
-            return None
-        with self._shared.journal.read() as view:
-            row = view.get(self._shared.namespaces, "", self.namespace)
-        if row is None:
-            return None
-        stored = orjson.loads(row.body)
-        metadata = {**stored["metadata"], "resourceVersion": str(row.offset)}
-        shown = {name: metadata[name] for name in _OF_NAMESPACES if name in metadata}
-        return {"metadata": shown, "spec": stored.get("spec", {}), "status": stored.get("status", {})}
 
-    def _authorizers(self) -> tuple[cel.Authorizer, cel.ResourceCheck]:
-        request = self.request
-        resource = request.definition.resource
-        asking = cel.Authorizer(user_of(request), self._decisions)
-        name = reviewed_name(request, None if request.operation == "CONNECT" else request.object)
-        return asking, asking.request_resource(
-            resource.group, resource.plural, request.subresource, self.namespace, name
-        )
+def _authorizers(
+    request: AdmissionRequest, decisions: _Decisions
+) -> tuple[cel.Authorizer, cel.ResourceCheck]:
+    """The authorizer of expressions, and its check of the request itself."""
+    resource, asking = request.definition.resource, cel.Authorizer(user_of(request), decisions)
+    name = reviewed_name(request, None if request.operation == "CONNECT" else request.object)
+    return asking, asking.request_resource(
+        resource.group, resource.plural, request.subresource, reviewed_namespace(request), name
+    )
 
 
 class _Decisions(cel.Decisions):

@@ -149,12 +149,12 @@ class PolicyRun:
         validations, most = self._compiled.validations, self._compiled.most_for_messages
         scope = self._scope(self._review.values(self._definition), BUDGET)
         found: list[tuple[object, float]] = []
-        are_true = True
+        are_true, began = True, perf_counter()
         for one in validations:
-            began = perf_counter()
             value = scope.evaluate(one.rule)
-            found.append((value, perf_counter() - began))
-            are_true = are_true and value is True
+            now = perf_counter()
+            found.append((value, now - began))
+            are_true, began = are_true and value is True, now
         # If all are true, messages matter only if they could use up the budget.
         if are_true and most <= scope.left:
             return []

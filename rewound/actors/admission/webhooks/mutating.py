@@ -8,7 +8,6 @@ and of these only those after whose call the object changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -105,12 +104,12 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                 current = current.with_object(changed)
                 due, state = not round_, state.changed()
             if match.hook.reinvoked:
-                state = replace(state, called=state.called | {match.hook.identity})
+                state = state._replace(called=state.called | {match.hook.identity})
         if state is first and current is request:
             return Admitted(None, tuple(warnings))
-        state = replace(state, output=current.object)
+        state = state._replace(output=current.object)
         return Admitted(
-            current.object, tuple(warnings), reinvocation=replace(before, due=due, webhooks=state)
+            current.object, tuple(warnings), reinvocation=before._replace(due=due, webhooks=state)
         )
 
     async def _ask(
