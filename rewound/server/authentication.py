@@ -42,7 +42,9 @@ def build_issuers(
         settings.oidc.claim_rules(settings.rules, id_key), authorities=settings.oidc.oidc_ca_file
     )
     configuration = AuthenticationConfiguration((issuer,))
-    return _issuers(configuration, settings.oidc.algorithms, clock, options.audiences), None
+    issuers = _issuers(configuration, settings.oidc.algorithms, clock, options.audiences)
+    tasks.append(("keys of issuers", issuers.fetch_keys))
+    return issuers, None
 
 
 def _of_file(
@@ -62,7 +64,7 @@ def _of_file(
         )
     issuers = _issuers(configuration, ALGORITHMS, clock, options.audiences)
     followed = FollowedConfiguration(path, contents, read, issuers, lambda: clock.now() / 1_000_000)
-    tasks.append(("authentication config", followed.run))
+    tasks += [("keys of issuers", issuers.fetch_keys), ("authentication config", followed.run)]
     return issuers, configuration.anonymous
 
 

@@ -599,7 +599,9 @@ POLICY_VARIABLE_TYPES: Final = _change(
     "policy-variable-types", "infers the types of the variables of admission policies", since="1.29"
 )
 CEL_NAMED_GROUPS: Final = _change(
-    "cel-named-groups", "regular expressions of CEL have named groups without P: `(?<n>a)`", since="1.29"
+    "cel-named-groups",
+    "regular expressions of CEL, and patterns of custom kinds, may have named groups without P: `(?<n>a)`",
+    since="1.29",
 )
 CEL_FORMAT_CALLS: Final = _change(
     "cel-format-calls", "checks the constant arguments of `format` in CEL expressions", since="1.31"

@@ -3,9 +3,10 @@
 A server has one `ConfiguredIssuers`: of the flags of OpenID Connect, or of the file, with up to 64 issuers. A token is
 verified only by the issuer that it names.
 
-New issuers are in force when the keys of all of them have been fetched, so that a file with a wrong URL locks nobody
-out. An issuer that stays as it was keeps its keys; no verified token stays verified. A file that is wrong, or whose
-issuers do not respond, changes nothing: the log says why, and metrics count it.
+Keys are fetched at the start, in the background: the server is ready without them, and a token that comes first waits
+for them. New issuers are in force when the keys of all of them have been fetched, so that a file with a wrong URL locks
+nobody out. An issuer that stays as it was keeps its keys; no verified token stays verified. A file that is wrong, or
+whose issuers do not respond, changes nothing: the log says why, and metrics count it.
 """
 
 from __future__ import annotations
@@ -98,6 +99,16 @@ class ConfiguredIssuers:
                 return f'oidc: authenticator for issuer "{provider.issuer}" is not healthy: {why}'
         self._put_in_force(configuration, providers)
         return ""
+
+    async def fetch_keys(self) -> None:
+        """Fetch the keys of the issuers that are in force at the start, each until it has responded once."""
+        async with trio.open_nursery() as nursery:
+            for key, provider in self._providers.items():
+                nursery.start_soon(self._fetch_first, key, provider)
+
+    async def _fetch_first(self, key: tuple[str, str, object], provider: Provider) -> None:
+        while self._providers.get(key) is provider and not await provider.refresh(0):
+            await trio.sleep(PAUSE)
 
     def _providers_of(
         self, configuration: AuthenticationConfiguration

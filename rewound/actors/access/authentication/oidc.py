@@ -258,9 +258,9 @@ class ProviderError(Exception):
 
 
 class Provider:
-    """An identity provider: its discovery document and its keys, fetched over HTTPS when a token needs them.
+    """An identity provider: its discovery document and its keys, fetched over HTTPS.
 
-    Nothing is fetched at server start. The first token of the provider starts the discovery, in its own task, so that a
+    That happens at the start, and when a token was signed by an unknown key. A fetch runs in its own task, so that a
     client that disconnects does not end it for others; tokens that arrive meanwhile wait for the same fetch. A fetch is
     never repeated within ten seconds, whether it failed or not. That bounds the requests to an unreachable provider,
     and those caused by tokens with invented key ids. The size of responses and the duration of a fetch are limited.

@@ -61,6 +61,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.time_limit import check_time, need_thread
 from rewound.actors.versions.features import (
+    CEL_NAMED_GROUPS,
     JSON_IN_TEXTS,
     RATCHETING,
     RULE_MESSAGES,
@@ -357,7 +358,8 @@ class _Checks:
             need_thread()
         check_time()
         try:
-            self._patterns[pattern] = weight_of(compile_pattern(pattern))
+            compiled = compile_pattern(pattern, named=CEL_NAMED_GROUPS in errors.features)
+            self._patterns[pattern] = weight_of(compiled)
         except InvalidExpression as error:
             text = f"must be a valid regular expression, but isn't: {error}"
             errors.add(invalid(path, pattern, text))

@@ -18,7 +18,7 @@ from email.headerregistry import Address
 from functools import lru_cache
 from typing import Any, Final
 
-from rewound.actors.cel.go_regexp import compile_re2, is_large, may_take_long
+from rewound.actors.cel.go_regexp import compile_re2, is_large, may_take_long, without_names
 from rewound.actors.kinds.structural.schema_node import Node
 
 # Different patterns of one definition, each of which may take some memory with hostile texts.
@@ -29,9 +29,12 @@ _WEIGHT_OF_LARGE: Final = 64  # a large pattern counts as this many others
 
 
 @lru_cache(maxsize=4096)
-def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern; its `search(text)` is truthy if a part of the text matches. Raises InvalidExpression."""
-    return compile_re2(pattern)
+def compile_pattern(pattern: str, *, named: bool = True) -> Any:
+    """Compile a pattern; its `search(text)` is truthy if a part of the text matches. Raises InvalidExpression.
+
+    `named`: it may have named groups without P, like `(?<n>a)`.
+    """
+    return compile_re2(without_names(pattern) if named and "(?" in pattern else pattern)
 
 
 def longest_at_once(compiled: Any) -> int:

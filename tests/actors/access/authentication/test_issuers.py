@@ -24,7 +24,7 @@ from rewound.actors.access.authentication.issuers import (
     InvalidConfiguration,
     IssuerConfiguration,
 )
-from rewound.actors.access.authentication.oidc import OidcTokens, Provider
+from rewound.actors.access.authentication.oidc import PAUSE, OidcTokens, Provider
 from rewound.actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
 from rewound.actors.identity import User
 from rewound.actors.runtime.background_import import imported
@@ -94,6 +94,33 @@ async def test_token_is_verified_by_the_issuer_that_it_names() -> None:
         }
         assert set(issuers.key_sets()) == {first.issuer, second.issuer}
         assert ("success", first.issuer) in issuers.key_fetches()
+
+
+async def test_keys_are_fetched_at_the_start_from_each_issuer_until_it_responds(
+    mock_clock: MockClock,
+) -> None:
+    async with provider() as first, provider() as second, trio.open_nursery() as nursery:
+        keys = second.documents.pop(KEYS)
+        issuers = configured(trusted(first.issuer), trusted(second.issuer))
+        nursery.start_soon(issuers.fetch_keys)
+        await eventually(lambda: ("failure", second.issuer) in issuers.key_fetches())
+        await eventually(lambda: ("success", first.issuer) in issuers.key_fetches())
+        second.documents[KEYS] = keys
+        await advance(mock_clock, PAUSE)
+        await eventually(lambda: ("success", second.issuer) in issuers.key_fetches())
+        first.asked.clear()
+        assert await name(issuers, first.token()) == "alice"
+        assert first.asked == []
+
+
+async def test_keys_of_issuers_that_are_gone_are_not_fetched(mock_clock: MockClock) -> None:
+    async with provider() as one, trio.open_nursery() as nursery:
+        one.documents.pop(KEYS)
+        issuers = configured(trusted(one.issuer))
+        nursery.start_soon(issuers.fetch_keys)
+        await eventually(lambda: bool(issuers.key_fetches()))
+        assert await issuers.replace(AuthenticationConfiguration()) == ""
+        await advance(mock_clock, PAUSE)  # now the nursery ends
 
 
 async def test_no_issuers_accept_nothing() -> None:

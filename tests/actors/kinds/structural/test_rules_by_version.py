@@ -222,3 +222,16 @@ def test_errors_in_rules_show_them_as_each_version_does() -> None:
     assert 'FieldPath:"", OptionalOldSelf:(*bool)(nil)}: compilation failed' in later
     (newest,) = refused("1.36", schema)
     assert '{"Rule":"self \\u0026\\u0026 self \\u003c 1","Message":""' in newest
+
+
+@cases(
+    ("version", "wrong"),
+    [("1.28", "but isn't: error parsing regexp: invalid or unsupported Perl syntax: `(?<`"), ("1.29", "")],
+)
+def test_patterns_with_named_groups(version: str, wrong: str) -> None:
+    schema = record(spec={**TEXT, "pattern": "^(?<n>a)(?<n>b)$"})
+    found = collect_with(choose_release(version).features, check_schema, "s", schema, names=CLUSTER)
+    assert [one.message.partition("expression, ")[2] for one in found] == ([wrong] if wrong else [])
+    made = compiled_in(version, schema)  # a stored definition goes on
+    assert problems(made, {"spec": "ab"}) == []
+    assert problems(made, {"spec": "ac"}) != []
