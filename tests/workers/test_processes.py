@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -20,6 +21,8 @@ import trio
 from tests.gateway.api import ADMIN
 from tests.gateway.plain_client import PlainClient
 from tests.gateway.processes import Server, process, refused
+from tests.identity_provider import CLIENT_ID, identity_provider
+from tests.issuers import issuer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -285,6 +288,60 @@ class Writers:
         """Wait until this many more writes are acknowledged."""
         wanted = len(self.acknowledged) + count
         await until(lambda: len(self.acknowledged) >= wanted)
+
+
+async def test_every_process_follows_the_files_of_access(tmp_path: Path) -> None:
+    """Issuers of tokens and authorizers of a file count in all processes when the file has changed."""
+    authenticators, authorizers = tmp_path / "authentication.json", tmp_path / "authorization.json"
+    async with identity_provider(time.time()) as provider:
+        jwt = {
+            "issuer": {
+                "url": provider.issuer,
+                "audiences": [CLIENT_ID],
+                "certificateAuthority": issuer("provider").file.read_text(),
+            },
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+        }
+        rbac, all_ = {"type": "RBAC", "name": "rbac"}, {"type": "AlwaysAllow", "name": "alwaysallow"}
+        _write(authenticators, "AuthenticationConfiguration", jwt=[])
+        _write(authorizers, "AuthorizationConfiguration", authorizers=[rbac])
+        flags = f"--authentication-config={authenticators}", f"--authorization-config={authorizers}"
+        token = {"authorization": f"Bearer {provider.token()}"}
+        async with (
+            process(tmp_path, "--workers", "2", "--anonymous-auth=false", *flags) as server,
+            clients(server) as some,
+        ):
+            assert {(await one.get(MAPS, headers=token)).status_code for one in some} == {401}
+            _write(authenticators, "AuthenticationConfiguration", jwt=[jwt])
+            await _every_one_gets(some, token, 403)
+            _write(authorizers, "AuthorizationConfiguration", authorizers=[rbac, all_])
+            await _every_one_gets(some, token, 200)
+            _write(authorizers, "AuthorizationConfiguration", authorizers=[])
+            _write(authenticators, "AuthenticationConfiguration", jwt=[])
+            await _every_one_gets(some, token, 401)
+            metrics = (await some[0].get("/metrics")).text
+            assert (
+                _reloads(metrics, "authorization", "failure") >= 1
+            )  # it has no authorizer: the last one counts on
+
+
+def _write(path: Path, kind: str, **members: Any) -> None:
+    document = {"apiVersion": "apiserver.config.cluster.io/v1", "kind": kind, **members}
+    (other := path.with_suffix(".new")).write_text(json.dumps(document))
+    other.replace(path)
+
+
+async def _every_one_gets(some: list[httpx.AsyncClient], headers: dict[str, str], status: int) -> None:
+    with trio.fail_after(60):
+        for client in some:
+            while (await client.get(MAPS, headers=headers)).status_code != status:
+                await trio.sleep(0.1)
+
+
+def _reloads(metrics: str, of: str, result: str) -> float:
+    start = f"apiserver_{of}_config_controller_automatic_reloads_total{{"
+    lines = [one for one in metrics.splitlines() if one.startswith(start) and f'status="{result}"' in one]
+    return sum(float(one.rpartition(" ")[2]) for one in lines)
 
 
 async def test_processes_are_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:

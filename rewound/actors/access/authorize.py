@@ -6,10 +6,10 @@ non-resource paths.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from rewound.actors.errors import AuthorizationFailed, BadRequest, Forbidden, Resource
 from rewound.actors.golang.quoting import quoted_start
@@ -24,6 +24,7 @@ from rewound.actors.selectors.labels import (
     LabelSelector,
 )
 
+T = TypeVar("T", covariant=True)
 # Characters of a selector. Authorizers ignore longer ones: a selector only narrows a request.
 MAX_SELECTOR: Final = 4096
 
@@ -164,6 +165,18 @@ class Authorizer(Protocol):
 
     async def rules(self, user: User, namespace: str) -> Rules:
         """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
+
+
+class Later(Awaitable[T]):
+    """Something that is called when it is awaited, and never if nobody waits for it."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[], Awaitable[T]]) -> None:
+        self._call = call
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._call().__await__()
 
 
 def join_errors(errors: Sequence[str]) -> str:

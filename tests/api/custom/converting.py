@@ -131,5 +131,7 @@ async def converting(
         versions = [version(name, spec=spec_of(name), storage=name == storage, **more) for name in FIELDS]
         declared = definition(*versions)
         declared["spec"]["conversion"] = server.conversion(reviews)
+        if changed is not None and changed.get("dialect") == "kubernetes":
+            declared["apiVersion"] = "apiextensions.k8s.io/v1"
         await define(api, declared)
         yield server

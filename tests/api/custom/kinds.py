@@ -85,8 +85,9 @@ def conditions(stored: Document) -> dict[str, str]:
 
 async def define(api: Api, declared: Document) -> Document:
     """Create a definition and wait until it is established and served."""
-    (await api.ask("POST", DEFINITIONS, declared)).expect(201)
-    path = f"{DEFINITIONS}/{declared['metadata']['name']}"
+    definitions = f"/apis/{declared['apiVersion']}/customresourcedefinitions"
+    (await api.ask("POST", definitions, declared)).expect(201)
+    path = f"{definitions}/{declared['metadata']['name']}"
 
     async def established() -> Document | None:
         stored = (await api.ask("GET", path)).expect(200)

@@ -7,6 +7,7 @@ chain needs a coroutine only if an authorizer returns an awaitable.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from rewound.actors.access.authorize import (
     ALLOWED,
@@ -16,6 +17,7 @@ from rewound.actors.access.authorize import (
     Attributes,
     Authorizer,
     Decision,
+    Later,
     Rules,
     Verdict,
     join_errors,
@@ -49,7 +51,7 @@ class AuthorizerChain:
                 continue
             if not isinstance(decision, Decision):
                 rest = (authorize, following, counts), *self._calls[following:]
-                return _await_rest(attributes, decision, rest, list(unsure))
+                return Later(partial(_await_rest, attributes, decision, rest, list(unsure)))
             if decision.allowed:
                 counts[1] += 1
                 return decision

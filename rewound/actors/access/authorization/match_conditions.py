@@ -8,12 +8,14 @@ the evaluation moves to a worker thread as soon as it would hold the event loop 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import trio
 
 from rewound.actors.access.authorize import (
     Attributes,
+    Later,
     field_selector_attributes,
     join_errors,
     label_selector_attributes,
@@ -80,7 +82,8 @@ class MatchConditions:
         try:
             return self._evaluate(variables)
         except NeedsThread:
-            return run_in_thread(_evaluate_limited, self._evaluate, variables, limiter=_THREADS)
+            evaluate = partial(_evaluate_limited, self._evaluate, variables)
+            return Later(partial(run_in_thread, evaluate, limiter=_THREADS))
 
     def _evaluate(self, variables: tuple[Any, ...]) -> Matched:
         errors: list[str] = []

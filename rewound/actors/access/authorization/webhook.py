@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from rewound.actors.access.authorize import (
     NO_OPINION,
     Attributes,
     Decision,
+    Later,
     Rules,
     Verdict,
     field_requirements,
@@ -77,7 +79,7 @@ class WebhookAuthorizer:
         matched = self._conditions.match(key)
         if isinstance(matched, Matched):
             return self._decide_matched(key, matched, started)
-        return self._decide_later(key, matched, started)
+        return Later(partial(self._decide_later, key, matched, started))
 
     async def rules(self, user: User, namespace: str) -> Rules:
         return _NO_RULES
@@ -109,7 +111,7 @@ class WebhookAuthorizer:
 
     def _decide(self, key: Attributes) -> Decision | Awaitable[Decision]:
         known = self._cache.get(key)
-        return known if known is not None else self._ask(key)
+        return known if known is not None else Later(partial(self._ask, key))
 
     async def _ask(self, key: Attributes) -> Decision:
         try:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 import orjson
+from trio.lowlevel import in_trio_run
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision
 from rewound.actors.admission.policies.expressions import RequestValues, Work
@@ -206,13 +207,31 @@ def _authorizers(
 
 
 class _Decisions(cel.Decisions):
-    """The decisions of the server's authorizers; one that asks a webhook must be waited for."""
+    """The decisions of the server's authorizers. One that asks a webhook must be waited for, and so must one that a
+    thread needs: authorizers run on the event loop.
+    """
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def __missing__(self, check: cel.Check) -> cel.Decided:
-        decided = self._authorizer.authorize(
+        if not in_trio_run():
+            raise MustWait(partial(self._ask, check))
+        decided = self._decide(check)
+        if not isinstance(decided, Decision):
+            raise MustWait(partial(self._wait, check, decided))
+        self[check] = decided
+        return decided
+
+    async def _ask(self, check: cel.Check) -> None:
+        decided = self._decide(check)
+        self[check] = decided if isinstance(decided, Decision) else await decided
+
+    async def _wait(self, check: cel.Check, pending: Awaitable[Decision]) -> None:
+        self[check] = await pending
+
+    def _decide(self, check: cel.Check) -> Decision | Awaitable[Decision]:
+        return self._authorizer.authorize(
             Attributes(
                 check.user,
                 check.verb,
@@ -228,10 +247,3 @@ class _Decisions(cel.Decisions):
                 check.label_selector,
             )
         )
-        if not isinstance(decided, Decision):
-            raise MustWait(partial(self._wait, check, decided))
-        self[check] = decided
-        return decided
-
-    async def _wait(self, check: cel.Check, pending: Awaitable[Decision]) -> None:
-        self[check] = await pending

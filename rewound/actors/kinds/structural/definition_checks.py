@@ -190,8 +190,7 @@ _EMPTY_TYPE = {
 
 def check_structure(errors: FieldErrors, path: str, root: Node, prefix: str) -> None:
     """Check the rules of structural schemas. `prefix` is that of extensions."""
-    checks = _Checks(prefix)
-    found = collect(lambda errors: checks.all(errors, path, root))
+    found = collect_with(errors.features, _Checks(prefix).all, path, root)
     errors.add_all(sorted(found, key=_text))
 
 
