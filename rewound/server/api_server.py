@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -82,14 +83,19 @@ from rewound.server.extensions import (
     Offered,
 )
 from rewound.server.secure_port import RenewedTls, Tls, prepare_tls, write_admin_kubeconfig
+from rewound.server.tracing import build_tracing
 
 if TYPE_CHECKING:
     from rewound.actors.store.etcd.etcd_node import Node
     from rewound.cluster.standby.feed import JournalFeed
     from rewound.gateway.aggregation.handler import AggregationHandler
+    from rewound.gateway.ops.tracing import Tracing
     from rewound.gateway.proxy.connects import Connects
     from rewound.rewind.page.handler import JournalPage
     from rewound.rewind.page.refused import RefusedWrites
+
+
+TRACES_SECONDS: Final = 5.0  # to send the last ones at the end
 
 
 class ApiServer:
@@ -146,6 +152,11 @@ class ApiServer:
         )
         nursery.start_soon(store.supervisor.keep, "watch rights", rights.run)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
+        self._tracing: Tracing | None = (
+            build_tracing(settings.tracing.tracing_config_file, store.names, os.environ)
+            if predecessor is None
+            else predecessor._tracing
+        )
         pipeline = self._make_pipeline(extensions)
         self._config = server_config(settings)
         if extensions.binds is not None:
@@ -258,6 +269,7 @@ class ApiServer:
             memory=store.memory,
             note_refused=None if extensions.replayed or not settings.serves_page else self._note_refused,
             catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
+            tracing=self._tracing,
         )
         self._faults = services.faults
         if controls is not None:
@@ -495,6 +507,9 @@ class ApiServer:
         self._stop.set()
         await self.hub.close()
         await self._stopped.wait()
+        if self._tracing is not None:
+            with trio.move_on_after(TRACES_SECONDS):
+                await trio.to_thread.run_sync(self._tracing.stop, abandon_on_cancel=True)
 
 
 def _read_only(resources: Dispatch, leader: str) -> Resources:

@@ -32,6 +32,7 @@ from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 from rewound.actors.access.remote.kubeconfig_file import User
 from rewound.actors.access.remote.slots import Slots
 from rewound.actors.access.remote.target import Target
+from rewound.actors.runtime.trace_context import passed_on
 from rewound.actors.runtime.turns import SharedTurns
 from rewound.gateway.outgoing.client import HttpsClient
 from rewound.gateway.outgoing.connections import InvalidUrl, cause_of
@@ -301,6 +302,10 @@ class HttpsWebhook:
             raise _Retriable(self._error(_shown(error))) from None
 
     def _headers(self) -> dict[str, str]:
+        trace = passed_on()
+        return {**self._own_headers(), **trace} if trace else self._own_headers()
+
+    def _own_headers(self) -> dict[str, str]:
         path = self._target.user.token_file
         if path is None or self._authorized:
             return self._fixed_headers

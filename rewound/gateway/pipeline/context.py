@@ -25,6 +25,7 @@ from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import WriteContext
 from rewound.actors.names import Names
+from rewound.actors.runtime.trace_context import PassedOn, Span, set_span
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import Request, Response
@@ -50,6 +51,25 @@ class Running(Protocol):
     next: float
 
     def rotate(self, at: float) -> None: ...
+
+
+class RequestSpan(Span, Protocol):
+    """The trace of a request (`gateway.ops.tracing`), or that of the client, which is passed on."""
+
+    def dispatch(self, context: RequestContext) -> None: ...
+
+    def respond(self, status: int) -> None:
+        """The request has ended with this status; 0 without a response."""
+
+
+class PassedOnSpan(PassedOn):
+    __slots__ = ()
+
+    def dispatch(self, context: RequestContext) -> None:
+        pass
+
+    def respond(self, status: int) -> None:
+        set_span(None)
 
 
 class HeaderBlock:
@@ -90,6 +110,7 @@ class RequestContext:
         "seats",
         "seats_kept",
         "seats_left",
+        "span",
         "task",
         "user",
         "waited",
@@ -113,6 +134,7 @@ class RequestContext:
     authenticated: Authenticated | None  # who sent it; None before that
     authorization: bytes | None  # the header, or the token of a WebSocket in the form of one
     impersonated: WantedIdentity | None
+    span: RequestSpan | None  # set if the request is traced, or names a trace
     # Set by `_control_flow`.
     running: Running | None
     counted: bool  # in the metrics of its resource
@@ -145,6 +167,7 @@ class RequestContext:
         self.parameters = EMPTY
         self.deadline = inf
         self.user = ANONYMOUS_USER
+        self.span = None
         self.aggregated = self.running = self.flow = self.waited = self.limits = self.task = None
         self.protobuf = self.cbor = self.webhook_seconds = None
         self.authenticated = self.authorization = self.impersonated = None

@@ -12,6 +12,7 @@ previous request when a client repeats it (docs/decisions/0031-pipeline.md).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
@@ -30,6 +31,7 @@ from rewound.actors.flowcontrol.seats import Flow, NoSeat
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import AUTHENTICATED, MASTERS, User
 from rewound.actors.runtime.outside import outside, serve
+from rewound.actors.runtime.trace_context import set_span
 from rewound.actors.runtime.turns import user_at_work
 from rewound.gateway.exchange import AuditNotStored, Exchange
 from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
@@ -41,7 +43,7 @@ from rewound.gateway.pipeline.aggregated import (
     is_aggregated_watch,
     limit_forwarding,
 )
-from rewound.gateway.pipeline.context import NO_ROUTE, READING, RequestContext
+from rewound.gateway.pipeline.context import NO_ROUTE, READING, PassedOnSpan, RequestContext
 from rewound.gateway.pipeline.credentials import take_impersonated, take_websocket_token
 from rewound.gateway.pipeline.errors import (
     RETRY_SOON,
@@ -76,6 +78,8 @@ _UNKNOWN: Final = Authenticated(ANONYMOUS_USER)
 _PUBLIC: Final = Decision(Verdict.ALLOW, "the path is public")
 _SELECT_BY_NAME: Final = frozenset({"list", "watch"})
 _HAVE_SELECTORS: Final = _SELECT_BY_NAME | {"deletecollection"}
+_TRACE_PARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_LONGEST_TRACE_STATE: Final = 512  # bytes, that every server must pass on
 _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
     "get": "item",
     "create": "item",
@@ -92,11 +96,16 @@ class Pipeline:
 
     async def handle(self, request: Request) -> Response:
         services, context = self.services, RequestContext(request, perf_counter())
+        status = 0
         try:
             self._find_route(context)
             if services.catch_up is not None:
                 await self._catch_up(context, services.catch_up)
             await self._authenticate(context)
+            if services.tracing is not None:
+                services.tracing.begin(context)
+            elif b"traceparent" in request.headers:
+                self._pass_on_trace(context)
             if context.exchange is not None:
                 await self._audit(context, context.exchange)
             if context.block.impersonates:
@@ -111,17 +120,23 @@ class Pipeline:
                 self._check_memory(context)
             if request.arriving is not None and not context.forwarded:
                 await self._read_body(context, request.arriving)
+            if context.span is not None:
+                context.span.dispatch(context)
             response = await self._dispatch(context)
+            status = response.status
         except BodyNotRead:
             raise
         except Exception as error:
             response = await self._failure(context, error)
+            status = response.status
             _clear_frames(error)
         finally:
             if context.running is not None:
                 context.running.now -= 1
             if context.task is not None:
                 self._give_back(context)
+            if context.span is not None:
+                context.span.respond(status)
         self._count(context, response)
         if context.exchange is not None and context.exchange.optional is not None:
             await self._audit_response(context.exchange, response)
@@ -200,6 +215,18 @@ class Pipeline:
             for key, value in found.annotations:
                 context.exchange.annotate(key, value)
         context.attributes = _attributes_of(context)
+
+    def _pass_on_trace(self, context: RequestContext) -> None:
+        """Pass the client's trace on to webhooks, although this server adds nothing to it."""
+        headers = context.request.headers
+        parent, state = headers[b"traceparent"], headers.get(b"tracestate", b"")
+        if _TRACE_PARENT.fullmatch(parent) is None:
+            return
+        found = {"traceparent": parent.decode()}
+        if state and len(state) <= _LONGEST_TRACE_STATE:
+            found["tracestate"] = state.decode("latin-1")
+        context.span = PassedOnSpan(found)
+        set_span(context.span)
 
     def _check_anonymous(self, user: User, path: str) -> None:
         """Refuse anonymous requests for other paths than the authentication configuration names."""

@@ -112,6 +112,11 @@ class InjectedRequest(Protocol):
     async def serve(self, dispatch: Any) -> Response: ...
 
 
+class Tracing(Protocol):
+    def begin(self, context: RequestContext) -> None:
+        """Start the span of a request whose user is known."""
+
+
 InjectFault = Callable[[RequestContext], InjectedRequest]
 
 
@@ -142,6 +147,7 @@ class PipelineServices:
     catch_up: CatchUp | None = None  # None if this process alone serves the journal
     note_refused: NoteRefused | None = None  # called for each write that is refused
     faults: FaultHook = field(default_factory=FaultHook)
+    tracing: Tracing | None = None
     bearer_prefix: bytes = field(init=False)
     watches_items: bool = field(init=False)  # whether a GET of one object may be a watch
 

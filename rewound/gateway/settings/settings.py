@@ -349,6 +349,14 @@ class LogSettings:
             check_choice("--log-level", self.log_level, LOG_LEVELS)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracingSettings:
+    tracing_config_file: Path | None = None  # None: the environment decides
+
+    def __post_init__(self) -> None:
+        check_file("--tracing-config-file", self.tracing_config_file)
+
+
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")
 STANDARD_OUTPUT = "-"
@@ -563,6 +571,7 @@ class Settings:
     standby: StandbySettings = field(default_factory=StandbySettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
 
     def __post_init__(self) -> None:
         self._check_names()

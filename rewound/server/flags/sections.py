@@ -266,6 +266,14 @@ def add_operation(group: Any) -> None:
     )
     add(group, "--log-format", str, "text|json", "lines of the log: text, or one JSON document each")
     add(group, "--log-level", str, "debug|info|warning|error", "least level of the lines (default info)")
+    add(
+        group,
+        "--tracing-config-file",
+        Path,
+        "FILE",
+        "TracingConfiguration (YAML or JSON): the collector of OpenTelemetry spans and how many requests are sampled; "
+        "needs rewound[tracing]",
+    )
     add_switch(
         group,
         "--unsafe-no-fsync",

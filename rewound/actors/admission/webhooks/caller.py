@@ -24,6 +24,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.runtime.trace_context import span
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.proposal import Proposal
 
@@ -165,7 +166,16 @@ class WebhookCaller:
                 raise WebhookFailed(str(error)) from None
         built = _Built(partial(self._build, uid, match, shown, version), request.in_thread)
         try:
-            raw = await self._clients.ask(hook, built)
+            with span(
+                f"Call {'mutating' if self._mutating else 'validating'} webhook",
+                configuration=hook.configuration,
+                webhook=hook.name,
+                resource=str(match.definition.resource),
+                subresource=request.subresource,
+                operation=request.operation,
+                UID=uid,
+            ):
+                raw = await self._clients.ask(hook, built)
             read = partial(self._reviews.verdict, uid, hook, raw, mutating=self._mutating)
             verdict = await run_in_thread(read) if len(raw) > LARGE_BYTES else read()
         except WebhookError as error:
