@@ -145,6 +145,7 @@ def test_whole_cluster_is_one_with_all_controllers() -> None:
         ("--large-cluster-size-threshold=-3", "-3 is negative"),
         ("--unhealthy-zone-threshold=55", "give a number from 0 to 1"),
         ("--default-storage-class=No Class", "cannot be the name of a StorageClass"),
+        ("--node-events=some", "'some' is not none, failures or all"),
     ],
 )
 def test_wrong_values_of_workload_flags_are_refused(flag: str, why: str) -> None:

@@ -7,7 +7,7 @@ with the reason. A critical pod that lacks only resources preempts others instea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rewound.actors.kinds.core.pod import qos_class
@@ -53,23 +53,82 @@ class _Shortage(NamedTuple):
 
 
 class PodAdmission:
-    """Admits pods to nodes."""
+    """Admits pods to nodes. It keeps the sums of what runs on each node where it has admitted a pod."""
 
-    def __init__(self, names: Names, features: frozenset[str]) -> None:
+    def __init__(
+        self, names: Names, features: frozenset[str], running: Callable[[str], Iterable[Object]]
+    ) -> None:
+        """`running` returns the pods that run on a node."""
         self._shapes = Shapes(names)
         self._features = features
+        self._running = running
+        self._states: dict[str, NodeState] = {}
         self._os_label = names.key("os")
         self._mirror = names.key("config.mirror")
 
-    def admit(self, pod: Object, node: Object, others: Iterable[Object]) -> Admission:
-        """`others` are the pods that run on the node."""
+    def admit(self, pod: Object, node: Object) -> Admission:
+        """The verdict about a pod; if it runs, it counts from now on."""
+        state = self._state(node)
+        if pod["metadata"]["uid"] in state.pods:
+            return Admission()  # its status could not be written
+        verdict = self._verdict(pod, state)
+        if verdict.rejection is None:
+            state.add(self._shapes.facts(pod))
+        return verdict
+
+    def resize_problem(self, pod: Object, node: Object) -> Rejection | None:
+        """Why a pod on a node cannot have the resources that its spec asks for by now: Infeasible, or Deferred."""
+        counted = self._state(node)
+        state, facts = counted.copy(), self._shapes.facts(pod)
+        for name in (MEMORY, CPU):
+            requested, capacity = facts.shape.requests.get(name, 0), state.allocatable.get(name, 0)
+            if requested > capacity:
+                amounts = f"{name}, requested: {requested}, capacity: {capacity}"
+                return Rejection("Infeasible", f"Node didn't have enough capacity: {amounts}")
+        if facts.uid in state.pods:
+            state.remove(facts.uid)
+        shortages = [one for one in self._shortages(facts, state) if one.resource != PODS]
+        if shortages:
+            return Rejection("Deferred", shortages[0].rejection.message)
+        self.pod_ended(pod)
+        counted.add(facts)
+        return None
+
+    def pod_changed(self, pod: Object) -> None:
+        """Keep the newest version of a pod that counts. Its requests change only with `resize_problem`."""
+        state = self._states.get(pod["spec"].get("nodeName", ""))
+        if state is not None and (known := state.pods.get(pod["metadata"]["uid"])) is not None:
+            known.pod = pod
+
+    def pod_ended(self, pod: Object) -> None:
+        """A pod has finished, or was removed."""
+        state = self._states.get(pod["spec"].get("nodeName", ""))
+        if state is not None and pod["metadata"]["uid"] in state.pods:
+            state.remove(pod["metadata"]["uid"])
+
+    def forget(self, node: str | None = None) -> None:
+        """Forget a node, or all."""
+        if node is None:
+            self._states.clear()
+        else:
+            self._states.pop(node, None)
+
+    def _state(self, node: Object) -> NodeState:
+        name: str = node["metadata"]["name"]
+        state = self._states.get(name)
+        if state is None:
+            state = self._states[name] = NodeState(node, self._shapes)
+            for pod in self._running(name):
+                state.add(self._shapes.facts(pod))
+        elif state.node is not node:
+            state.set_node(node, self._shapes)
+        return state
+
+    def _verdict(self, pod: Object, state: NodeState) -> Admission:
         if self._mirror in (pod["metadata"].get("annotations") or {}):
             return Admission()  # of a static pod: it runs already
         if (rejection := self._wrong_system(pod)) is not None:
             return Admission(rejection)
-        state = NodeState(node, self._shapes)
-        for one in others:
-            state.add(self._shapes.facts(one))
         facts = self._shapes.facts(pod)
         shortages = self._shortages(facts, state)
         misfits = [self._misfit(name, reason) for name, reason in _misfits(facts, state)]
@@ -79,19 +138,6 @@ class PodAdmission:
         if misfits or not shortages:
             return Admission(misfits[0]) if misfits else Admission()
         return _preemption(facts, state, {one.resource: one.missing for one in shortages})
-
-    def resize_problem(self, pod: Object, node: Object, others: Iterable[Object]) -> Rejection | None:
-        """Why a pod on a node cannot have the resources that its spec asks for by now: Infeasible, or Deferred."""
-        state, facts = NodeState(node, self._shapes), self._shapes.facts(pod)
-        for name in (MEMORY, CPU):
-            requested, capacity = facts.shape.requests.get(name, 0), state.allocatable.get(name, 0)
-            if requested > capacity:
-                amounts = f"{name}, requested: {requested}, capacity: {capacity}"
-                return Rejection("Infeasible", f"Node didn't have enough capacity: {amounts}")
-        for one in others:
-            state.add(self._shapes.facts(one))
-        shortages = [one for one in self._shortages(facts, state) if one.resource != PODS]
-        return Rejection("Deferred", shortages[0].rejection.message) if shortages else None
 
     def _wrong_system(self, pod: Object) -> Rejection | None:
         wanted = (pod["metadata"].get("labels") or {}).get(self._os_label, _OPERATING_SYSTEM)

@@ -91,15 +91,19 @@ def reported_status(
 
 
 def _allocatable(capacity: Object, given: Object | None, before: Object) -> Object:
-    """All capacity that has been added since the last report, and otherwise what the object says."""
+    """What the object says, and all capacity that has been added since the last report.
+
+    A resource that was allocatable as a whole stays so when its capacity changes.
+    """
     if not given:
         return capacity
-    kept = {
+    kept = {name: amount for name, amount in given.items() if name in capacity or name not in before}
+    whole = {
         name: amount
-        for name, amount in given.items()
-        if name in capacity and (name not in before or capacity[name] == before[name])
+        for name, amount in capacity.items()
+        if name not in given or given[name] == before.get(name)
     }
-    return {**kept, **{name: amount for name, amount in capacity.items() if name not in kept}}
+    return {**kept, **whole}
 
 
 def address_of(node: Object) -> str:

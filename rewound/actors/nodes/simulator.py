@@ -23,7 +23,7 @@ from rewound.actors.errors import AlreadyExists, NotFound, RequestError
 from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
 from rewound.actors.kinds.values.times import micros_text
 from rewound.actors.messages import Object
-from rewound.actors.nodes.admission import PodAdmission, Rejection
+from rewound.actors.nodes.admission import Admission, PodAdmission, Rejection
 from rewound.actors.nodes.behaviour import Behaviour, behaviour_of
 from rewound.actors.nodes.containers import WARNING, PodEvent
 from rewound.actors.nodes.images import bad_images_of
@@ -130,7 +130,7 @@ class SimulatedNodes(WorkloadController):
         self._stages.follow(self._stages_changed)
         self._player = StagePlayer(parts.context, self.client, self.recorder, version)
         self._writing: dict[Key, Object] = {}  # the status being written, by pod
-        self._admission = PodAdmission(self.names, self._features)
+        self._admission = PodAdmission(self.names, self._features, self._running_pods)
         self._looked: dict[Key, int] = {}  # when a pod that will change by itself was last looked at
         registry = parts.context.registry
         self._type_ids = {
@@ -170,6 +170,7 @@ class SimulatedNodes(WorkloadController):
         self._assigned.clear()
         self._reported.clear()
         self._looked.clear()
+        self._admission.forget()
         self._awaited.clear()
         self._waits.clear()
         self._stopping.clear()
@@ -264,6 +265,7 @@ class SimulatedNodes(WorkloadController):
 
     def _forget(self, name: str) -> None:
         known = self._nodes.pop(name, None)
+        self._admission.forget(name)
         if known is not None:
             self._groups[known.group].discard(name)
 
@@ -307,8 +309,13 @@ class SimulatedNodes(WorkloadController):
             self._looked.pop(key_of(old), None)
             self._wait_for(key_of(old))
             self._stopping.discard(old["metadata"]["uid"])
+            self._admission.pod_ended(old)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
+            if is_finished(new):
+                self._admission.pod_ended(new)
+            else:
+                self._admission.pod_changed(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
             if not written:  # the node itself has just written this; all else may be relevant
                 self.queue.add(key)
@@ -358,7 +365,7 @@ class SimulatedNodes(WorkloadController):
         node = self._node_objects.get("", known.name)
         if node is None:
             return None
-        return self._admission.resize_problem(pod, node, self._admitted(known, pod))
+        return self._admission.resize_problem(pod, node)
 
     def _find(self, reference: Reference) -> Object | None:
         with self._context.journal.read() as view:
@@ -388,9 +395,9 @@ class SimulatedNodes(WorkloadController):
         node = self._node_objects.get("", known.name)
         if node is None:
             return False
-        verdict = self._admission.admit(pod, node, self._admitted(known, pod))
-        rejection = rejection_under_pressure(pod, node, self.names) or verdict.rejection
-        if rejection is not None:
+        rejection = rejection_under_pressure(pod, node, self.names)
+        verdict = self._admission.admit(pod, node) if rejection is None else Admission(rejection)
+        if (rejection := verdict.rejection) is not None:
             status = rejected_status(pod, rejection, self._features, self.now())
             await self._take(Step(status, None, [PodEvent(WARNING, *rejection)]), pod, known)
             return False
@@ -409,17 +416,16 @@ class SimulatedNodes(WorkloadController):
         if not pressures:
             return
         self.queue.add_after((PRESSURES, name), EVICTION_SECONDS)
-        chosen = next_eviction(self._admitted(known), pressures)
+        chosen = next_eviction(self._running_pods(name), pressures)
         if chosen is not None:
             pod, reason = chosen
             around = self._placement(pod, known)
             await self._take(failed_step(pod, reason, reason.message, around, self.now()), pod, known)
 
-    def _admitted(self, known: SimulatedNode, new: Object | None = None) -> Iterable[Object]:
-        """The pods that run on a node, or will as soon as their status is written."""
-        for pod in self._by_node.get(known.name):
-            begun = "startTime" in (pod.get("status") or {}) or key_of(pod) in self._writing
-            if begun and not is_finished(pod) and pod is not new:
+    def _running_pods(self, node: str) -> Iterable[Object]:
+        """The pods that a node has admitted: they have a startTime."""
+        for pod in self._by_node.get(node):
+            if "startTime" in (pod.get("status") or {}) and not is_finished(pod):
                 yield pod
 
     async def _take(self, step: Step, pod: Object, known: SimulatedNode) -> None:

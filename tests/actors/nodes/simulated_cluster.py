@@ -16,6 +16,7 @@ from typing import Any
 
 import trio
 
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.messages import Object
 from rewound.actors.nodes.simulator import NAME, SimulatedNodes
 from rewound.actors.runtime.write_context import WriteContexts
@@ -28,18 +29,20 @@ LEASES = "leases.coordination.cluster.io"
 
 @asynccontextmanager
 async def simulated_cluster(
-    path: Path, nodes: int | None = None, seed: int = 1
+    path: Path, nodes: int | None = None, seed: int = 1, **options: Any
 ) -> AsyncIterator[ControlPlane]:
+    """`options` are those of WorkloadOptions."""
     async with (
         open_control_plane(path, controllers=False) as cluster,
-        running(cluster, simulated(cluster, nodes, seed)),
+        running(cluster, simulated(cluster, nodes, seed, **options)),
     ):
         yield cluster
 
 
-def simulated(cluster: ControlPlane, nodes: int | None = None, seed: int = 1) -> Workloads:
+def simulated(cluster: ControlPlane, nodes: int | None = None, seed: int = 1, **options: Any) -> Workloads:
     cluster.write_contexts = WriteContexts(cluster.clock, Random(seed))
-    context = controller_context(cluster, enabled=frozenset({NAME}))
+    workloads = WorkloadOptions(**options)
+    context = controller_context(cluster, enabled=frozenset({NAME}), workloads=workloads)
     return Workloads(context, [(NAME, partial(SimulatedNodes, count=nodes))])
 
 

@@ -30,7 +30,7 @@ def pod(name: str = "p", cpu: str = "", ports: tuple[int, ...] = (), **spec: Any
 
 
 def admit(new: Object, *others: Object, at: Object | None = None, features: frozenset[str] = NEWEST) -> Any:
-    return PodAdmission(KUBERNETES, features).admit(new, at or node(), others)
+    return PodAdmission(KUBERNETES, features, lambda name: others).admit(new, at or node())
 
 
 @cases(
@@ -136,5 +136,18 @@ def test_pod_of_a_static_pod_is_not_checked() -> None:
     ],
 )
 def test_resize_has_to_fit(cpu: str, problem: Rejection | None) -> None:
-    admission = PodAdmission(KUBERNETES, NEWEST)
-    assert admission.resize_problem(pod(cpu=cpu), node(), [pod("a", "400m")]) == problem
+    running = [pod("a", "400m", nodeName="n"), pod(cpu="100m", nodeName="n")]
+    admission = PodAdmission(KUBERNETES, NEWEST, lambda name: running)
+    assert admission.resize_problem(pod(cpu=cpu, nodeName="n"), node()) == problem
+    fits = admission.admit(pod("b", "1"), node()).rejection is None
+    assert fits == (problem is not None)  # what was resized counts
+
+
+def test_pods_that_end_make_room() -> None:
+    admission = PodAdmission(KUBERNETES, NEWEST, lambda name: ())
+    first = pod("a", "2", nodeName="n")
+    assert admission.admit(first, node()).rejection is None
+    assert admission.admit(first, node()).rejection is None  # once more, because its status was not written
+    assert admission.admit(pod("b", "1"), node()).rejection is not None
+    admission.pod_ended(first)
+    assert admission.admit(pod("b", "1"), node()).rejection is None

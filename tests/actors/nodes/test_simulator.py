@@ -182,6 +182,17 @@ async def test_events_of_containers_are_those_of_a_kubelet(tmp_path: Path, autoj
         assert all(event["source"] == {"component": "kubelet", "host": "node-0"} for event in events)
 
 
+async def test_flag_chooses_the_events_of_nodes(tmp_path: Path, autojump_clock: MockClock) -> None:
+    crashing = {"sim/exit-after": "1", "sim/exit-code": "1"}
+    for number, (mode, reasons) in enumerate((("none", set()), ("failures", {"BackOff"}))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with simulated_cluster(folder, nodes=1, node_events=mode) as cluster:
+            await cluster.create("pods", "p", content=bound_to("node-0"), annotations=crashing)
+            await cluster.wait_until_idle(30)
+            assert {event["reason"] for event in recorded(cluster)} == reasons
+
+
 async def test_pod_that_does_not_fit_on_its_node_fails(tmp_path: Path, autojump_clock: MockClock) -> None:
     def asking(cpu: str) -> Object:
         requests = {"requests": {"cpu": cpu}}
@@ -243,6 +254,12 @@ async def test_capacity_that_is_added_becomes_allocatable(tmp_path: Path, autoju
         assert (await give(**{"example.com_gpu": "2"}))["example.com/gpu"] == "2"
         assert (await give(**{"example.com_gpu": "4", "cpu": "32"}))["example.com/gpu"] == "4"
         assert (await give())["cpu"] == "32"
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        node["status"]["capacity"]["cpu"], node["status"]["allocatable"]["cpu"] = "64", "60"
+        await cluster.client.replace(cluster.catalog.storage("nodes"), node, "status")
+        await cluster.wait_until_idle()
+        assert (await give())["cpu"] == "60"  # somebody has reserved the rest
 
 
 async def test_deleted_pod_that_takes_time_ends_with_terminated_containers(
