@@ -70,6 +70,11 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "list": (_in("local.commands", "run", "list"), "the clusters of `rewound up`"),
     "status": (_in("local.commands", "run", "status"), "one of them: whether it runs, where it is"),
     "logs": (_in("local.commands", "run", "logs"), "what its server logs; -f follows"),
+    "scale": (_in("scale", "scale"), "fill a cluster with nodes, pods or other objects, from templates"),
+    "chaos": (
+        _in("chaos", "chaos"),
+        "make nodes, zones, images, clocks and requests fail, by schedule and seed",
+    ),
     "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
     "envtest": (
         _in("envtest", "envtest"),

@@ -407,6 +407,7 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
 
 def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """The controllers that share the cache of the workload controllers."""
+    from rewound.actors.chaos.controller import ChaosController
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
     from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
@@ -417,6 +418,8 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
     yield NAME, partial(SimulatedNodes, count=count, version=version, stages=book)
     if book is not None:
         yield Stages.name, partial(Stages, book=book, version=version, defines=count is not None)
+    fails = settings.enable_test_controls or settings.faults is not None
+    yield ChaosController.name, partial(ChaosController, defines=count is not None, fails_requests=fails)
     path = settings.controllers.scheduler_config
     if path is None:
         yield Scheduler.name, Scheduler

@@ -18,6 +18,7 @@ from rewound.rewind.turns import run_in_turns
 from rewound.server.controls import json_body
 from rewound.server.extensions import Controlled, InstalledControls
 from rewound.testing.clock import AdvancingClock, Working, wait_until_idle
+from rewound.testing.faults.chaos_rules import ChaosRules
 from rewound.testing.faults.held_watches import HeldWatches
 from rewound.testing.faults.older_versions import OlderVersions
 from rewound.testing.faults.switch import AddControl, FaultSwitch
@@ -35,6 +36,7 @@ def install(server: Controlled) -> InstalledControls:
     def start() -> None:
         if server.settings.faults is not None:
             faults.set_from_file(server.settings.faults)
+        ChaosRules(store, faults).start()
 
     def add_all(add: AddControl) -> None:
         faults.add_controls(add)

@@ -13,9 +13,12 @@ from rewound.actors.nodes.pressure import UNDER_PRESSURE, pressures_of
 SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
 RUNTIME_HANDLERS: Final = "sim/runtime-handlers"  # of the RuntimeClasses that it can run; without it, all
 STOPPED: Final = "sim/stopped"  # "true" while the node does nothing, as if its machine were down
+LAG: Final = "sim/lag"  # seconds after which the node notices changes of its pods
+CLOCK_SKEW: Final = "sim/clock-skew"  # seconds by which the clock of the node is fast, or slow if negative
 KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # the equivalent of users of kwok
 CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 LEASE_SECONDS: Final = 40
+_LONGEST: Final = 10 * 365 * 86400.0  # seconds
 
 # Type, status, reason and message, as a kubelet reports them.
 HEALTHY: Final = (
@@ -36,6 +39,15 @@ def is_simulated(node: Object) -> bool:
 
 def is_stopped(node: Object) -> bool:
     return (node["metadata"].get("annotations") or {}).get(STOPPED) == "true"
+
+
+def seconds_of(node: Object, annotation: str) -> float:
+    """The number of an annotation; 0 if it is missing or invalid."""
+    try:
+        seconds = float((node["metadata"].get("annotations") or {}).get(annotation, 0))
+    except ValueError:
+        return 0.0
+    return seconds if abs(seconds) <= _LONGEST else 0.0
 
 
 def is_ready(node: Object) -> bool:

@@ -28,6 +28,8 @@ from rewound.actors.nodes.behaviour import Behaviour, behaviour_of
 from rewound.actors.nodes.containers import WARNING, PodEvent
 from rewound.actors.nodes.images import bad_images_of
 from rewound.actors.nodes.node_status import (
+    CLOCK_SKEW,
+    LAG,
     SIMULATED,
     address_of,
     has_agent,
@@ -38,6 +40,7 @@ from rewound.actors.nodes.node_status import (
     new_node,
     reported_status,
     runtime_handlers_of,
+    seconds_of,
 )
 from rewound.actors.nodes.pod_status import (
     Placement,
@@ -92,6 +95,8 @@ class SimulatedNode:
     evicts: bool = False  # whether it is under pressure
     capacity: Object | None = None  # as it was when the node last reported
     images: set[str] = field(default_factory=set)  # that its containers have used
+    lag: float = 0.0  # seconds after which it notices a change of a pod
+    skew: int = 0  # microseconds by which its clock is wrong
 
 
 class SimulatedNodes(WorkloadController):
@@ -204,6 +209,7 @@ class SimulatedNodes(WorkloadController):
                 await self._take_over(node)
             return
         known = self._nodes.get(name) or self._register(name)
+        known.lag, known.skew = seconds_of(node, LAG), round(seconds_of(node, CLOCK_SKEW) * 1_000_000)
         if is_stopped(node):
             known.runs = False
             return
@@ -243,7 +249,7 @@ class SimulatedNodes(WorkloadController):
         address = address_of(node) or known.address or self._node_addresses.take()
         known.address = address
         before, known.capacity = known.capacity, (node.get("status") or {}).get("capacity")
-        status = reported_status(node, address, self._version, self.now(), before)
+        status = reported_status(node, address, self._version, self.now() + known.skew, before)
         if status != node.get("status"):
             changed = {**node, "status": status}
             await known.client.replace(self._node_objects.definition, changed, "status")
@@ -290,7 +296,7 @@ class SimulatedNodes(WorkloadController):
             raise errors[0]
 
     async def _renew_lease(self, known: SimulatedNode) -> None:
-        namespace, text = self.names.node_lease_namespace, micros_text(self.now())
+        namespace, text = self.names.node_lease_namespace, micros_text(self.now() + known.skew)
         definition, lease = self._leases.definition, self._leases.get(namespace, known.name)
         if lease is not None:
             renewed = {**lease, "spec": {**lease["spec"], "renewTime": text}}
@@ -318,7 +324,8 @@ class SimulatedNodes(WorkloadController):
                 self._admission.pod_changed(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
             if not written:  # the node itself has just written this; all else may be relevant
-                self.queue.add(key)
+                lag = self._nodes[new["spec"]["nodeName"]].lag
+                self.queue.add_after(key, lag) if lag > 0 else self.queue.add(key)
 
     async def _reconcile_pod(self, key: Key) -> None:
         pod = self._pods.get(*key)

@@ -49,7 +49,7 @@ def load(session: Session, paths: Iterable[Path]) -> tuple[int, list[str]]:
         items = manifests.read(paths)
     except Failure as error:
         raise Failure(str(error).replace("--file:", "--load:", 1)) from error
-    loading = _Loading(session)
+    loading = Loading(session)
     for item in sorted(items, key=_rank):
         try:
             loading.apply(item.document)
@@ -71,7 +71,7 @@ def _named(item: Item) -> str:
     return f"{item.where}, document {item.number} ({item.document['kind']} {name})"
 
 
-class _Loading:
+class Loading:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._resources: dict[

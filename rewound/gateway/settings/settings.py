@@ -109,6 +109,7 @@ CONTROLLERS: Final = (
 # Controllers that turn stored objects into a running cluster. They run only if chosen: an API server alone has none
 # of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
+    "chaos",
     "cronjob",
     "daemonset",
     "deployment",
@@ -132,6 +133,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
 )
 _NODES: Final = "simulated-nodes"
 _STAGES: Final = "stages"
+_OF_NODES: Final = ("chaos", _STAGES)  # run with simulated nodes
 _SCHEDULER: Final = "scheduler"
 MAX_NODES: Final = 50_000  # their addresses share one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
@@ -209,8 +211,8 @@ class ControllerSettings:
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
-        if name == _STAGES and self._enabled(_NODES, patterns, rules):
-            return True  # simulated nodes do what Stages say
+        if name in _OF_NODES and self._enabled(_NODES, patterns, rules):
+            return True
         if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
             return False
         if name == PUBLISHER and rules.root_certificate == "absent":

@@ -14,7 +14,7 @@ All below /debug/rewound/.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,9 @@ class FaultSwitch:
         self._older = older
         self._held = held
         self._applied: Applied = {}
-        self._faults: Faults | None = None
+        self._faults: Faults | None = None  # those in force
+        self._given: Faults | None = None  # of --faults, or of a test
+        self._chaos: Sequence[Faults] = ()
         metrics.counter(
             "rewound_faults_injected_total",
             "Faults that were injected by fault rules.",
@@ -75,7 +77,22 @@ class FaultSwitch:
 
     def set(self, faults: Faults | None) -> None:
         """Replace all rules, from the next request on; watches that run lag by the new rules at once."""
-        self._faults = faults if faults is not None and faults.rules else None
+        self._given = faults if faults is not None and faults.rules else None
+        self._combine()
+
+    def set_chaos(self, chaos: Sequence[Faults]) -> None:
+        """Replace the rules of Chaos objects, which come after the others."""
+        self._chaos = chaos
+        self._combine()
+
+    def _combine(self) -> None:
+        every = [one for one in (self._given, *self._chaos) if one is not None]
+        if len(every) < 2:
+            self._faults = every[0] if every else None
+        else:
+            rules = [rule for one in every for rule in one.rules]
+            documents = [document for one in every for document in one.documents]
+            self._faults = Faults(rules, every[0].seed, documents)
         self._held.set_rules(self._faults)
         self._update()
 
