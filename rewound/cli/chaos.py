@@ -2,7 +2,7 @@
 
     rewound chaos bad-day.yaml
     rewound chaos bad-day.yaml --seed 8
-    rewound chaos bad-day.yaml --detach; kubectl delete chaos bad-day
+    rewound chaos bad-day.yaml --detach
 
 Applies the Chaos objects of the file, and its Stages and other objects, prints faults as they begin and end, and ends
 with the last one. At the end, and after Ctrl-C, it deletes the Chaos objects, which ends their faults.

@@ -100,13 +100,13 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse_flags([f"--controllers=*,{wrong}"])
     assert str(refused.value).startswith(f"--controllers: there is no controller '{wrong}'; give ")
-    assert "bootstrapsigner, clusterrole-aggregation, cronjob, csrapproving" in str(refused.value)
+    assert "bootstrapsigner, chaos, clusterrole-aggregation, cronjob, csrapproving" in str(refused.value)
 
 
 def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
     assert enabled("--nodes=3") == enabled("--nodes=0") == enabled("--controllers=*")
     named = "--controllers=default,simulated-nodes"
-    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"simulated-nodes", "stages"}
+    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"chaos", "simulated-nodes", "stages"}
     assert "stages" not in enabled("--nodes=3", "--controllers=*,-stages")
     assert parse_flags(["--nodes=3"])[0].controllers.nodes == 3
     assert enabled("--nodes=3", "--controllers=default", named) == enabled(named)

@@ -13,7 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rewound.actors.chaos.plan import KINDS, ChaosError, Plan, PlannedFault, parse_plan
+from rewound.actors.chaos.plan import (
+    GROUP,
+    KIND,
+    KINDS,
+    TYPE_NAME,
+    VERSION,
+    ChaosError,
+    Plan,
+    PlannedFault,
+    parse_plan,
+)
 from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog
@@ -27,9 +37,6 @@ from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.journal.records import Event
 
 NAME: Final = "chaos"
-GROUP, VERSION, KIND = "sim.rewound", "v1alpha1", "Chaos"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
-TYPE_NAME: Final = f"chaos.{GROUP}"
 FINALIZER: Final = f"{GROUP}/chaos"
 _DEFINE: Final = ("/chaos", "define")  # no namespace can have this name
 _MOST_NAMED: Final = 5  # nodes in the message of an Event
@@ -121,8 +128,7 @@ class ChaosController(WorkloadController):
             return  # that is a change, which makes the key due again
         elapsed = (self.now() - micros_of(metadata["creationTimestamp"])) / 1_000_000
         new, wake = self._next_state(plan, old, elapsed)
-        ended = _ended(old, new)
-        for name, active in ended:
+        for name, active in _ended(old, new):
             await self._release_nodes(active, new)
             self._record(definition, stored, name, active, begins=False)
         if new != old:
@@ -178,19 +184,29 @@ class ChaosController(WorkloadController):
         source = fault.source(seed, number)
         source.random()  # that of the time
         nodes = fault.target.chosen(list(self._nodes), self._zone, source)
-        return {**active, "nodes": nodes, "annotations": dict(fault.annotations)}
+        active |= {"nodes": nodes, "annotations": dict(fault.annotations)}
+        found = {name: self._annotations_of(name) for name in nodes}
+        before = {
+            name: {key: current[key] for key in fault.annotations if key in current}
+            for name, current in found.items()
+            if not current.keys().isdisjoint(fault.annotations)
+        }
+        return {**active, "before": before} if before else active
+
+    def _annotations_of(self, node: str) -> dict[str, str]:
+        stored = self._nodes.get("", node)
+        return (stored["metadata"].get("annotations") or {}) if stored is not None else {}
 
     async def _annotate_nodes(self, active: Object) -> None:
         for name in active.get("nodes", ()):
-            node = self._nodes.get("", name)
-            current = (node["metadata"].get("annotations") or {}) if node is not None else {}
+            current = self._annotations_of(name)
             wanted = active["annotations"].items()
             missing = {key: value for key, value in wanted if current.get(key) != value}
-            if node is not None and missing:
+            if missing:
                 await self._annotate(name, missing)
 
     async def _release_nodes(self, active: Object, new: dict[str, Object]) -> None:
-        """End a fault of nodes; what other active faults of the object hold stays."""
+        """End a fault of nodes: annotations are as before, unless other active faults of the object need them."""
         for name in active.get("nodes", ()):
             held = {
                 key
@@ -198,11 +214,12 @@ class ChaosController(WorkloadController):
                 for key in state.get("active", {}).get("annotations", ())
                 if name in state["active"].get("nodes", ())
             }
-            node = self._nodes.get("", name)
-            current = (node["metadata"].get("annotations") or {}) if node is not None else {}
-            gone = {key: None for key in active["annotations"] if key in current and key not in held}
-            if gone:
-                await self._annotate(name, gone)
+            current, before = self._annotations_of(name), active.get("before", {}).get(name, {})
+            ended = {
+                key: before.get(key) for key in active["annotations"] if key in current and key not in held
+            }
+            if ended:
+                await self._annotate(name, ended)
 
     async def _annotate(self, node: str, annotations: dict[str, Any]) -> None:
         try:

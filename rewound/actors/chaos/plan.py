@@ -26,6 +26,8 @@ from typing import Any, Final
 from rewound.actors.kinds.values.times import duration_error, duration_seconds
 from rewound.actors.messages import Object
 
+GROUP, VERSION, KIND = "sim.rewound", "v1alpha1", "Chaos"
+TYPE_NAME: Final = f"chaos.{GROUP}"
 # Annotations of Node objects, which `nodes` obeys.
 STOPPED, LAG, BAD_IMAGES, CLOCK_SKEW = "sim/stopped", "sim/lag", "sim/bad-images", "sim/clock-skew"
 MOST_FAULTS: Final = 100

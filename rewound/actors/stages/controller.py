@@ -28,7 +28,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.stages.definitions import STAGES, definitions
+from rewound.actors.stages.definitions import GROUP, STAGES, WITHOUT_EFFECT, definitions
 from rewound.actors.stages.expressions import language_of_stages
 from rewound.actors.stages.player import StagePlayer
 from rewound.actors.stages.stage import NO_STAGES, KindReference, Stage, StageError, StageSet
@@ -157,6 +157,8 @@ class Stages:
             await self._read_stages()
         elif type_name == _STATUS:
             await self._report_matching(name)
+        elif type_name in WITHOUT_EFFECT:
+            self._report_without_effect(type_name, namespace, name)
         else:
             await self._play(type_name, namespace, name)
 
@@ -170,7 +172,7 @@ class Stages:
                 continue
 
     def _kinds_changed(self, _: Catalog, current: Catalog) -> None:
-        if current.stored_type(STAGES) is not None:
+        if current.group_exists(GROUP):
             self.queue.add(_READ)
 
     def _changed(self, events: Sequence[Event]) -> None:
@@ -180,6 +182,8 @@ class Stages:
                 continue
             if type_name == STAGES:
                 self.queue.add(_READ)
+            elif type_name in WITHOUT_EFFECT and not event.removed:
+                self.queue.add((type_name, event.namespace, event.name))
             if (played := self._played.get(type_name)) is None:
                 continue
             if event.removed:
@@ -189,11 +193,11 @@ class Stages:
 
     async def _read_stages(self, *, first: bool = False) -> None:
         """Compile the Stages that are new or have changed, and play all objects of their kinds."""
+        self._follow()  # before the read, so that no change is lost
         if self._registry.current.stored_type(STAGES) is None:
             if first:
                 self._book.replace(())
             return
-        self._follow()  # before the read, so that no change is lost
         with self._journal.read() as view:
             rows = [bytes(row.body) for _, _, row in view.rows(self._journal.type_id(STAGES), None)]
         before, self._known = self._known, {}
@@ -259,24 +263,39 @@ class Stages:
         return found if found == stored or found.storage.versions is not None else None
 
     def _follow(self) -> None:
-        types = {self._journal.type_id(name): name for name in (STAGES, *self._played)}
+        stored = self._registry.current.stored_type
+        names = [name for name in (STAGES, *WITHOUT_EFFECT) if stored(name) is not None]
+        types = {self._journal.type_id(name): name for name in (*names, *self._played)}
         if types != self._types:
             if self._types:
                 self._feed.unfollow(self._changed)
             self._types = types
-            self._feed.follow(self._changed, frozenset(types))
+            if types:
+                self._feed.follow(self._changed, frozenset(types))
+
+    def _report_without_effect(self, type_name: str, namespace: str, name: str) -> None:
+        """Record an Event for an object of kwok that means nothing here, whenever it changes."""
+        stored, found = (
+            self._stored(type_name, namespace, name),
+            self._registry.current.stored_type(type_name),
+        )
+        if stored is not None and found is not None:
+            message = WITHOUT_EFFECT[type_name]
+            self._recorder.event(found.storage, stored, "Warning", "NotSimulated", message)
+
+    def _stored(self, type_name: str, namespace: str, name: str) -> Object | None:
+        with self._journal.read() as view:
+            row = view.get(self._journal.type_id(type_name), namespace, name)
+            return decode(bytes(row.body)) if row is not None else None
 
     async def _play(self, type_name: str, namespace: str, name: str) -> None:
         played = self._played.get(type_name)
         if played is None:
             return
-        with self._journal.read() as view:
-            row = view.get(self._journal.type_id(type_name), namespace, name)
-            body = bytes(row.body) if row is not None else None
-        if body is None:
+        stored = self._stored(type_name, namespace, name)
+        if stored is None:
             self._player.forget(played.definition, (namespace, name))
             return
-        stored = decode(body)
         stored["metadata"].pop("managedFields", None)
         seconds = await self._player.play(played.stages, played.definition, stored, self._client, {})
         if seconds is not None:
@@ -284,13 +303,9 @@ class Stages:
 
     async def _report_matching(self, name: str) -> None:
         """Write the condition of a Stage, and look again after a minute while nothing matches."""
-        with self._journal.read() as view:
-            row = view.get(self._journal.type_id(STAGES), "", name)
-            body = bytes(row.body) if row is not None else None
-        known = self._known.get(name)
-        if body is None or known is None:
+        stored, known = self._stored(STAGES, "", name), self._known.get(name)
+        if stored is None or known is None:
             return
-        stored = decode(body)
         conditions = (stored.get("status") or {}).get("conditions") or []
         old: Object = next((one for one in conditions if one.get("type") == _CONDITION), {})
         generation = stored["metadata"].get("generation", 0)

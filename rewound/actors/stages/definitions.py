@@ -16,6 +16,29 @@ GROUP, VERSION = "kwok.x-k8s.io", "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 STAGES: Final = f"stages.{GROUP}"  # the type name
 
+_LOG = "set the annotation sim/log of the pod"
+_USAGE = "set the annotations sim/cpu and sim/memory of the pod"
+# Other kinds of the group, whose definitions are kwok's, with what an object of one is told: it has no effect here.
+WITHOUT_EFFECT: Final = {
+    f"{prefix}{plural}.{GROUP}": message
+    for plural, message in (
+        ("logs", f"files of the server's machine are not served as logs; {_LOG}"),
+        ("attaches", f"files of the server's machine are not served; {_LOG}"),
+        (
+            "execs",
+            "the server runs no commands; set the annotations sim/exec and sim/exec-exit-code of the pod",
+        ),
+        ("portforwards", "nothing listens in a simulated pod, so port-forward is refused"),
+        ("resourceusages", f"usage is not computed from this; {_USAGE}"),
+        (
+            "metrics",
+            f"these metrics of nodes are not served; kubectl top shows the usage of pods and nodes: {_USAGE}",
+        ),
+    )
+    for prefix in ("", "cluster")
+    if prefix + plural != "clustermetrics"
+}
+
 
 def definitions(names: Names) -> Iterator[Object]:
     preserved = f"{names.extension_prefix}preserve-unknown-fields"

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rewound.actors.chaos.controller import TYPE_NAME
+from rewound.actors.chaos.plan import TYPE_NAME
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode

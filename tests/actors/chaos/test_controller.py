@@ -37,6 +37,9 @@ def ready(rewound: Rewound, node: str) -> str:
 @pytest.mark.rewound(nodes=3, mode="in-process")
 def test_nodes_flap_by_schedule_and_the_journal_says_who_did_it(rewound: Rewound) -> None:
     rewound.advance(1)
+    other = rewound.request("GET", "/api/v1/nodes/node-2")
+    other["metadata"]["annotations"]["sim/lag"] = "3"
+    rewound.request("PUT", "/api/v1/nodes/node-2", other)
     begin(
         rewound,
         {
@@ -69,7 +72,7 @@ def test_nodes_flap_by_schedule_and_the_journal_says_who_did_it(rewound: Rewound
     assert len(annotations(rewound, "sim/stopped")) == 1
     rewound.request("DELETE", f"{CHAOS}/day")
     rewound.advance(1)
-    assert annotations(rewound, "sim/stopped") == annotations(rewound, "sim/lag") == {}
+    assert (annotations(rewound, "sim/stopped"), annotations(rewound, "sim/lag")) == ({}, {"node-2": "3"})
     assert rewound.request("GET", CHAOS)["items"] == []
     events = rewound.request("GET", "/api/v1/events")["items"]
     said = [one["message"] for one in events if one["involvedObject"].get("name") == node]

@@ -217,3 +217,22 @@ def test_stages_break_and_mend_nodes_that_the_server_made(rewound: Rewound) -> N
         seen += [one["reason"] for one in conditions if one["type"] == "Ready"]
         rewound.advance(100)
     assert seen == ["KubeletReady", "Broken", "Mended", "Broken"]
+
+
+@pytest.mark.rewound(nodes=0, mode="in-process")
+def test_objects_of_kwok_that_have_no_effect_say_so(rewound: Rewound) -> None:
+    kind = WIDGET["spec"] | {  # type: ignore[operator]
+        "group": "kwok.x-k8s.io",
+        "names": {"kind": "ClusterLogs", "listKind": "ClusterLogsList", "plural": "clusterlogs"},
+        "scope": "Cluster",
+    }
+    rewound.request("POST", DEFINITIONS, {"metadata": {"name": "clusterlogs.kwok.x-k8s.io"}, "spec": kind})
+    rewound.advance(1)
+    logs = {"apiVersion": "kwok.x-k8s.io/v1", "kind": "ClusterLogs", "metadata": {"name": "all"}}
+    rewound.request("POST", "/apis/kwok.x-k8s.io/v1/clusterlogs", logs)
+    rewound.advance(1)
+    events = rewound.request("GET", f"{DEFAULT}/events")["items"]
+    said = [one["message"] for one in events if one["reason"] == "NotSimulated"]
+    assert said == [
+        "files of the server's machine are not served as logs; set the annotation sim/log of the pod"
+    ]
