@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -34,6 +35,24 @@ async def test_a_policy_is_in_force_with_the_next_request_and_until_it_is_delete
         await store.restart()
         with pytest.raises(Refused, match="with binding 'again'"):
             await store.replace("configmaps", MAP)
+
+
+async def test_an_evaluation_leaves_nothing_for_the_garbage_collector() -> None:
+    from rewound.actors.admission.policies.review import Review
+
+    async with open_policy_store() as store:
+        await store.policy(
+            "checked", "has(namespaceObject.metadata) && authorizer != null || object.data.n == '5'"
+        )
+        await store.mutating("labelled", "Object{metadata: Object.metadata{labels: {'kind': object.kind}}}")
+        await store.create("configmaps", MAP)  # the first one runs in a thread, which imports CEL
+        gc.collect()
+        gc.disable()
+        try:
+            await store.create("configmaps", {**MAP, "metadata": {"name": "b"}})
+            assert not [one for one in gc.get_objects() if type(one) is Review]
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize(
