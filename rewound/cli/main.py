@@ -190,6 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _unknown(command: str) -> str:
     import difflib
 
+    if command in ("apply", "create", "delete", "describe", "edit", "get", "patch"):
+        lists = "; `rewound at now nodes` lists objects without it" if command == "get" else ""
+        return f"rewound: {command!r} is a command of kubectl, which works with this server{lists}"
     near = difflib.get_close_matches(command, COMMANDS, n=1)
     meant = f"did you mean `rewound {near[0]}`? " if near else ""
     return f"rewound: {command!r} is not a command; {meant}`rewound --help` lists them"

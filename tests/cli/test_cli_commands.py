@@ -26,7 +26,11 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [([], "usage:"), (["srve"], "'srve' is not a command; did you mean `rewound serve`? ")],
+    [
+        ([], "usage:"),
+        (["srve"], "'srve' is not a command; did you mean `rewound serve`? "),
+        (["get", "nodes"], "`rewound at now nodes` lists"),
+    ],
 )
 def test_missing_or_unknown_command_prints_usage(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]

@@ -85,23 +85,36 @@ def test_script_can_be_read_by_its_shell(shell: str, capsys: pytest.CaptureFixtu
     subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=120)
 
 
-def test_bash_gets_the_words(tmp_path: Path) -> None:
+# What a shell passes to the function of its script, and how it shows what it gets.
+ASKED = {
+    "bash": "COMP_WORDS=(rewound log --kind cm); COMP_CWORD=3; compopt() { :; }\n"
+    '_rewound; printf "%s\\n" "${COMPREPLY[@]}"\n',
+    "zsh": "words=(rewound log --kind cm); CURRENT=4\n_rewound\n",
+    "fish": "complete -C 'rewound log --kind cm'\n",
+}
+# Of the completion system, which a script cannot use: it needs an editor of lines.
+BEFORE = {"zsh": 'compdef() { :; }; compadd() { print -rl -- "${(P@)@[-1]}" }\n'}
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_shells_get_the_words(shell: str, tmp_path: Path) -> None:
     """The function of the script, with a program in the place of `rewound` that prints its arguments."""
-    (tmp_path / "rewound").write_text('#!/bin/sh\nprintf "%s\\tmeaning\\n" "$@"\n')
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    (tmp_path / "rewound").write_text('#!/bin/sh\nprintf "%s\\tmeaning\\n" cm-2 "$@" cm/\n')
     (tmp_path / "rewound").chmod(0o755)
-    program = SCRIPTS["bash"] + (
-        "COMP_WORDS=(rewound log --kind cm); COMP_CWORD=3; compopt() { :; }\n"
-        '_rewound; printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
     run = subprocess.run(
-        ["bash", "-c", program],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        [shell, "-c", BEFORE.get(shell, "") + SCRIPTS[shell] + ASKED[shell]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     )
-    assert run.stdout.split() == ["__complete", "log", "--kind", "cm"]
+    words = {line.partition("\t")[0] for line in run.stdout.splitlines()}
+    # fish shows only words that begin with the incomplete one.
+    given = {"cm", "cm-2", "cm/"} if shell == "fish" else {"__complete", "log", "--kind", "cm", "cm-2", "cm/"}
+    assert words == given, run.stderr
 
 
 def test_man_pages_are_the_same_twice_and_have_every_command(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def _to_try(cluster: LocalCluster, stored: Stored) -> list[str]:
     others = [f"{rewound} log -f{given}{context}", f"{rewound} open{given}{context}"]
     if shutil.which("kubectl") is None:
         return [
-            f"{rewound} state --kind {'nodes' if stored.nodes else 'namespaces'}{given}{context}",
+            f"{rewound} at now {'nodes' if stored.nodes else 'namespaces'}{given}{context}",
             *others,
         ]
     first = "create deployment web --image=web:1 --replicas=3" if stored.nodes else "get namespaces"
