@@ -43,6 +43,10 @@ class Starts:
             port = str(taken.getsockname()[1])
             assert "is in use" in self.error("--insecure-port", port)
             assert "is in use" in self.error("--secure-port", port)
+        with socket.socket(type=socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            quic = ("--transport", "asgi", "--quic-bind", f"127.0.0.1:{taken.getsockname()[1]}")
+            assert "Address already in use" in self.error("--secure-port", str(reserve_port()), *quic)
         assert "line 1" in self.error("--token-auth-file", str(self._broken))
         certificate = ("--tls-cert-file", str(self._broken), "--tls-private-key-file", str(self._broken))
         assert "both must be PEM files" in self.error("--secure-port", str(reserve_port()), *certificate)

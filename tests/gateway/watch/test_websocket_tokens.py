@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import trio
 
 from tests.gateway.api import ADMIN, ALICE, served
 from tests.gateway.watch.websocket_client import websocket_client
@@ -112,3 +113,16 @@ async def test_token_without_an_upgrade_is_ignored() -> None:
             "GET", "/api/v1/namespaces/default/configmaps", token=None, headers=offering(bearer(ADMIN))
         )
         assert response.status == 403
+
+
+async def test_watch_ends_when_its_token_is_revoked() -> None:
+    async with (
+        served() as api,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN), "v1")) as raw,
+    ):
+        assert raw.status == 101
+        access = api.store.access
+        access.authenticator.replace_tokens({})
+        access.rbac.policy.changed()  # a check in a second, instead of a minute
+        with trio.fail_after(120):
+            assert (await raw.frame()).code == 1000  # as after its timeout
