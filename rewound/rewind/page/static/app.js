@@ -206,7 +206,7 @@ async function reload() {
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
     known = await fewEvents(data, signal);
     loadedRange = loaded;
-    trees = { items: objects.items, token: objects.metadata.continue ?? "", query: lives };
+    trees = { items: await withOpened(objects, lives, signal), token: objects.metadata.continue ?? "", query: lives };
     beginAuthors();
     showGroups(data);
     loadUnfolded(signal);
@@ -228,6 +228,21 @@ async function reload() {
       document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
     }
   }
+}
+
+const isOpened = ({ type, namespace, name }) =>
+  type === state.object?.type && namespace === state.object.namespace && name === state.object.name;
+
+// The objects of the picture, and the one that is open: among many it may not be one of the busiest.
+async function withOpened(objects, lives, signal) {
+  const { object } = state;
+  if (!object || !objects.metadata.continue || objects.items.some(isOpened)) return objects.items;
+  const parameters = new URLSearchParams(lives);
+  for (const name of ["type", "namespace", "q", "user", "verb"]) parameters.delete(name);
+  for (const name of ["type", "namespace", "name"]) if (object[name]) parameters.set(name, object[name]);
+  parameters.set("limit", "1");
+  const found = await session.lifelines(parameters, signal).catch(() => ({ items: [] }));
+  return [...objects.items, ...found.items];
 }
 
 // The first picture has kinds; their objects, which take the server longer, follow.
@@ -265,7 +280,8 @@ async function loadGroup(group, signal = loading?.signal) {
   }
   if (group.more) parameters.set("continue", before.token);
   const found = await session.lifelines(parameters, signal);
-  const next = { items: [...(group.more ? before.items : []), ...found.items], token: found.metadata.continue ?? "" };
+  const isNew = new Set(found.items.map((one) => one.uid)), kept = group.more ? before.items.filter((one) => !isNew.has(one.uid)) : [];
+  const next = { items: [...kept, ...found.items], token: found.metadata.continue ?? "" };
   if (flatly) flat.set(group.key, next);
   else trees = { ...next, query: trees.query };
   showGroups(lanes.data);
@@ -427,6 +443,7 @@ function openObject(target, fresh = true) {
   state.object = { type: target.type, namespace: target.namespace, name: target.name };
   state.tab = "object";
   lanes.reveal(target);
+  if (trees.token && !trees.items.some(isOpened)) reloadSoon();
   rememberNext();
   selectTab("object");
   objectPane.show(state.object, state.left, state.right).catch(fail);
