@@ -456,7 +456,7 @@ def _controller_context(
 ) -> ControllerContext:
     return ControllerContext(
         names=store.names,
-        features=store.release.features,
+        release=store.release,
         registry=store.registry,
         journal=store.journal,
         feed=store.feed,

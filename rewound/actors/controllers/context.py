@@ -19,7 +19,7 @@ from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import V1_25
+from rewound.actors.versions.features import V1_25, Release
 from rewound.journal.log import Journal
 
 
@@ -35,7 +35,7 @@ class ControllerContext:
     authorizer: Authorizer
     authorities: Authorities
     rules: Rules = DOCUMENTED
-    features: frozenset[str] = V1_25.features
+    release: Release = V1_25
     signing_duration: float = 365 * 86400.0  # maximum validity of signed certificates in seconds
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
     issuer: TokenIssuer | None = None  # None: token Secrets are not filled
@@ -52,3 +52,7 @@ class ControllerContext:
     clock_jumps: bool = (
         False  # a clock that tests move: a late timer does not mean that the process got no CPU
     )
+
+    @property
+    def features(self) -> frozenset[str]:
+        return self.release.features

@@ -655,6 +655,19 @@ ELASTIC_JOBS: Final = _change(
 NO_JOB_TRACKING: Final = _change(
     "no-job-tracking", "does not annotate jobs that are tracked with finalizers", since="1.28"
 )
+SCHEDULED_ANNOTATION: Final = _gate("CronJobsScheduledAnnotation")
+ENDS_BY_CONDITION: Final = _change(
+    "ends-by-condition", "tells of ended jobs of a CronJob by their condition, not their status", since="1.31"
+)
+METRICS_OF_FAILURES: Final = _change(
+    "metrics-of-failures",
+    "writes the metrics of an autoscaler also when it cannot compute a number of replicas",
+    since="1.29",
+)
+SCALED_FROM_TO: Final = _change(
+    "scaled-from-to", "tells of the old size of a ReplicaSet before the new one", since="1.32"
+)
+TERMINATING_REPLICAS: Final = _gate("DeploymentReplicaSetTerminatingReplicas")
 FAIL_INDEX: Final = _change("fail-index", "knows the action FailIndex of failure policies", since="1.28")
 MANUAL_SELECTOR_DEFAULT: Final = _change(
     "manual-selector-default", "sets manualSelector of jobs that lack it to false", since="1.29"
@@ -1150,7 +1163,7 @@ _OF_DECLARATIONS: Final = """
     APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
     DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
-    DeploymentReplicaSetTerminatingReplicas StatefulSetStartOrdinal
+    StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
     DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices

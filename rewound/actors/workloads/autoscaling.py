@@ -23,6 +23,7 @@ from rewound.actors.runtime.steps import chosen
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import METRICS_OF_FAILURES
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.metrics import MetricsApis
@@ -325,6 +326,7 @@ class _Evaluation:
         self._spec: Object = autoscaler["spec"]
         self._before: Object = copied(autoscaler["status"])
         self._status: Object = autoscaler["status"]
+        self._measured: list[Object] = []  # of each metric of the spec
 
     async def run(self) -> None:
         try:
@@ -342,6 +344,7 @@ class _Evaluation:
             wanted, why, statuses = await self._wanted(scale)
         except NoReplicaCount as error:
             self._status["currentReplicas"] = scale.replicas
+            self._show_measured()
             await self._write()
             self._event("Warning", "FailedComputeMetricsReplicas", str(error))
             return
@@ -388,6 +391,7 @@ class _Evaluation:
             text = f"the HPA controller was unable to update the target scale: {error}"
             self._set(ABLE, "False", ("FailedUpdateScale", text))
             self._status["currentReplicas"] = before
+            self._show_measured()
             await self._write()
             return False
         text = f"the HPA controller was able to update the target scale to {wanted}"
@@ -396,11 +400,15 @@ class _Evaluation:
         self._limits.scaled(self._spec.get("behavior"), before, wanted, controller.now())
         return True
 
+    def _show_measured(self) -> None:
+        if METRICS_OF_FAILURES in self._controller.release.features:
+            self._status["currentMetrics"] = self._measured
+
     async def _by_metrics(self, scale: _Scale) -> tuple[int, str, list[Object]]:
         """The highest recommendation, the name of its metric, and the status of all. Raises NoReplicaCount."""
         selector = self._selector(scale)
         metrics = self._spec.get("metrics", ())
-        statuses: list[Object] = []
+        statuses = self._measured
         best: _Metric | None = None
         failed: list[_Failed] = []
         for spec in metrics:

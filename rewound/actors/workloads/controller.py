@@ -166,6 +166,7 @@ class WorkloadController:
     def __init__(self, parts: Parts) -> None:
         context = parts.context
         self.names = context.names
+        self.release = context.release
         self.cache = parts.cache
         self.random = context.write_contexts.random
         self._clock = context.clock

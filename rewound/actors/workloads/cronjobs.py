@@ -27,11 +27,13 @@ from rewound.actors.kinds.values.schedule import (
     parse_schedule,
     schedule_steps,
     time_zone_error,
+    zone_text,
 )
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import ENDS_BY_CONDITION, SCHEDULED_ANNOTATION
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.jobs import finished_condition
@@ -137,6 +139,7 @@ class CronJobs(WorkloadController):
         self._crons = self.cache.collection("cronjobs.batch")
         self._jobs = self.cache.collection("jobs.batch")
         self._schedules = Schedules()
+        self._scheduled = self.names.key("cronjob-scheduled-timestamp", "batch")
         self._crons.listen(self._cron_changed)
         self._jobs.listen(self._job_changed)
 
@@ -271,7 +274,8 @@ class CronJobs(WorkloadController):
                 del known[uid]
                 if end:
                     _forget(status, uid)
-                    text = f"Saw completed job: {name}, status: {end}"
+                    word = "condition" if ENDS_BY_CONDITION in self.release.features else "status"
+                    text = f"Saw completed job: {name}, {word}: {end}"
                     self._report(cron, "Normal", "SawCompletedJob", text)
             elif not end:
                 text = f"Saw a job that the controller did not create or forgot: {name}"
@@ -336,7 +340,7 @@ class CronJobs(WorkloadController):
     async def _create(self, cron: Object, name: str, moment: int) -> bool:
         namespace = cron["metadata"]["namespace"]
         try:
-            body = await self.client.create(self._jobs.definition, namespace, self._job(cron, name))
+            body = await self.client.create(self._jobs.definition, namespace, self._job(cron, name, moment))
             job = decode(body)
             self._report(cron, "Normal", "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
@@ -356,7 +360,7 @@ class CronJobs(WorkloadController):
         status["lastScheduleTime"] = seconds_text(moment)
         return True
 
-    def _job(self, cron: Object, name: str) -> Object:
+    def _job(self, cron: Object, name: str, moment: int) -> Object:
         template = cron["spec"]["jobTemplate"]
         described = template.get("metadata") or {}
         metadata = {
@@ -365,6 +369,9 @@ class CronJobs(WorkloadController):
             "ownerReferences": [owner_reference(self._crons.definition, cron)],
         }
         job = copied({"metadata": metadata, "spec": template["spec"]})
+        if SCHEDULED_ANNOTATION in self.release.features:
+            annotations = job["metadata"].setdefault("annotations", {})
+            annotations[self._scheduled] = zone_text(moment, _timing_texts(cron)[1])
         return self._jobs.definition.schema.decode_object(job).object
 
     def _reference(self, job: Object) -> Object:

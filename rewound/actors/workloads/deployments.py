@@ -12,6 +12,7 @@ from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.versions.features import SCALED_FROM_TO
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import (
@@ -84,7 +85,7 @@ class Deployments(WorkloadController):
         deployment = self._deployments.get(*key)
         if deployment is None or deployment["metadata"]["uid"] != uid:
             return
-        rollout = Rollout(self._keys, deployment, owned, self.now(), self._has_running_pods)
+        rollout = Rollout(self._keys, deployment, owned, self.now(), self._has_running_pods, self.release)
         for step in rollout.steps():
             if not await self._take(step, rollout, deployment):
                 return
@@ -142,7 +143,8 @@ class Deployments(WorkloadController):
                 raise
             return
         if size:
-            message = f"Scaled up replica set {name} to {size}"
+            sizes = f"from 0 to {size}" if SCALED_FROM_TO in self.release.features else f"to {size}"
+            message = f"Scaled up replica set {name} {sizes}"
             self._report(deployment, "Normal", "ScalingReplicaSet", message)
         await self._write_status(deployment, WriteStatus(rollout.created(name), step.revision))
 
@@ -160,8 +162,8 @@ class Deployments(WorkloadController):
         if current is None or current["spec"]["replicas"] != step.before:
             return False
         await self._patch_set(current, step.annotations, {"replicas": step.after})
-        if step.message is not None:
-            self._report(deployment, "Normal", "ScalingReplicaSet", step.message)
+        if (message := step.message(self.release)) is not None:
+            self._report(deployment, "Normal", "ScalingReplicaSet", message)
         return True
 
     async def _annotate(self, step: Annotate, deployment: Object) -> None:

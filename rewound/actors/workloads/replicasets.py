@@ -22,6 +22,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
+from rewound.actors.versions.features import TERMINATING_REPLICAS
 from rewound.actors.workloads.cache import CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController, may_match
 from rewound.actors.workloads.pods import (
@@ -30,6 +31,7 @@ from rewound.actors.workloads.pods import (
     PodWriter,
     condition_of,
     is_active,
+    is_finished,
     is_namespace_terminating,
     is_terminating,
     pod_from_template,
@@ -59,12 +61,17 @@ class Members:
         self._counted: dict[Key, _Counted] = {}
         self.labelled = self.ready = 0
         self.unmatched: dict[Key, Object] = {}  # active ones that the selector does not match
+        self._terminating: set[Key] = set()
         self.reported = -math.inf  # when the status was written
         self.is_complete = False
 
     @property
     def active(self) -> int:
         return len(self._counted)
+
+    @property
+    def terminating(self) -> int:
+        return len(self._terminating)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._counted
@@ -80,10 +87,16 @@ class Members:
             self.labelled -= before.is_labelled
             self.ready -= before.is_ready
         self.unmatched.pop(key, None)
-        if pod is None or not is_active(pod):
+        self._terminating.discard(key)
+        if pod is None or is_finished(pod):
             return
         labels = pod["metadata"].get("labels") or {}
-        if not self._matcher.matches(labels):
+        matches = self._matcher.matches(labels)
+        if is_terminating(pod):
+            if matches:
+                self._terminating.add(key)
+            return
+        if not matches:
             self.unmatched[key] = pod
             return
         since = ready_since(pod)
@@ -124,6 +137,7 @@ class Replicas(WorkloadController):
     """The flow of both; subclasses define whose pods they are."""
 
     type_name: str
+    _reports_terminating = False
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -299,6 +313,8 @@ class Replicas(WorkloadController):
             "replicas": members.active,
             **{part: number for part, number in counts.items() if number},
         }
+        if self._reports_terminating:
+            status["terminatingReplicas"] = members.terminating
         if conditions := self._conditions(owner, members, failure):
             status["conditions"] = conditions
         if status == owner["status"]:
@@ -336,6 +352,10 @@ class Replicas(WorkloadController):
 class ReplicaSets(Replicas):
     name, account = "replicaset", "replicaset-controller"
     type_name = "replicasets.apps"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._reports_terminating = TERMINATING_REPLICAS in self.release.features
 
     def selector(self, owner: Object) -> Object:
         selector: Object = owner["spec"]["selector"]
@@ -429,6 +449,6 @@ def _labels(stored: Object) -> dict[str, str]:
     return stored["metadata"].get("labels") or {}
 
 
-def _relevant_facts(pod: Object | None) -> tuple[bool, dict[str, str], str | None] | None:
+def _relevant_facts(pod: Object | None) -> tuple[bool, bool, dict[str, str], str | None] | None:
     """The facts of a pod that its owner acts on."""
-    return None if pod is None else (is_active(pod), _labels(pod), ready_since(pod))
+    return None if pod is None else (is_finished(pod), is_terminating(pod), _labels(pod), ready_since(pod))

@@ -17,6 +17,7 @@ from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.versions.features import SCALED_FROM_TO, TERMINATING_REPLICAS, V1_25, Release
 from rewound.actors.workloads.pods import condition_of, copied, is_terminating
 from rewound.actors.workloads.template_hash import template_hash
 
@@ -55,13 +56,15 @@ class Scale:
     annotations: dict[str, str]  # record the size of the Deployment
     direction: str = ""  # that of all ReplicaSets together, for the Event; "" for its own
 
-    @property
-    def message(self) -> str | None:
+    def message(self, release: Release) -> str | None:
         """The message of the Event; None if only annotations change."""
         if self.before == self.after:
             return None
         direction = self.direction or ("up" if self.before < self.after else "down")
-        return f"Scaled {direction} replica set {self.name} to {self.after} from {self.before}"
+        start = f"Scaled {direction} replica set {self.name}"
+        if SCALED_FROM_TO in release.features:
+            return f"{start} from {self.before} to {self.after}"
+        return f"{start} to {self.after} from {self.before}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class Rollout:
         replica_sets: Iterable[Object],
         now: int,
         has_running_pods: Callable[[Object], bool],
+        release: Release = V1_25,
     ) -> None:
         """`has_running_pods` returns whether a ReplicaSet still has pods that have not finished."""
         self._keys = keys
@@ -134,6 +138,7 @@ class Rollout:
         self._spec, self._status = deployment["spec"], deployment["status"]
         self._now = now
         self._has_running_pods = has_running_pods
+        self._release = release
         self._all = sorted(replica_sets, key=_age)
         self._new = next(
             (one for one in self._all if same_template(self._template_of(one), self._template)), None
@@ -243,7 +248,7 @@ class Rollout:
         if self._new is not None:
             return ()
         metadata, template = self._deployment["metadata"], self._template
-        hashed = template_hash(template, self._status.get("collisionCount"))
+        hashed = template_hash(template, self._status.get("collisionCount"), self._release.version)
         labels = {**(template["metadata"].get("labels") or {}), TEMPLATE_HASH: hashed}
         selector = self._spec["selector"]
         spec = {
@@ -460,6 +465,8 @@ class Rollout:
             "unavailableReplicas": max(0, sum(map(_size, self._all)) - available),
         }
         status: Object = {part: number for part, number in counts.items() if number}
+        if TERMINATING_REPLICAS in self._release.features:
+            status |= self._terminating()
         if (collisions := self._status.get("collisionCount")) is not None:
             status["collisionCount"] = collisions
         status["conditions"] = self._status.get("conditions") or []
@@ -468,6 +475,13 @@ class Rollout:
         else:
             words = "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
         return self._with_condition(status, AVAILABLE, *words)
+
+    def _terminating(self) -> Object:
+        """Nothing if a ReplicaSet has not reported it yet."""
+        reported = [one["status"] for one in self._all if one["status"].get("observedGeneration")]
+        if any("terminatingReplicas" not in status for status in reported):
+            return {}
+        return {"terminatingReplicas": sum(status["terminatingReplicas"] for status in reported)}
 
     def _write_status(self) -> Sequence[Step]:
         status = self._counted()

@@ -1,13 +1,14 @@
 """The hash of a pod template that is in the names of ReplicaSets and in the label pod-template-hash.
 
-v1.25 prints the Go value of a template with the name and type of each field, even if not set, and takes the FNV-1a hash
-of that text. Hashes must be equal, so that objects created by another controller manager keep their names. So this
+Kubernetes prints the Go value of a template with the name and type of each field, even if not set, and takes the FNV-1a
+hash of that text. Hashes must be equal, so that objects created by another controller manager keep their names. So this
 module writes the same text from the stored JSON:
 
     (v1.PodTemplateSpec){ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ...} Spec:(v1.PodSpec){...}}
 
 template_types.txt has a line for each struct, below it a line for each field: its name in Go, its name in JSON (- for
-the fields of an embedded struct), its type. A type without a line is a kind of string.
+the fields of an embedded struct), its type, and unless all versions have it, the first and the last version with it. So
+versions have different hashes for the same template. A type without a line is a kind of string.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from rewound.actors.quantity import LARGEST_BINARY, NANOS, nanos_of, parts_of
 from rewound.actors.runtime.write_context import LETTERS
+from rewound.actors.versions.version import FIRST, exists_in
 
 # Writes a value of JSON, None if it is not set, as the text of its Go value without its type.
 Writer = Callable[[Any], str]
@@ -28,16 +30,16 @@ _FILE: Final = Path(__file__).with_name("template_types.txt")
 _FNV_START, _FNV_PRIME, _32_BITS = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
-def template_hash(template: Mapping[str, Any], collisions: int | None = None) -> str:
+def template_hash(template: Mapping[str, Any], collisions: int | None = None, version: str = FIRST) -> str:
     """`collisions` is status.collisionCount of the owner: with another one, the same template has another hash."""
-    data = f"(v1.PodTemplateSpec){go_text(template)}".encode()
+    data = f"(v1.PodTemplateSpec){go_text(template, version)}".encode()
     if collisions is not None:
         data += collisions.to_bytes(8, "little")
     return safe_text(fnv32a(data))
 
 
-def go_text(template: Mapping[str, Any]) -> str:
-    return _writer("v1.PodTemplateSpec")(template)
+def go_text(template: Mapping[str, Any], version: str = FIRST) -> str:
+    return _writer("v1.PodTemplateSpec", version)(template)
 
 
 def fnv32a(data: bytes) -> int:
@@ -53,13 +55,15 @@ def safe_text(number: int) -> str:
 
 
 @cache
-def _types() -> dict[str, str | list[Field]]:
+def _types(version: str) -> dict[str, str | list[Field]]:
     found: dict[str, str | list[Field]] = {}
     fields: list[Field] = []
     for line in _FILE.read_text().splitlines():
         words = line.split()
         if line.startswith(" "):
-            fields.append((words[0], words[1], words[2]))
+            since, until = [*words[3:], "", ""][:2]
+            if exists_in(version, since, until):
+                fields.append((words[0], words[1], words[2]))
         elif len(words) == 2:
             found[words[0]] = words[1]
         else:
@@ -68,20 +72,20 @@ def _types() -> dict[str, str | list[Field]]:
 
 
 @cache
-def _writer(type_: str) -> Writer:
+def _writer(type_: str, version: str) -> Writer:
     if type_ in _SIMPLE:
         return _SIMPLE[type_]
     if type_.startswith("*"):
-        return _pointer(type_)
+        return _pointer(type_, version)
     if type_.startswith("[]"):
-        return _list(type_)
+        return _list(type_, version)
     if type_.startswith("map["):
-        return _map(type_)
-    declared = _types().get(type_, "string")
-    return _writer(declared) if isinstance(declared, str) else _struct(declared)
+        return _map(type_, version)
+    declared = _types(version).get(type_, "string")
+    return _writer(declared, version) if isinstance(declared, str) else _struct(declared, version)
 
 
-def _struct(fields: list[Field]) -> Writer:
+def _struct(fields: list[Field], version: str) -> Writer:
     writers: list[tuple[str, str, Writer]] = []
 
     def write(value: Any) -> str:
@@ -89,7 +93,7 @@ def _struct(fields: list[Field]) -> Writer:
             for go_name, name, type_ in fields:
                 # The type of a pointer precedes its target.
                 shown = go_name + ":" if type_.startswith("*") else f"{go_name}:({type_})"
-                writers.append((shown, name, _writer(type_)))
+                writers.append((shown, name, _writer(type_, version)))
         given = value or {}
         parts = [shown + inner(given if name == "-" else given.get(name)) for shown, name, inner in writers]
         return "{" + " ".join(parts) + "}"
@@ -97,30 +101,30 @@ def _struct(fields: list[Field]) -> Writer:
     return write
 
 
-def _pointer(type_: str) -> Writer:
+def _pointer(type_: str, version: str) -> Writer:
     def write(value: Any) -> str:
-        return f"({type_})<nil>" if value is None else f"({type_})" + _writer(type_[1:])(value)
+        return f"({type_})<nil>" if value is None else f"({type_})" + _writer(type_[1:], version)(value)
 
     return write
 
 
-def _list(type_: str) -> Writer:
+def _list(type_: str, version: str) -> Writer:
     def write(value: Any) -> str:
         if value is None:
             return "<nil>"
-        item = _writer(type_[2:])
+        item = _writer(type_[2:], version)
         return "[" + " ".join([item(one) for one in value]) + "]"
 
     return write
 
 
-def _map(type_: str) -> Writer:
+def _map(type_: str, version: str) -> Writer:
     inner = type_[type_.index("]") + 1 :]
 
     def write(value: Any) -> str:
         if value is None:
             return "<nil>"
-        item = _writer(inner)
+        item = _writer(inner, version)
         # Go sorts strings by their bytes.
         ordered = sorted(value.items(), key=lambda each: str(each[0]).encode())
         return "map[" + " ".join([f"{key}:{item(one)}" for key, one in ordered]) + "]"

@@ -123,7 +123,7 @@ class ControlPlane:
             self.clock,
             AlwaysAllow(),
             Authorities(partial(own_certificates, CLUSTER.dialect)),
-            features=self.release.features,
+            release=self.release,
             **options,
         )
         for loop in controllers(context):

@@ -195,7 +195,7 @@ class Bench:
             authorizer,
             Authorities(partial(own_certificates, KUBERNETES.dialect)),
             rules,
-            features=release.features,
+            release=release,
             enabled=names,
             quotas=quotas,
             workloads=workloads or WorkloadOptions(),

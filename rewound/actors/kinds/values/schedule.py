@@ -257,6 +257,12 @@ def time_zone_error(name: str) -> str:
     return _time_zone_error(name)
 
 
+def zone_text(micros: int, zone: str) -> str:
+    """Format a moment in whole seconds, as the clocks of a known zone show it."""
+    shown = datetime.fromtimestamp(micros // SECOND, _time_zone(zone)).isoformat()
+    return shown.removesuffix("+00:00") + "Z" if shown.endswith("+00:00") else shown
+
+
 def _interval(text: str) -> Interval:
     duration = text.removeprefix("@every ")
     wrong = duration_error(duration)

@@ -1,0 +1,142 @@
+"""Requests of a story to the server, in its own process and in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from rewound import Rewound, start
+
+Object = dict[str, Any]
+
+# The kinds of which a recorded state consists, then those that a step may name.
+WORLD = {
+    "Pod": "api/v1/pods",
+    "ReplicationController": "api/v1/replicationcontrollers",
+    "Service": "api/v1/services",
+    "Endpoints": "api/v1/endpoints",
+    "PersistentVolumeClaim": "api/v1/persistentvolumeclaims",
+    "ResourceQuota": "api/v1/resourcequotas",
+    "Deployment": "apis/apps/v1/deployments",
+    "ReplicaSet": "apis/apps/v1/replicasets",
+    "StatefulSet": "apis/apps/v1/statefulsets",
+    "DaemonSet": "apis/apps/v1/daemonsets",
+    "ControllerRevision": "apis/apps/v1/controllerrevisions",
+    "Job": "apis/batch/v1/jobs",
+    "CronJob": "apis/batch/v1/cronjobs",
+    "EndpointSlice": "apis/discovery.k8s.io/v1/endpointslices",
+    "PodDisruptionBudget": "apis/policy/v1/poddisruptionbudgets",
+    "HorizontalPodAutoscaler": "apis/autoscaling/v2/horizontalpodautoscalers",
+    "ResourceClaim": "apis/resource.k8s.io/v1/resourceclaims",
+}
+_OTHERS = {
+    "Event": "api/v1/events",
+    "ServiceAccount": "api/v1/serviceaccounts",
+    "ConfigMap": "api/v1/configmaps",
+    "Secret": "api/v1/secrets",
+    "LimitRange": "api/v1/limitranges",
+    "Lease": "apis/coordination.k8s.io/v1/leases",
+    "ResourceClaimTemplate": "apis/resource.k8s.io/v1/resourceclaimtemplates",
+    "PodMetrics": "apis/metrics.k8s.io/v1beta1/pods",
+}
+_CLUSTER_SCOPED = {
+    "Namespace": "api/v1/namespaces",
+    "Node": "api/v1/nodes",
+    "PersistentVolume": "api/v1/persistentvolumes",
+    "StorageClass": "apis/storage.k8s.io/v1/storageclasses",
+    "DeviceClass": "apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceSlice": "apis/resource.k8s.io/v1/resourceslices",
+    "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
+    "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+# The settings of the recorded clusters that shorten waiting.
+_FLAGS = (
+    "--controllers=*",
+    "--node-monitor-period=2s",
+    "--node-monitor-grace-period=20s",
+    "--node-startup-grace-period=30s",
+    "--pvclaimbinder-sync-period=3s",
+)
+
+
+def is_namespaced(kind: str) -> bool:
+    return kind not in _CLUSTER_SCOPED
+
+
+class Api:
+    """One server. `advance` lets time pass for it and for the nodes that a story plays."""
+
+    def __init__(self, server: Rewound, client: httpx.Client) -> None:
+        self._server = server
+        self._client = client
+        self.elapsed = 0.0  # seconds
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._server.advanced)
+
+    @property
+    def now_text(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def advance(self, seconds: float) -> None:
+        self._server.advance(seconds)
+        self.elapsed += seconds
+
+    def path(self, kind: str, namespace: str, name: str = "", subresource: str = "") -> str:
+        group, _, plural = {**WORLD, **_OTHERS, **_CLUSTER_SCOPED}[kind].rpartition("/")
+        within = f"/namespaces/{namespace}" if namespace and is_namespaced(kind) else ""
+        return f"/{group}{within}/{'/'.join(part for part in (plural, name, subresource) if part)}"
+
+    def list(self, kind: str, namespace: str = "") -> list[Object]:
+        response = self._client.get(self.path(kind, namespace))
+        if response.status_code == 404:  # this version does not serve it
+            return []
+        response.raise_for_status()
+        body = response.json()
+        return [{"apiVersion": body["apiVersion"], "kind": kind, **item} for item in body["items"] or ()]
+
+    def find(self, kind: str, namespace: str, name: str) -> Object | None:
+        response = self._client.get(self.path(kind, namespace, name))
+        if response.status_code == 404:
+            return None
+        response.raise_for_status()
+        found: Object = response.json()
+        return found
+
+    def send(self, method: str, path: str, body: Object | None = None, type_: str = "") -> tuple[int, Object]:
+        """The status code and the document of the response; `type_` is that of a patch."""
+        headers = {"content-type": _PATCHES[type_]} if type_ else {}
+        response = self._client.request(method, path, json=body, headers=headers)
+        document: Object = response.json() if response.content else {}
+        return response.status_code, document
+
+    def create(self, given: Object, namespace: str = "") -> tuple[int, Object]:
+        return self.send("POST", self.path(given["kind"], namespace), given)
+
+    def patch(self, path: str, patch: Any, type_: str = "merge") -> tuple[int, Object]:
+        return self.send("PATCH", path, patch, type_)
+
+    def delete(self, path: str, **options: Any) -> tuple[int, Object]:
+        return self.send("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+
+
+@contextmanager
+def served(version: str, *, own_nodes: bool) -> Iterator[Api]:
+    """A server with all controllers. With `own_nodes` it simulates every Node object; otherwise somebody plays them."""
+    nodes = ("--nodes=0",) if own_nodes else ()
+    with (
+        start(mode="in-process", kubernetes=version, flags=(*_FLAGS, *nodes)) as server,
+        server.client("in-process") as client,
+    ):
+        yield Api(server, client)

@@ -1,0 +1,78 @@
+"""Controllers, scheduler and nodes come to rest where those of Kubernetes came to rest in the same story.
+
+`recorded/VERSION/` has the stories. `make workloads` plays all of them, and those of another folder:
+
+    pytest tests/stories -m "" --stories 1.25=../shared/reference/workloads/scenarios
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.stories.api import Api, served
+from tests.stories.player import play
+
+RECORDED = Path(__file__).with_name("recorded")
+# Played by `make test`: one of each controller.
+SHORT = frozenset(
+    "cron36-timezone deploy36-rollout-terminating ds36-surge hpa36-no-metrics job36-per-index-retry node36-noexecute "
+    "pdb36-always-allow pv36-protect sched36-mismatch-label-keys sts36-ordinals svc36-terminating".split()
+)
+
+
+class Servers:
+    """One server at a time: stories of a version follow each other."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._current: tuple[str, bool] | None = None
+        self._api: Api | None = None
+
+    def find(self, version: str, *, own_nodes: bool) -> Api:
+        if self._api is None or self._current != (version, own_nodes):
+            self.close()
+            self._current = (version, own_nodes)
+            self._api = self._stack.enter_context(served(version, own_nodes=own_nodes))
+        return self._api
+
+    def close(self) -> None:
+        self._stack.close()
+        self._api = None
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    found = Servers()
+    yield found
+    found.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    given = metafunc.config.getoption("stories")
+    folders = [(one.name, one) for one in sorted(RECORDED.iterdir())]
+    folders += [(version, Path(path)) for version, _, path in (one.partition("=") for one in given)]
+    known = (RECORDED.parent / "differ.txt").read_text().split()
+    parameters = []
+    for version, folder in folders:
+        for path in sorted(folder.glob("*.json")):
+            marks = [] if path.stem in SHORT else [pytest.mark.slow]
+            if f"{version}/{path.stem}" in known:
+                marks.append(pytest.mark.xfail(strict=True, reason="differs: see docs/workloads.md"))
+            parameters.append(pytest.param(version, path, id=f"{version}/{path.stem}", marks=marks))
+    metafunc.parametrize(("version", "path"), parameters)
+
+
+@pytest.mark.parametrize("own_nodes", [False, True], ids=["played-nodes", "simulated-nodes"])
+def test_story(servers: Servers, version: str, path: Path, own_nodes: bool) -> None:
+    api = servers.find(version, own_nodes=own_nodes)
+    try:
+        found = play(api, orjson.loads(path.read_bytes()), own_nodes=own_nodes)
+    except BaseException:
+        servers.close()  # it may hold what the story left
+        raise
+    assert found == []
