@@ -21,6 +21,7 @@ from tests.stories.world import differences, world
 
 _POOL: tuple[Object, ...] = ({"name": "node-a"}, {"name": "node-b"}, {"name": "node-c"})
 _STEP = 0.5  # seconds that pass between two looks
+_LONGEST_PAUSE = 8.0  # seconds between two comparisons
 _ROUNDS = 200  # of nodes and controllers that answer each other
 _CLEANED_WITHIN = 120.0  # seconds
 _REFUSAL = re.compile("Invalid value: .*: field is immutable", re.DOTALL)
@@ -277,7 +278,7 @@ class _Play:
         recorded = self._story["recorded"][step["name"]]
         still = max(1.0, step.get("hold", 0) / 2)  # seconds that the state has to last
         end = self._api.elapsed + step.get("timeout", 60)
-        found = ["the conditions of the step do not hold"]
+        pause = _STEP
         while True:
             self._until(lambda: all(map(self._holds, step.get("until", ()))), end - self._api.elapsed)
             found = self._differences(recorded)
@@ -286,7 +287,8 @@ class _Play:
                 found = self._differences(recorded)
             if not found or self._api.elapsed >= end:
                 return [f"{step['name']}: {line}" for line in found]
-            self._api.advance(_STEP)
+            self._until(lambda: False, pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _differences(self, recorded: Object) -> list[str]:
         return differences(recorded, self._world(), self._loose, own_nodes=self._own_nodes)

@@ -664,6 +664,12 @@ METRICS_OF_FAILURES: Final = _change(
     "writes the metrics of an autoscaler also when it cannot compute a number of replicas",
     since="1.29",
 )
+CAPITAL_VERBS: Final = _change(
+    "capital-verbs", "tells of pods and claims of StatefulSets with a capital letter", since="1.35"
+)
+MANAGED_ENDPOINTS: Final = _change(
+    "managed-endpoints", "labels Endpoints with the name of the controller that writes them", since="1.33"
+)
 SCALED_FROM_TO: Final = _change(
     "scaled-from-to", "tells of the old size of a ReplicaSet before the new one", since="1.32"
 )

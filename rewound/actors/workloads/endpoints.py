@@ -18,6 +18,7 @@ from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps, in_order
 from rewound.actors.runtime.turns import in_turns
+from rewound.actors.versions.features import MANAGED_ENDPOINTS
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_namespace_terminating, is_ready
@@ -193,6 +194,7 @@ class Endpoints(WorkloadController):
         self._times = TriggerTimes()
         self._sizes: dict[Key, int] = {}  # pods of each Service
         self._headless = self.names.key("headless", "service")
+        self._managed_by = self.names.key("managed-by", "endpoints")
         self._trigger_time = self.names.key("last-change-trigger-time", "endpoints")
         self._over_capacity = self.names.key("over-capacity", "endpoints")
         self._leader = self.names.key("leader", "control-plane.alpha")
@@ -254,6 +256,8 @@ class Endpoints(WorkloadController):
         labels.pop(self._headless, None)
         if not has_address(service):
             labels[self._headless] = ""
+        if MANAGED_ENDPOINTS in self.release.features:
+            labels[self._managed_by] = self.account
         annotations = dict(metadata.get("annotations", {}))
         annotations.pop(self._over_capacity, None)
         if cut:

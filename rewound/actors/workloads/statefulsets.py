@@ -30,6 +30,7 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.steps import in_order as sorted_in_turns
 from rewound.actors.runtime.turns import in_turns
+from rewound.actors.versions.features import CAPITAL_VERBS, INDEX_LABELS
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
@@ -99,6 +100,7 @@ class Member:
     pods: Definition
     names: Names
     claim_of: ClaimOf
+    with_index: bool = False  # whether pods have their ordinal as a label
 
     @property
     def _name_label(self) -> str:
@@ -109,6 +111,8 @@ class Member:
         pod = pod_from_template(spec["template"], self.sets, set_)
         name = f"{set_['metadata']['name']}-{ordinal}"
         labels = {**(pod["metadata"].get("labels") or {}), self._name_label: name, REVISION_LABEL: revision}
+        if self.with_index:
+            labels[self.names.key("pod-index", "apps")] = str(ordinal)
         pod["metadata"] |= {"name": name, "namespace": set_["metadata"]["namespace"], "labels": labels}
         pod["spec"]["hostname"] = name
         if spec.get("serviceName"):
@@ -515,7 +519,13 @@ class StatefulSets(WorkloadController):
         self._pace = Pace(self.queue)
         self._pod_claims = Claims(self.client, self._sets, self._pods)
         self._revision_claims = Claims(self.client, self._sets, self._revisions)
-        self._member = Member(self._sets.definition, self._pods.definition, self.names, self._claims.get)
+        self._member = Member(
+            self._sets.definition,
+            self._pods.definition,
+            self.names,
+            self._claims.get,
+            with_index=INDEX_LABELS in self.release.features,
+        )
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         """A pod whose claim was being deleted can be created now."""
@@ -730,23 +740,23 @@ class StatefulSets(WorkloadController):
         existing = self._claims.get(namespace, name)
         if existing is not None:
             return f"pvc {name} is being deleted" if is_terminating(existing) else ""
-        title = set_["metadata"]["name"]
+        title, create = set_["metadata"]["name"], self._word("create")
         try:
             await self.client.create(self._claims.definition, namespace, claim)
         except AlreadyExists as error:
             return f"failed to create PVC {name}: {error}"
         except RequestError as error:
-            message = f"create Claim {name} for Pod {pod_name} in StatefulSet {title} failed error: {error}"
+            message = f"{create} Claim {name} for Pod {pod_name} in StatefulSet {title} failed error: {error}"
             self._event(set_, "Warning", "FailedCreate", message)
             return f"failed to create PVC {name}: {error}"
-        message = f"create Claim {name} Pod {pod_name} in StatefulSet {title} success"
+        message = f"{create} Claim {name} Pod {pod_name} in StatefulSet {title} success"
         self._event(set_, "Normal", "SuccessfulCreate", message)
         return ""
 
     async def _reported(
         self, set_: Object, verb: str, pod_name: str, write: Callable[[], Awaitable[None]]
     ) -> None:
-        what = f"{verb} Pod {pod_name} in StatefulSet {set_['metadata']['name']}"
+        what = f"{self._word(verb)} Pod {pod_name} in StatefulSet {set_['metadata']['name']}"
         try:
             await write()
         except RequestError as error:
@@ -756,6 +766,9 @@ class StatefulSets(WorkloadController):
                 self._event(set_, "Warning", f"Failed{verb.title()}", message)
             raise
         self._event(set_, "Normal", f"Successful{verb.title()}", f"{what} successful")
+
+    def _word(self, verb: str) -> str:
+        return verb.title() if CAPITAL_VERBS in self.release.features else verb
 
     def _event(self, set_: Object, event_type: str, reason: str, message: str) -> None:
         self.recorder.event(self._sets.definition, set_, event_type, reason, message)
