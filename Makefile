@@ -35,7 +35,7 @@ help:
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
-	@echo "make workloads    play stories of workloads from ../shared against the controllers, the scheduler and simulated nodes"
+	@echo "make workloads    play all recorded stories of workloads, with played and with simulated nodes"
 	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2, asgi-http3, workers or etcd"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
@@ -172,7 +172,7 @@ robustness: installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
 
 workloads: installed
-	$(BIN)/python -m tests.conformance.workloads ../shared/reference/workloads
+	$(BIN)/python -m pytest -n $(WORKERS) -m "" tests/stories
 
 conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)

@@ -27,9 +27,9 @@ PACKAGES = (
     "workers",
 )
 LINKED = ("actors", "gateway", "journal")
-# Tests of the whole server: its API, its web page, real clients, recorded conversations, benchmarks, kills and power
-# losses.
-OF_THE_WHOLE = ("api", "benchmarks", "browser", "clients", "conformance", "robustness")
+# Tests of the whole server: its API, its web page, real clients, recorded conversations and stories, benchmarks, kills and
+# power losses.
+OF_THE_WHOLE = ("api", "benchmarks", "browser", "clients", "conformance", "robustness", "stories")
 
 
 def test_tests_have_these_folders() -> None:

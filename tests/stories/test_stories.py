@@ -1,8 +1,7 @@
 """Controllers, scheduler and nodes come to rest where those of Kubernetes came to rest in the same story.
 
-`recorded/VERSION/` has the stories. `make workloads` plays all of them, and those of another folder:
-
-    pytest tests/stories -m "" --stories 1.25=../shared/reference/workloads/scenarios
+`recorded/VERSION/` has the stories. `make workloads` plays all of them, and those of 1.25 beside the repository, if they
+are there.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from tests.stories.api import Api, served
 from tests.stories.player import play
 
 RECORDED = Path(__file__).with_name("recorded")
+OTHERS = Path(__file__).parents[3] / "shared/reference/workloads/scenarios"
 # Played by `make test`: one of each controller.
 SHORT = {
     *("cron36-timezone", "deploy36-rollout-terminating", "ds36-surge", "hpa36-no-metrics"),
     *("job36-per-index-retry", "node36-noexecute", "pdb36-always-allow", "pv36-protect"),
-    *("sched36-mismatch-label-keys", "sts36-ordinals", "svc36-terminating"),
+    *("sched36-mismatch-label-keys", "sts36-ordinals", "svc36-prefersamenode", "svc36-terminating"),
 }
 
 
@@ -54,21 +54,20 @@ def servers() -> Iterator[Servers]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    given = metafunc.config.getoption("stories")
-    folders = [(one.name, one) for one in sorted(RECORDED.iterdir())]
-    folders += [(version, Path(path)) for version, _, path in (one.partition("=") for one in given)]
-    known = (RECORDED.parent / "differ.txt").read_text().split()
+    folders = [("1.25", OTHERS), *((one.name, one) for one in sorted(RECORDED.iterdir()))]
+    known = set((RECORDED.parent / "differ.txt").read_text().split())
     parameters = []
     for version, folder in folders:
-        for path in sorted(folder.glob("*.json")):
-            marks = [] if path.stem in SHORT else [pytest.mark.slow]
-            if f"{version}/{path.stem}" in known:
-                marks.append(pytest.mark.xfail(strict=True, reason="differs: see docs/workloads.md"))
-            parameters.append(pytest.param(version, path, id=f"{version}/{path.stem}", marks=marks))
-    metafunc.parametrize(("version", "path"), parameters)
+        for own_nodes in (False, True):
+            for path in sorted(folder.glob("*.json")):
+                name = f"{version}/{path.stem}/{'simulated' if own_nodes else 'played'}-nodes"
+                marks = [] if path.stem in SHORT else [pytest.mark.slow]
+                if name in known:
+                    marks.append(pytest.mark.xfail(strict=True, reason="it is in differ.txt"))
+                parameters.append(pytest.param(version, path, own_nodes, id=name, marks=marks))
+    metafunc.parametrize(("version", "path", "own_nodes"), parameters)
 
 
-@pytest.mark.parametrize("own_nodes", [False, True], ids=["played-nodes", "simulated-nodes"])
 def test_story(servers: Servers, version: str, path: Path, own_nodes: bool) -> None:
     api = servers.find(version, own_nodes=own_nodes)
     try:

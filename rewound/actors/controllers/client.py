@@ -13,6 +13,8 @@ from typing import TypeVar
 import trio
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.controllers.namespace_slots import NamespaceSlots
 from rewound.actors.errors import RequestError
 from rewound.actors.identity import AUTHENTICATED, User
@@ -58,6 +60,7 @@ class Client:
         self.identity = user
         self.user = user if isinstance(user, str) else user.name
         self._manager = manager
+        self._chains: dict[tuple[Definition, str], Chain] = {}  # the admission of subresources
 
     @classmethod
     def of_controller(
@@ -131,8 +134,39 @@ class Client:
     ) -> bytes:
         """Send an object to a subresource that accepts one, such as a Binding or an Eviction."""
         context = self._context()
-        command = Submit(definition.api_version, namespace, name, subresource, sent, context)
+        admitted = await self._admitted(definition, namespace, name, subresource, sent, context)
+        command = Submit(definition.api_version, namespace, name, subresource, admitted, context)
         return await self._ask("create", definition, command, namespace, name, subresource)
+
+    async def _admitted(
+        self,
+        definition: Definition,
+        namespace: str,
+        name: str,
+        subresource: str,
+        sent: Object,
+        context: WriteContext,
+    ) -> Object:
+        """What admission makes of the sent object: an actor admits only what it stores."""
+        chain = self._chains.get((definition, subresource))
+        if chain is None:
+            chain = self._directory.admission_chain(definition, CREATE, subresource)
+            self._chains[definition, subresource] = chain
+        if chain.admits_all(namespace):
+            chain.count_validated()
+            return sent
+        view = definition.definition_at(subresource)
+        typed = {"apiVersion": view.api_version, "kind": view.kind, **sent}
+        request = AdmissionRequest(
+            CREATE, definition, namespace, name, subresource, typed, None, context.user, False, context
+        )
+        try:
+            await admit_ephemeral(chain, request)
+            await validate_ephemeral(chain, request)
+        finally:
+            request.complete(False)
+        assert request.object is not None
+        return request.object
 
     async def apply(
         self,

@@ -45,6 +45,7 @@ from rewound.actors.workloads.topology_hints import (
     Shares,
     Writes,
     add_hints,
+    hint_close,
     is_overloaded,
     node_is_ready,
     remove_hints,
@@ -521,6 +522,8 @@ class EndpointSlices(WorkloadController):
         hints: dict[str, int] = {}
         if service["metadata"].get("annotations", {}).get(self._keys.hints) in ("Auto", "auto"):
             hints = add_hints(writes, self._current_shares())
+        elif distribution := service["spec"].get("trafficDistribution"):
+            hint_close(writes, by_node=distribution == "PreferSameNode")
         else:
             remove_hints(writes)
         if hints:

@@ -60,6 +60,12 @@ _COMPARED: Final = (*_COUNTS, "currentRevision", "updateRevision")
 BURST: Final = 500  # steps of one phase of a pass, as v1.25 has it for ReplicaSets
 
 
+def ordinals_of(set_: Object) -> range:
+    """The ordinals of the pods that a set is to have."""
+    start = (set_["spec"].get("ordinals") or {}).get("start", 0)
+    return range(start, start + set_["spec"].get("replicas", 1))
+
+
 def member_of(pod: Object) -> tuple[str, int]:
     """The name of the set in a pod's name, and its ordinal; -1: it has none."""
     found = _MEMBER.fullmatch(pod["metadata"]["name"])
@@ -141,7 +147,7 @@ class Member:
         policy = retention_of(set_)
         if policy is None:
             return ()
-        is_condemned = member_of(pod)[1] >= set_["spec"].get("replicas", 1)
+        is_condemned = member_of(pod)[1] not in ordinals_of(set_)
         goes_with_pod = policy["whenScaled"] == "Delete" and is_condemned
         goes_with_set = policy["whenDeleted"] == "Delete" and not goes_with_pod
         changed = []
@@ -280,7 +286,7 @@ class _Planner:
         self._min_ready = set_["spec"].get("minReadySeconds", 0)
         self._now = now
         self._ordered = set_["spec"].get("podManagementPolicy") != "Parallel"
-        self._count = set_["spec"].get("replicas", 1)
+        self._ordinals = ordinals_of(set_)
         self._pods = pods
         self._replicas: dict[int, Object] = {}  # by ordinal, in order; without those that are recreated
         self._condemned: list[Object] = []  # the highest ordinal first: it is deleted first
@@ -303,7 +309,7 @@ class _Planner:
         ordinals = yield from sorted_in_turns(by_ordinal, int)
         for some in parts_of(ordinals):
             for ordinal in some:
-                if ordinal < self._count:
+                if ordinal in self._ordinals:
                     self._replicas[ordinal] = by_ordinal[ordinal]
                 else:
                     self._condemned.append(by_ordinal[ordinal])
@@ -312,7 +318,7 @@ class _Planner:
 
     def _plan_replicas(self) -> Steps[bool]:
         """Whether nothing stops an ordered set, and one pass can do everything."""
-        following = 0  # the ordinal after the last one
+        following = self._ordinals.start  # the ordinal after the last one
         for part in parts_of(self._replicas.items()):
             for ordinal, pod in part:
                 if not self._create_missing(following, ordinal):
@@ -324,7 +330,7 @@ class _Planner:
                 if self._is_full(self._plan.replicas):
                     return False
             yield
-        return self._create_missing(following, self._count)
+        return self._create_missing(following, self._ordinals.stop)
 
     def _create_missing(self, first: int, end: int) -> bool:
         """Plan the missing pods between two existing ones; False if nothing else may follow in this pass."""
@@ -400,17 +406,17 @@ class _Planner:
         With maxUnavailable, which needs a feature gate, as many as that allows.
         """
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate") or {}
-        limit, partition = rolling.get("maxUnavailable"), rolling.get("partition", 0)
+        limit, first = rolling.get("maxUnavailable"), self._ordinals.start + rolling.get("partition", 0)
         room = 1
         if limit is not None:
             unhealthy = yield from chosen(self._replicas.values(), lambda pod: not is_healthy(pod))
-            missing = self._count - len(self._replicas)
+            missing = len(self._ordinals) - len(self._replicas)
             room = min(self._share(limit) - len(unhealthy) - missing, BURST)
         found: list[Step] = []
-        expected = self._count - 1
+        expected = self._ordinals.stop - 1
         for part in parts_of(reversed(self._replicas.items())):
             for ordinal, pod in part:
-                if ordinal < partition or len(found) >= room:
+                if ordinal < first or len(found) >= room:
                     return found
                 if limit is None and ordinal != expected:
                     return found  # a higher one is missing
@@ -427,7 +433,7 @@ class _Planner:
 
     def _share(self, limit: int | str) -> int:
         """At least one; a percentage of the replicas is rounded down."""
-        number = number_in(limit) * self._count // 100 if isinstance(limit, str) else limit
+        number = number_in(limit) * len(self._ordinals) // 100 if isinstance(limit, str) else limit
         return max(number, 1)
 
     def _missing(self, ordinal: int) -> Object:
@@ -483,9 +489,10 @@ def _keeps_current(set_: Object, ordinal: int) -> bool:
     strategy = set_["spec"]["updateStrategy"]
     rolling = strategy.get("rollingUpdate")
     if rolling is not None:
-        return bool(ordinal < rolling.get("partition", 0))
-    kept = set_["status"].get("currentReplicas", 0) if strategy.get("type") == "RollingUpdate" else 0
-    return bool(ordinal < kept)
+        kept = rolling.get("partition", 0)
+    else:
+        kept = set_["status"].get("currentReplicas", 0) if strategy.get("type") == "RollingUpdate" else 0
+    return bool(ordinal < ordinals_of(set_).start + kept)
 
 
 def completed(set_: Object, status: Object) -> Object:

@@ -93,6 +93,29 @@ def _without_hints(endpoint: Object) -> Object:
     return {name: value for name, value in endpoint.items() if name != "hints"}
 
 
+def hint_close(writes: Writes, *, by_node: bool) -> None:
+    """Let every ready endpoint serve the clients of its own zone, and with `by_node` first those of its node."""
+    for one in (*writes.create, *writes.update):
+        one["endpoints"] = [_hinted_close(endpoint, by_node) for endpoint in one["endpoints"]]
+    for one in tuple(writes.unchanged):
+        endpoints = [_hinted_close(endpoint, by_node) for endpoint in one["endpoints"] or ()]
+        if endpoints != list(one["endpoints"] or ()):
+            writes.unchanged.remove(one)
+            writes.update.append({**one, "endpoints": endpoints})
+
+
+def _hinted_close(endpoint: Object, by_node: bool) -> Object:
+    if not _is_ready(endpoint):
+        return endpoint
+    hints: Object = {}
+    if endpoint.get("zone"):
+        hints["forZones"] = [{"name": endpoint["zone"]}]
+    if by_node and endpoint.get("nodeName"):
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    plain = _without_hints(endpoint)
+    return {**plain, "hints": hints} if hints else plain
+
+
 def add_hints(writes: Writes, shares: Shares) -> dict[str, int]:
     """Add hints to all ready endpoints; returns how many each zone has. If there are not enough, remove all."""
     every = (*writes.create, *writes.update, *writes.unchanged)
