@@ -172,7 +172,8 @@ robustness: installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
 
 workloads: installed
-	$(BIN)/python -m pytest -n $(WORKERS) -m "" tests/stories
+	$(BIN)/python -m pytest -n $(WORKERS) -m "" tests/stories \
+		|| $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "" tests/stories
 
 conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)
