@@ -27,8 +27,8 @@ PACKAGES = (
     "workers",
 )
 LINKED = ("actors", "gateway", "journal")
-# Tests of the whole server: its API, its web page, real clients, recorded conversations and stories, benchmarks, kills and
-# power losses.
+# Tests of the whole server: its API, its web page, real clients, recorded conversations and stories, benchmarks, kills
+# and power losses.
 OF_THE_WHOLE = ("api", "benchmarks", "browser", "clients", "conformance", "robustness", "stories")
 
 

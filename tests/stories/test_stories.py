@@ -1,7 +1,7 @@
 """Controllers, scheduler and nodes come to rest where those of Kubernetes came to rest in the same story.
 
-`recorded/VERSION/` has the stories. `make workloads` plays all of them, and those of 1.25 beside the repository, if they
-are there.
+`recorded/VERSION/` has the stories. `make workloads` plays all of them, and those of 1.25 beside the repository, if
+they are there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OTHERS = Path(__file__).parents[3] / "shared/reference/workloads/scenarios"
 SHORT = {
     *("cron36-timezone", "deploy36-rollout-terminating", "ds36-surge", "hpa36-no-metrics"),
     *("job36-per-index-retry", "node36-noexecute", "pdb36-always-allow", "pv36-protect"),
-    *("sched36-mismatch-label-keys", "sts36-ordinals", "svc36-prefersamenode", "svc36-terminating"),
+    *("sched-least-allocated", "sts36-ordinals", "svc36-prefersamenode", "svc36-terminating"),
 }
 
 

@@ -110,6 +110,10 @@ _UNORDERED = frozenset(
         "uncountedTerminatedPods",
     ]
 )
+# Of a pod on simulated nodes: what is left out, what is compared of its containers, conditions without reasons.
+_BY_KUBELET = ("observedGeneration", "initContainerStatuses", "resources", "allocatedResources")
+_OF_CONTAINERS = frozenset({"name", "image", "ready", "restartCount", "state"})
+_OF_PODS = ("Initialized", "ContainersReady", "Ready")
 _METADATA = (
     *("labels", "annotations", "finalizers", "generation"),
     *("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"),
@@ -451,20 +455,32 @@ def _without_details(given: Object) -> Object:
             or not isinstance(one.get("status"), dict)
         ):
             continue
-        for condition in one["status"].get("conditions") or ():
-            if isinstance(condition, dict) and condition.get("type") in (
-                "Ready",
-                "ContainersReady",
-                "Initialized",
-            ):
-                condition.pop("reason", None)
-                condition.pop("message", None)
-        for container in one["status"].get("containerStatuses") or ():
+        status = one["status"]
+        for part in _BY_KUBELET:
+            status.pop(part, None)
+        if isinstance(conditions := status.get("conditions"), list):
+            status["conditions"] = [_telling(condition) for condition in conditions if _counts(condition)]
+        for container in status.get("containerStatuses") or ():
             if isinstance(container, dict):
-                container.pop("lastState", None)
-                container.pop("started", None)
+                for part in container.keys() - _OF_CONTAINERS:
+                    del container[part]
                 container["state"] = _exit_codes(container.get("state"))
     return copy
+
+
+def _counts(condition: Any) -> bool:
+    return not isinstance(condition, dict) or condition.get("type") in (
+        *_OF_PODS,
+        "PodScheduled",
+        "DisruptionTarget",
+    )
+
+
+def _telling(condition: Any) -> Any:
+    if not isinstance(condition, dict):
+        return condition
+    left_out = ("observedGeneration", *(("reason", "message") if condition.get("type") in _OF_PODS else ()))
+    return {part: value for part, value in condition.items() if part not in left_out}
 
 
 def _exit_codes(state: Any) -> Any:

@@ -647,7 +647,7 @@ class DaemonSets(WorkloadController):
 
     async def _create_revision(self, owner: Object, data: bytes, number: int) -> Object | None:
         collisions = owner["status"].get("collisionCount")
-        hashed = template_hash(owner["spec"]["template"], collisions, self.release.version)
+        hashed = template_hash(owner["spec"]["template"], collisions, self.release)
         namespace, name = owner["metadata"]["namespace"], f"{owner['metadata']['name']}-{hashed}"
         new = new_revision(self._sets.definition, owner, data, number, {REVISION_LABEL: hashed}, name)
         try:

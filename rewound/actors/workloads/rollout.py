@@ -248,7 +248,7 @@ class Rollout:
         if self._new is not None:
             return ()
         metadata, template = self._deployment["metadata"], self._template
-        hashed = template_hash(template, self._status.get("collisionCount"), self._release.version)
+        hashed = template_hash(template, self._status.get("collisionCount"), self._release)
         labels = {**(template["metadata"].get("labels") or {}), TEMPLATE_HASH: hashed}
         selector = self._spec["selector"]
         spec = {

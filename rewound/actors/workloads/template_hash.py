@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from rewound.actors.quantity import LARGEST_BINARY, NANOS, nanos_of, parts_of
 from rewound.actors.runtime.write_context import LETTERS
-from rewound.actors.versions.version import FIRST, exists_in
+from rewound.actors.versions.features import V1_25, Release
+from rewound.actors.versions.version import exists_in
 
 # Writes a value of JSON, None if it is not set, as the text of its Go value without its type.
 Writer = Callable[[Any], str]
@@ -30,16 +31,18 @@ _FILE: Final = Path(__file__).with_name("template_types.txt")
 _FNV_START, _FNV_PRIME, _32_BITS = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
-def template_hash(template: Mapping[str, Any], collisions: int | None = None, version: str = FIRST) -> str:
+def template_hash(
+    template: Mapping[str, Any], collisions: int | None = None, release: Release = V1_25
+) -> str:
     """`collisions` is status.collisionCount of the owner: with another one, the same template has another hash."""
-    data = f"(v1.PodTemplateSpec){go_text(template, version)}".encode()
+    data = f"(v1.PodTemplateSpec){go_text(template, release)}".encode()
     if collisions is not None:
         data += collisions.to_bytes(8, "little")
     return safe_text(fnv32a(data))
 
 
-def go_text(template: Mapping[str, Any], version: str = FIRST) -> str:
-    return _writer("v1.PodTemplateSpec", version)(template)
+def go_text(template: Mapping[str, Any], release: Release = V1_25) -> str:
+    return _writer("v1.PodTemplateSpec", release.version)(template)
 
 
 def fnv32a(data: bytes) -> int:

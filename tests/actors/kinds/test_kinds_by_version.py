@@ -28,6 +28,7 @@ KNOW_THE_VERSION = {
     "actors/store/migration.py",
     "actors/versions/features.py",
     "actors/versions/gates.py",
+    "actors/workloads/template_hash.py",
     "cli/cel.py",
     "cli/completion.py",
     "cli/envtest.py",

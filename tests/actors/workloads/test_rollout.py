@@ -9,6 +9,7 @@ import pytest
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER
+from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.rollout import (
     Annotations,
     Create,
@@ -153,7 +154,7 @@ def test_scaling_in_a_rollout_is_in_proportion(replicas: int, expected: list[tup
 
 def test_events_of_scaling_in_proportion_have_the_direction_of_the_whole() -> None:
     sets = replica_set("old", 9, 9, 9, 10), replica_set("new", 2, 0, 3, 4)  # this one was adopted
-    messages = [one.message for one in steps(deployment(5, 1, 0), *sets) if isinstance(one, Scale)]
+    messages = [one.message(V1_25) for one in steps(deployment(5, 1, 0), *sets) if isinstance(one, Scale)]
     assert messages == [
         "Scaled down replica set old to 3 from 9",
         "Scaled down replica set new to 3 from 2",

@@ -205,15 +205,14 @@ async def test_endpoints_keep_their_labels_if_only_the_address_of_the_service_go
         await net.pod("a", "10.0.0.1")
         await net.settled()
         before = net.cluster.get("endpoints", "svc")
-        external = {
-            "type": "ExternalName",
-            "externalName": "example.org",
-            "clusterIP": None,
-            "clusterIPs": None,
+        service = net.cluster.get("services", "svc")
+        assert service is not None
+        spec = {
+            part: value for part, value in service["spec"].items() if part not in ("clusterIP", "clusterIPs")
         }
-        await net.cluster.patch("services", "svc", {"spec": external})
+        external = {**spec, "type": "ExternalName", "externalName": "example.org"}
+        await net.cluster.replace("services", {**service, "spec": external})
         await net.settled()
-        assert "clusterIP" not in net.cluster.get("services", "svc")["spec"]
         assert net.cluster.get("endpoints", "svc") == before
 
 

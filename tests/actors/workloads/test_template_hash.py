@@ -10,6 +10,7 @@ from rewound.actors.kinds.core.pod_template import POD_TEMPLATE_SPEC
 from rewound.actors.kinds.schema.fields import BOOL, TIME, ListOf, MapOf, Struct, Type
 from rewound.actors.kinds.schema.projection import structs_of
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import choose_release
 from rewound.actors.workloads.template_hash import go_text, template_hash
 
 PLAIN: Object = {
@@ -121,3 +122,14 @@ def _filled(declared: Type, written: list[str]) -> Any:
 
 def test_text_has_fields_that_are_not_set() -> None:
     assert go_text({}).startswith("{ObjectMeta:(v1.ObjectMeta){Name:(string) GenerateName:(string) ")
+
+
+def test_versions_have_their_own_hashes() -> None:
+    """As recorded with Kubernetes 1.36: every field that a version adds is in the text."""
+    assert template_hash(PLAIN, release=choose_release("1.36")) == "68b4fdb489"
+    assert "SchedulingGates:" not in go_text(PLAIN)
+    assert "SchedulingGates:" in go_text(PLAIN, choose_release("1.26"))
+    later = choose_release("1.36")
+    assert "WorkloadRef:" in go_text(PLAIN, choose_release("1.35")) and "WorkloadRef:" not in go_text(
+        PLAIN, later
+    )
