@@ -138,10 +138,11 @@ def _count(text: str) -> int:
 
 
 def run(options: Options) -> int:
-    templates = _templates(options.template)
-    wanted = _find(templates, options.resource)
-    wanted = wanted.with_parameters(options.param)
+    from rewound.client.discovery import Discovery
+
     with open_session(options) as session:
+        templates = _templates(options.template, Discovery(session).names().key_domain)
+        wanted = _find(templates, options.resource).with_parameters(options.param)
         if options.nodes is not None:
             _scale(session, _find(templates, "node"), "node", "", options.nodes, options.serial_length)
         name = options.name or wanted.name
@@ -198,11 +199,15 @@ def _moved_network(network: str, number: int) -> str:
     return f"{first.network_address + number * first.num_addresses}/{first.prefixlen}"
 
 
-def _templates(path: Path | None) -> dict[str, ScaleTemplate]:
+def _templates(path: Path | None, domain: str) -> dict[str, ScaleTemplate]:
+    """The built-in templates and those of a file; `domain` is that of the server's labels."""
     from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
     from rewound.actors.stages.templates import Template, TemplateError
 
-    found = {name: ScaleTemplate(name, given, Template(text)) for name, (given, text) in _BUILT_IN.items()}
+    found = {
+        name: ScaleTemplate(name, given, Template(text.replace("kubernetes.io/", f"{domain}/")))
+        for name, (given, text) in _BUILT_IN.items()
+    }
     if path is None:
         return found
     for number, text in enumerate(re.split(r"(?m)^---\s*$", path.read_text()), 1):

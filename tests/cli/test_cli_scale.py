@@ -60,6 +60,7 @@ async def test_cluster_has_as_many_objects_as_are_wanted(rewound: Any, tmp_path:
         assert ended.out == "nodes node: 3 created, 3 wanted\npods web: 40 created, 40 wanted\n"
         nodes = await named(api, "/api/v1/nodes")
         assert [one["metadata"]["name"] for one in nodes] == ["node-000000", "node-000001", "node-000002"]
+        assert [one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in nodes] == ["a", "b", "c"]
         found = await named(api, pods)
         assert {one["spec"]["containers"][0]["image"] for one in found} == {"web:1"}
         assert {one["metadata"]["labels"][LABEL] for one in found} == {"web"}
