@@ -31,6 +31,7 @@ from rewound.actors.scheduler.plugins import (
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
+from rewound.actors.versions.features import REFUSAL_OF_ALL_NODES
 
 _FEWEST_NODES: Final = 100  # up to this many, all are tried
 _LOWEST_PERCENTAGE: Final = 5
@@ -72,6 +73,7 @@ class Diagnosis:
     nodes: int
     failures: dict[str, Failure] = field(default_factory=dict)
     after: str = ""  # the message of preemption
+    refusal: str = ""  # why no node is feasible, if that does not depend on the node
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -82,6 +84,8 @@ class Diagnosis:
         return f"{text} {self.after}" if self.after else text
 
     def reasons(self) -> str:
+        if self.refusal:
+            return f"0/{self.nodes} nodes are available: {self.refusal}."
         found: dict[str, int] = {}
         for failure in self.failures.values():
             for reason in failure.reasons:
@@ -454,8 +458,12 @@ class Evaluations:
         try:
             made = Evaluation(profile, pod, around)
         except Refusal as refusal:
-            failures = dict.fromkeys(self._cluster.nodes, refusal.failure)
-            raise Unschedulable(Diagnosis(len(self._cluster.nodes), failures)) from None
+            diagnosis = Diagnosis(
+                len(self._cluster.nodes), dict.fromkeys(self._cluster.nodes, refusal.failure)
+            )
+            if REFUSAL_OF_ALL_NODES in self._cluster.features:
+                diagnosis.refusal = str(refusal)
+            raise Unschedulable(diagnosis) from None
         if key is not None:
             self._remembered[key] = made
             if len(self._remembered) > _REMEMBERED:

@@ -11,13 +11,14 @@ Nodes are in the order in which v1.25 tries them: one of each zone in turn, in o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import Labels
 from rewound.actors.scheduler.pods import CPU, EPHEMERAL, MEMORY, PODS, Amounts, HostPort, PodFacts, Shapes
+from rewound.actors.versions.features import FIT_OF_REQUESTED
 
 ANY_ADDRESS: Final = "0.0.0.0"
 # After this many all evaluations start over: as many as several thousand pods cause.
@@ -124,8 +125,9 @@ class NodeState:
 
 
 class Cluster:
-    def __init__(self, names: Names) -> None:
-        self.names = names
+    def __init__(self, names: Names, features: Collection[str] = ()) -> None:
+        """`features`: those of the version whose scheduler this is."""
+        self.names, self.features = names, features
         self.shapes = Shapes(names)
         self.nodes: dict[str, NodeState] = {}
         self.images: Counter[str] = Counter()  # how many nodes have an image
@@ -286,15 +288,20 @@ def _in_turn(zones: list[dict[str, None]]) -> Iterable[str]:
         waiting = going_on
 
 
-def insufficient(pod: Amounts, node: NodeState, ignored: Iterable[str] = ()) -> list[str]:
+def insufficient(
+    pod: Amounts, node: NodeState, features: Collection[str], ignored: Iterable[str] = ()
+) -> list[str]:
     """The resources of which the node has too little for one more pod with these requests.
 
-    A pod that requests anything needs all of CPU, memory and ephemeral storage: it does not fit if any of these is
-    overcommitted.
+    Before FIT_OF_REQUESTED, a pod that requests anything needs all of CPU, memory and ephemeral storage: it does not
+    fit if any of these is overcommitted.
     """
+    if FIT_OF_REQUESTED in features:
+        pod = {name: wanted for name, wanted in pod.items() if wanted}
     missing = [PODS] if len(node.pods) + 1 > node.pod_limit else []
     scalars = [name for name in pod if name not in _MEASURED]
     if scalars or any(pod.values()):
-        missing += [name for name in _MEASURED if pod.get(name, 0) > node.free(name)]
+        measured = [name for name in _MEASURED if name in pod or FIT_OF_REQUESTED not in features]
+        missing += [name for name in measured if pod.get(name, 0) > node.free(name)]
         missing += [name for name in scalars if name not in ignored and pod[name] > node.free(name)]
     return missing

@@ -31,6 +31,7 @@ from rewound.actors.selectors.nodes import (
     tolerates,
     untolerated,
 )
+from rewound.actors.versions.features import TAINTS_UNNAMED
 
 MAX_SCORE: Final = 100
 
@@ -164,8 +165,8 @@ class NodeName(Plugin):
 
 
 class _TaintFilter(Filter):
-    def __init__(self, tolerations: Sequence[Object]) -> None:
-        self._tolerations = tolerations
+    def __init__(self, tolerations: Sequence[Object], *, names_taint: bool) -> None:
+        self._tolerations, self._names_taint = tolerations, names_taint
 
     def check(self, node: NodeState) -> Failure | None:
         if not node.taints:
@@ -173,7 +174,9 @@ class _TaintFilter(Filter):
         taint = untolerated(node.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
         if taint is None:
             return None
-        reason = f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+        reason = "node(s) had untolerated taint(s)"
+        if self._names_taint:
+            reason = f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
         return Failure("TaintToleration", (reason,), False)
 
 
@@ -200,7 +203,8 @@ class TaintToleration(Plugin):
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         tolerations = pod.spec.get("tolerations", ())
-        return Prepared(_TaintFilter(tolerations), _TaintScore(tolerations))
+        names_taint = TAINTS_UNNAMED not in around.cluster.features
+        return Prepared(_TaintFilter(tolerations, names_taint=names_taint), _TaintScore(tolerations))
 
 
 Preferences = tuple[tuple[int, NodeTerm], ...]  # weights and terms

@@ -6,7 +6,7 @@ Scores count requests as hundredths of what nodes offer, and round down to whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from rewound.actors.messages import Object
@@ -24,6 +24,7 @@ from rewound.actors.scheduler.plugins import (
     Score,
 )
 from rewound.actors.scheduler.pods import CPU, MEMORY, PODS, PodFacts, amount, request_of
+from rewound.actors.versions.features import BALANCE_OF_REQUESTS, IMPROVED_BALANCE, REQUEST_OVER_NODE
 
 Weights = Mapping[str, int]  # by resource
 # From (requested, allocatable, weight) of each resource to the score of the node.
@@ -32,15 +33,21 @@ DEFAULT_WEIGHTS: Final[Weights] = {CPU: 1, MEMORY: 1}
 
 
 class _FitFilter(Filter):
-    def __init__(self, pod: PodFacts, ignored: frozenset[str]) -> None:
-        self._requests, self._ignored = pod.shape.requests, ignored
+    def __init__(self, pod: PodFacts, features: Collection[str], ignored: frozenset[str]) -> None:
+        self._requests, self._features, self._ignored = pod.shape.requests, features, ignored
 
     def check(self, node: NodeState) -> Failure | None:
-        missing = insufficient(self._requests, node, self._ignored)
+        missing = insufficient(self._requests, node, self._features, self._ignored)
         if not missing:
             return None
         reasons = ("Too many pods" if one == PODS else f"Insufficient {one}" for one in missing)
-        return Failure("NodeResourcesFit", tuple(reasons))
+        return Failure("NodeResourcesFit", tuple(reasons), not self._exceeds(node, missing))
+
+    def _exceeds(self, node: NodeState, missing: Sequence[str]) -> bool:
+        """Whether even an empty node would be too small."""
+        if REQUEST_OVER_NODE not in self._features:
+            return False
+        return any(self._requests[one] > node.allocatable.get(one, 0) for one in missing if one != PODS)
 
 
 class _ResourceScore(Score):
@@ -58,12 +65,15 @@ class _ResourceScore(Score):
         ]
 
     def key(self, node: NodeState) -> int:
+        return self._strategy(self._amounts(node, with_pod=True))
+
+    def _amounts(self, node: NodeState, *, with_pod: bool) -> list[tuple[int, int, int]]:
         found = []
         for name, weight, wanted in self._wanted:
             allocatable = node.allocatable.get(name, 0)
             if allocatable:
-                found.append((self._requested(node, name) + wanted, allocatable, weight))
-        return self._strategy(found)
+                found.append((self._requested(node, name) + wanted * with_pod, allocatable, weight))
+        return found
 
     def _requested(self, node: NodeState, name: str) -> int:
         if self._nonzero and name == CPU:
@@ -74,6 +84,15 @@ class _ResourceScore(Score):
 
     def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
         return {key: key for key in keys}
+
+
+class _ImprovementScore(_ResourceScore):
+    """75 if the pod does not change the score of the node, up to 100 if it improves it, down to 50 otherwise."""
+
+    def key(self, node: NodeState) -> int:
+        before = self._strategy(self._amounts(node, with_pod=False))
+        half = MAX_SCORE // 2
+        return half + (half + super().key(node) - before) // 2
 
 
 def _request(spec: Object, name: str, *, nonzero: bool) -> int:
@@ -164,7 +183,7 @@ class NodeResourcesFit(Plugin):
             and (name in self._ignored or name.split("/", 1)[0] in self._ignored_groups)
         )
         score = _ResourceScore(pod, around, self._weights, self._strategy, nonzero=True)
-        return Prepared(_FitFilter(pod, ignored), score)
+        return Prepared(_FitFilter(pod, around.cluster.features, ignored), score)
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -175,7 +194,13 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._weights = weights
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
-        return Prepared(score=_ResourceScore(pod, around, self._weights, balanced, nonzero=False))
+        features = around.cluster.features
+        if BALANCE_OF_REQUESTS in features and not any(
+            _request(pod.spec, name, nonzero=False) for name in self._weights
+        ):
+            return Prepared()
+        kind = _ImprovementScore if IMPROVED_BALANCE in features else _ResourceScore
+        return Prepared(score=kind(pod, around, self._weights, balanced, nonzero=False))
 
 
 _MEGABYTE: Final = 1024 * 1024

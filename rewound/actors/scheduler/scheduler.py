@@ -74,6 +74,14 @@ from rewound.actors.scheduler.volumes import (
     Reserved,
 )
 from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
+from rewound.actors.versions.features import (
+    CLAIMS_BEFORE_PREEMPTION,
+    DISRUPTION_CONDITIONS,
+    OBSERVED_GENERATION,
+    PREEMPTING_POD,
+    PREEMPTING_SCHEDULER,
+    REASON_OF_SCHEDULER,
+)
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.recorder import Reporter
@@ -131,6 +139,7 @@ class Scheduler:
         context, cache = parts.context, parts.cache
         self._configuration = configuration or default_configuration()
         self._names, self._clock, self._cache = context.names, context.clock, cache
+        self._features = context.features
         user = User(USER, groups=(AUTHENTICATED,))
         self._client = Client(context.directory, context.write_contexts, user, "kube-scheduler")
         self._reporters = {
@@ -178,7 +187,7 @@ class Scheduler:
 
     def _begin(self) -> None:
         configuration = self._configuration
-        self._cluster = Cluster(self._names)
+        self._cluster = Cluster(self._names, self._features)
         self._pending = SchedulingQueue(
             trio.current_time,
             configuration.wakes(),
@@ -343,9 +352,17 @@ class Scheduler:
     ) -> Steps[Outcome]:
         if not profile.preempts:
             return Outcome()
+        looks_at_claims = CLAIMS_BEFORE_PREEMPTION in self._features
+        if looks_at_claims and evaluation is None:
+            diagnosis.after = (
+                "not found"  # the claims, which kube-scheduler then has not looked up; it gives up
+            )
+            return Outcome()
         nominated = self._nominated_for(pod) or (lambda _: ())
         outcome = yield from self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
         diagnosis.after = outcome.message
+        if outcome.message and looks_at_claims:
+            diagnosis.after = f"no new claims to deallocate, {outcome.message}"
         self._preemption_attempts += 1
         self._victims += len(outcome.victims)
         return outcome
@@ -502,15 +519,42 @@ class Scheduler:
     async def _preempt(self, victim: PodFacts, pod: PodFacts, node: str) -> None:
         options = DeleteOptions(uid=victim.uid)
         try:
+            if DISRUPTION_CONDITIONS in self._features:
+                await self._mark_disrupted(victim, pod)
             await self._client.delete(self._pods.definition, victim.namespace, victim.name, options)
         except RequestError as refused:
             logger.info("%s/%s was not preempted: %s", victim.namespace, victim.name, refused)
             return
         reporter = self._reporters[pod.spec["schedulerName"]]
-        text = f"Preempted by a pod on node {node}"
+        who = f"pod {pod.uid}" if PREEMPTING_POD in self._features else "a pod"
+        text = f"Preempted by {who} on node {node}"
         reporter.event(
             self._pods.definition, victim.pod, "Normal", "Preempted", text, "Preempting", related=pod.pod
         )
+
+    async def _mark_disrupted(self, victim: PodFacts, pod: PodFacts) -> None:
+        by = "Scheduler" if REASON_OF_SCHEDULER in self._features else "KubeScheduler"
+        message = "Kube-scheduler: preempting"
+        if PREEMPTING_SCHEDULER in self._features:
+            message = f"{pod.spec['schedulerName']}: preempting to accommodate a higher priority pod"
+        condition = {
+            "type": "DisruptionTarget",
+            **self._observed(victim.pod),
+            "status": "True",
+            "reason": f"PreemptionBy{by}",
+            "message": message,
+            "lastTransitionTime": seconds_text(self._clock.now()),
+        }
+        patch = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        await self._client.patch(
+            self._pods.definition, victim.namespace, victim.name, patch, "strategic", "status"
+        )
+
+    def _observed(self, pod: Object) -> Object:
+        """The generation that a condition is about, in versions that have it."""
+        if OBSERVED_GENERATION not in self._features or "generation" not in pod["metadata"]:
+            return {}
+        return {"observedGeneration": pod["metadata"]["generation"]}
 
     async def _clear_nomination(self, pod: PodFacts) -> None:
         self._pending.nominate(pod, "")
@@ -520,6 +564,7 @@ class Scheduler:
         status, wanted = stored.get("status", {}), decision.outcome.nominate
         condition = {
             "type": "PodScheduled",
+            **self._observed(stored),
             "status": "False",
             "reason": decision.reason,
             "message": decision.message,
@@ -640,7 +685,7 @@ class Scheduler:
         change = NODE_ADD if old is None else _node_change(old, new)
         if change:
             state = self._cluster.nodes[new["metadata"]["name"]]
-            self._move(change, partial(_might_fit, state))
+            self._move(change, partial(_might_fit, state, self._features))
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old
@@ -679,10 +724,12 @@ class Scheduler:
 
 
 def _placement(pod: Object | None) -> str:
-    """Where a pod counts. Finished pods count nowhere."""
+    """Where a pod counts. Finished pods count nowhere, nor do those that a scheduling gate holds back."""
     if pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return ""
-    return "assigned" if pod["spec"].get("nodeName") else "waits"
+    if pod["spec"].get("nodeName"):
+        return "assigned"
+    return "" if pod["spec"].get("schedulingGates") else "waits"
 
 
 def _pod_differs(old: Object, new: Object) -> bool:
@@ -714,9 +761,9 @@ def _conditions(status: Object) -> dict[str, str]:
     return {one["type"]: one["status"] for one in status.get("conditions", ())}
 
 
-def _might_fit(node: NodeState, pod: PodFacts) -> bool:
+def _might_fit(node: NodeState, features: frozenset[str], pod: PodFacts) -> bool:
     """Whether another attempt with this node is worthwhile for the pod."""
-    if insufficient(pod.shape.requests, node):
+    if insufficient(pod.shape.requests, node, features):
         return False
     try:
         if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):

@@ -94,6 +94,8 @@ SPREAD_INCLUSION: Final = _gate("NodeInclusionPolicyInPodTopologySpread")
 SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
 MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
 SCHEDULING_GATES: Final = _gate("PodSchedulingReadiness")
+DISRUPTION_CONDITIONS: Final = _gate("PodDisruptionConditions")
+OBSERVED_GENERATION: Final = _gate("PodObservedGenerationTracking")
 SIDECARS: Final = _gate("SidecarContainers")
 RESIZE: Final = _gate("InPlacePodVerticalScaling")
 RESIZE_INIT: Final = _gate("InPlacePodVerticalScalingInitContainers")
@@ -1115,6 +1117,38 @@ CONDITIONS_BY_OPERATION: Final = _change(
 )
 ERROR_TYPE_IN_POLICY_METRICS: Final = _change(
     "error-type-in-policy-metrics", "counts checks of validating policies by type of error", since="1.31"
+)
+REFUSAL_OF_ALL_NODES: Final = _change(
+    "refusal-of-all-nodes",
+    "says once why no node is feasible, if that does not depend on the node",
+    since="1.26",
+)
+PREEMPTING_SCHEDULER: Final = _change(
+    "preempting-scheduler", "names the scheduler in the condition of a preempted pod", since="1.26"
+)
+REASON_OF_SCHEDULER: Final = _change(
+    "reason-of-scheduler", "gives preempted pods the reason PreemptionByScheduler", since="1.27"
+)
+FIT_OF_REQUESTED: Final = _change(
+    "fit-of-requested", "checks a resource of a node only for pods that request it", since="1.28"
+)
+PREEMPTING_POD: Final = _change("preempting-pod", "names the pod in the Event of a preemption", since="1.29")
+BALANCE_OF_REQUESTS: Final = _change(
+    "balance-of-requests", "does not compare the balance of nodes for pods without requests", since="1.33"
+)
+REQUEST_OVER_NODE: Final = _change(
+    "request-over-node", "preempts nobody where a request exceeds what the whole node offers", since="1.34"
+)
+TAINTS_UNNAMED: Final = _change(
+    "taints-unnamed", "does not name taints in the reason why no node is feasible", since="1.34"
+)
+CLAIMS_BEFORE_PREEMPTION: Final = _change(
+    "claims-before-preemption",
+    "tries to release resource claims before it preempts pods, and says so",
+    since="1.34",
+)
+IMPROVED_BALANCE: Final = _change(
+    "improved-balance", "scores how much a pod improves the balance of a node", since="1.36"
 )
 
 # What kubelets of the versions do differently; simulated nodes follow them.

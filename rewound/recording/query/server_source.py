@@ -13,6 +13,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
 from rewound.actors.rewind.difference import Change, escaped
 from rewound.client.discovery import Discovery, ResourceType
+from rewound.actors.versions.version import nearest_version
 from rewound.client.errors import ClientError, Failure, StatusError, UsageError
 from rewound.client.session import Session
 from rewound.client.target import segment
@@ -77,6 +78,9 @@ class ServerSource(Source):
         if self._dialect is None:
             self._dialect = self._discovery.names()
         return self._dialect
+
+    def kubernetes(self) -> str:
+        return nearest_version(str(self._session.get("/version")["gitVersion"]))
 
     # Kinds and names.
 

@@ -105,6 +105,10 @@ class Source(ABC):
     def names(self) -> Names:
         """The dialect."""
 
+    @abstractmethod
+    def kubernetes(self) -> str:
+        """The version of Kubernetes, such as 1.36."""
+
     # Kinds and names.
 
     @abstractmethod

@@ -11,15 +11,21 @@ from typing import Any
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.scheduler.configuration import SchedulerConfiguration
 from rewound.actors.scheduler.scheduler import Scheduler
+from rewound.actors.versions.features import V1_25 as FIRST_RELEASE
+from rewound.actors.versions.features import Release
 from tests.actors.workloads.bench import Bench, open_bench
 
 
 @asynccontextmanager
 async def open_scheduling(
-    path: Path, *names: str, configuration: SchedulerConfiguration | None = None
+    path: Path,
+    *names: str,
+    configuration: SchedulerConfiguration | None = None,
+    release: Release = FIRST_RELEASE,
 ) -> AsyncIterator[Bench]:
     scheduler = partial(Scheduler, configuration=configuration)
-    async with open_bench(path, *names, pods_run=False, more=[(Scheduler.name, scheduler)]) as bench:
+    more = [(Scheduler.name, scheduler)]
+    async with open_bench(path, *names, pods_run=False, more=more, release=release) as bench:
         yield bench
 
 

@@ -1,0 +1,89 @@
+"""What the scheduler of newer versions does differently, as compared with kube-scheduler v1.36."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rewound.actors.messages import Object
+from rewound.actors.names import KUBERNETES
+from rewound.actors.scheduler.matching import EVERYTHING
+from rewound.actors.scheduler.nodes import Cluster, NodeState
+from rewound.actors.scheduler.plugins import SchedulingContext
+from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.resources import NodeResourcesBalancedAllocation
+from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.versions.features import choose_release
+from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
+from tests.actors.scheduler.test_preemption import add_classes, run, terminating
+
+NEWEST = choose_release("1.36")
+
+
+async def test_gated_pod_is_not_tried(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create("pods", pod("gated", cpu="1", schedulingGates=[{"name": "example.org/wait"}]))
+        await bench.rest(600)
+        (condition,) = bench.get("pods", "gated")["status"]["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "SchedulingGated")
+        await bench.patch("pods", "gated", {"spec": {"schedulingGates": None}})
+        await bench.rest(2)
+        assert assigned(bench) == {"gated": "a"}
+
+
+async def test_preempted_pod_has_a_condition(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"), node("b", cpu="1"))
+        await run(bench, "small", "low", "a")
+        await run(bench, "big", "high")
+        assert terminating(bench) == ["small"]
+        conditions = bench.get("pods", "small")["status"]["conditions"]
+        found = next(one for one in conditions if one["type"] == "DisruptionTarget")
+        assert (found["status"], found["reason"]) == ("True", "PreemptionByScheduler")
+        assert found["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
+        uid = bench.get("pods", "big")["metadata"]["uid"]
+        assert ("Preempted", f"Preempted by pod {uid} on node a") in bench.events("small")
+        await end(bench, "small")
+        await bench.rest(20)
+        assert assigned(bench) == {"big": "a"}
+
+
+async def test_reasons(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        await add_classes(bench)
+        taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+        await add_nodes(bench, node("a", cpu="1"), node("b", cpu="4", taints=[taint]))
+        await run(bench, "low", "low", cpu="1")
+        # Nobody makes room on a node that is too small when it is empty.
+        await run(bench, "large", "high", cpu="2")
+        assert refusal(bench, "large") == (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). no new claims to "
+            "deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        )
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+        await bench.create("pods", pod("claims", volumes=[claim]))
+        await bench.rest(2)
+        assert refusal(bench, "claims") == (
+            '0/2 nodes are available: persistentvolumeclaim "missing" not found. not found'
+        )
+
+
+def test_balance_is_compared_with_that_before() -> None:
+    cluster = Cluster(KUBERNETES, NEWEST.features)
+    cluster.set_node(node("a", cpu="2"))
+    cluster.assume(_facts(cluster, pod("full", memory="9Gi")), "a")
+    state = cluster.nodes["a"]
+    assert _balance(cluster, state, pod("cpu", cpu="1")) == 87  # from 50 of 100 to 75
+    assert _balance(cluster, state, pod("nothing")) is None
+
+
+def _facts(cluster: Cluster, made: Object) -> PodFacts:
+    named = {"namespace": "default", "uid": made["metadata"]["name"], **made["metadata"]}
+    return cluster.shapes.facts({**made, "metadata": named})
+
+
+def _balance(cluster: Cluster, state: NodeState, made: Object) -> object:
+    around = SchedulingContext(cluster, VolumeObjects(KUBERNETES), {}, EVERYTHING)
+    score = NodeResourcesBalancedAllocation().prepare(_facts(cluster, made), around).score
+    return None if score is None else score.key(state)
