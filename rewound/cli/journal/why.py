@@ -27,7 +27,7 @@ from rewound.actors.scheduler.plugins import SchedulingContext
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
-from rewound.actors.versions.features import choose_release
+from rewound.actors.versions.features import release_of
 from rewound.cli.journal.flags import MOMENT, Options, Parser, add_output, add_source, moment
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Output
@@ -132,7 +132,7 @@ class _Moment:
 
 
 def _explained(source: Source, names: Names, profile: Profile, pod: Document, at: Moment) -> Document:
-    features = choose_release(source.kubernetes()).features
+    features = release_of(source.kubernetes()).features
     moment_, cluster = _Moment(source, at), Cluster(names, features)
     for node in moment_.all("nodes"):
         cluster.set_node(node)

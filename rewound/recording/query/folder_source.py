@@ -26,7 +26,6 @@ from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.selectors.matcher import matcher
-from rewound.actors.versions.version import nearest_version, stored_version
 from rewound.client.errors import Failure, print_warning
 from rewound.journal import history, keys, snapshots
 from rewound.journal.errors import Compacted
@@ -75,7 +74,7 @@ class FolderSource(Source):
         return NAMES.get(self._journal.dialect, CLUSTER)
 
     def kubernetes(self) -> str:
-        return nearest_version(stored_version(self._journal.kubernetes))
+        return self._journal.kubernetes
 
     def refused(self) -> Iterator[Document]:
         from rewound.rewind.page.refused import refused_in

@@ -13,7 +13,6 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
 from rewound.actors.rewind.difference import Change, escaped
 from rewound.client.discovery import Discovery, ResourceType
-from rewound.actors.versions.version import nearest_version
 from rewound.client.errors import ClientError, Failure, StatusError, UsageError
 from rewound.client.session import Session
 from rewound.client.target import segment
@@ -80,7 +79,7 @@ class ServerSource(Source):
         return self._dialect
 
     def kubernetes(self) -> str:
-        return nearest_version(str(self._session.get("/version")["gitVersion"]))
+        return str(self._session.get("/version")["gitVersion"])
 
     # Kinds and names.
 

@@ -107,7 +107,7 @@ class Source(ABC):
 
     @abstractmethod
     def kubernetes(self) -> str:
-        """The version of Kubernetes, such as 1.36."""
+        """The version of Kubernetes, as the server or the journal names it."""
 
     # Kinds and names.
 
