@@ -344,13 +344,10 @@ class _Play:
         api = self._api
         for kind, name in self._created:
             api.delete(api.path(kind, "", name))
-        for pod in api.list("Pod", self._namespace):
-            freed = {"metadata": {"annotations": {"sim/hold-termination": None}, "finalizers": None}}
-            api.patch(api.path("Pod", self._namespace, pod["metadata"]["name"]), freed)
         for name in self._node_names:
             self._nodes.start(name)
         api.delete(api.path("Namespace", "", self._namespace))
-        gone = self._until(lambda: api.find("Namespace", "", self._namespace) is None, _CLEANED_WITHIN)
+        gone = self._until(self._is_gone, _CLEANED_WITHIN)
         assert gone, f"{self._namespace} is not gone after {_CLEANED_WITHIN:.0f} seconds"
         for volume in api.list("PersistentVolume"):
             path = api.path("PersistentVolume", "", volume["metadata"]["name"])
@@ -359,6 +356,13 @@ class _Play:
         for node in api.list("Node"):
             self._nodes.remove(node["metadata"]["name"])
         self._rest()
+
+    def _is_gone(self) -> bool:
+        """Whether the namespace is gone; frees pods that the story holds."""
+        for pod in self._api.list("Pod", self._namespace):
+            freed = {"metadata": {"annotations": {"sim/hold-termination": None}, "finalizers": None}}
+            self._api.patch(self._api.path("Pod", self._namespace, pod["metadata"]["name"]), freed)
+        return self._api.find("Namespace", "", self._namespace) is None
 
 
 def _grace(step: Object) -> Object:
