@@ -665,6 +665,14 @@ METRICS_OF_FAILURES: Final = _change(
     "writes the metrics of an autoscaler also when it cannot compute a number of replicas",
     since="1.29",
 )
+CONTROLLED_CLAIMS: Final = _change(
+    "controlled-claims",
+    "makes a StatefulSet, or a pod of it, the controller of claims that go with it",
+    since="1.28",
+)
+TELLS_OF_FAILED_PODS: Final = _change(
+    "tells-of-failed-pods", "tells that a StatefulSet replaces a failed pod", until="1.27"
+)
 CAPITAL_VERBS: Final = _change(
     "capital-verbs", "tells of pods and claims of StatefulSets with a capital letter", since="1.35"
 )

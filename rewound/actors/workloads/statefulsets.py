@@ -30,7 +30,12 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.steps import in_order as sorted_in_turns
 from rewound.actors.runtime.turns import in_turns
-from rewound.actors.versions.features import CAPITAL_VERBS, INDEX_LABELS
+from rewound.actors.versions.features import (
+    CAPITAL_VERBS,
+    CONTROLLED_CLAIMS,
+    INDEX_LABELS,
+    TELLS_OF_FAILED_PODS,
+)
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
@@ -39,6 +44,7 @@ from rewound.actors.workloads.pods import (
     copied,
     is_ready,
     is_terminating,
+    owner_reference,
     pod_from_template,
     stored_status,
 )
@@ -107,6 +113,7 @@ class Member:
     names: Names
     claim_of: ClaimOf
     with_index: bool = False  # whether pods have their ordinal as a label
+    controls_claims: bool = False  # whether the owner of a claim is its controller
 
     @property
     def _name_label(self) -> str:
@@ -153,11 +160,30 @@ class Member:
         changed = []
         for claim in self._claims(set_, pod):
             before: list[Object] = claim["metadata"].get("ownerReferences") or []
-            references = _with_owner(before, self.sets, set_, goes_with_set)
-            references = _with_owner(references, self.pods, pod, goes_with_pod)
+            if self.controls_claims:
+                references = self._controlled(before, set_, pod, goes_with_set, goes_with_pod)
+            else:
+                references = _with_owner(before, self.sets, set_, goes_with_set)
+                references = _with_owner(references, self.pods, pod, goes_with_pod)
             if references != before:
                 changed.append({**claim, "metadata": {**claim["metadata"], "ownerReferences": references}})
         return tuple(changed)
+
+    def _controlled(
+        self, before: list[Object], set_: Object, pod: Object, goes_with_set: bool, goes_with_pod: bool
+    ) -> list[Object]:
+        """The owners of a claim, of which the set or the pod is the controller, unless another object is."""
+        owners = ((self.sets, set_, goes_with_set), (self.pods, pod, goes_with_pod))
+        others, others_control = [], False
+        for one in before:
+            owner = next((owner for kind, owner, _ in owners if _names(one, kind, owner)), None)
+            if owner is None:
+                others.append(one)
+            if (owner is None and one.get("controller")) or (owner is not None and one["uid"] != _uid(owner)):
+                others_control = True
+        if others_control:
+            return others
+        return [*others, *(owner_reference(kind, owner) for kind, owner, wanted in owners if wanted)]
 
     def waits_for_claims(self, set_: Object, pod: Object) -> bool:
         """Whether a claim of a new pod is being deleted with a former pod of the same name."""
@@ -184,6 +210,17 @@ def retention_of(set_: Object) -> Object | None:
     """The retention policy; None: the feature is off, and claims stay."""
     policy: Object | None = set_["spec"].get("persistentVolumeClaimRetentionPolicy")
     return policy
+
+
+def _names(reference: Object, definition: Definition, owner: Object) -> bool:
+    """Whether an owner reference has the kind and the name of an object."""
+    wanted = definition.api_version, definition.kind, owner["metadata"]["name"]
+    return (reference["apiVersion"], reference["kind"], reference["name"]) == wanted
+
+
+def _uid(owner: Object) -> str | None:
+    uid: str | None = owner["metadata"].get("uid")
+    return uid
 
 
 def _with_owner(
@@ -532,6 +569,7 @@ class StatefulSets(WorkloadController):
             self.names,
             self._claims.get,
             with_index=INDEX_LABELS in self.release.features,
+            controls_claims=CONTROLLED_CLAIMS in self.release.features,
         )
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
@@ -697,7 +735,7 @@ class StatefulSets(WorkloadController):
 
     async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
         namespace, name = key_of(pod)
-        if failed:
+        if failed and TELLS_OF_FAILED_PODS in self.release.features:
             title = f"{namespace}/{set_['metadata']['name']}"
             message = f"StatefulSet {title} is recreating failed Pod {name}"
             self._event(set_, "Warning", "RecreatingFailedPod", message)
