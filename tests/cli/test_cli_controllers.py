@@ -50,7 +50,7 @@ def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
     newest = choose_release("1.36", "PodCertificateRequest=true")  # has all of them
     async with open_control_plane(tmp_path, controllers=False, release=newest) as cluster:
-        more = {"issuer": object(), "publishes_certificate": True, "features": newest.features}
+        more = {"issuer": object(), "publishes_certificate": True, "release": newest}
         own = len(
             controllers(controller_context(cluster, enabled=frozenset(), **more))
         )  # of the server itself

@@ -153,7 +153,7 @@ class PodAdmission:
         # Resources of the cluster are unknown to nodes.
         elsewhere = [name for name in requests if self._shapes.is_extended(name) and name not in offered]
         found = []
-        for name in insufficient(requests, state, elsewhere):
+        for name in insufficient(requests, state, self._features, elsewhere):
             if name == PODS:
                 found.append(_Shortage(name, 1, len(state.pods), state.pod_limit))
             else:

@@ -11,7 +11,7 @@ Nodes are in the order in which v1.25 tries them: one of each zone in turn, in o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from rewound.actors.messages import Object
@@ -125,7 +125,7 @@ class NodeState:
 
 
 class Cluster:
-    def __init__(self, names: Names, features: Collection[str] = ()) -> None:
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         """`features`: those of the version whose scheduler this is."""
         self.names, self.features = names, features
         self.shapes = Shapes(names)
@@ -289,7 +289,7 @@ def _in_turn(zones: list[dict[str, None]]) -> Iterable[str]:
 
 
 def insufficient(
-    pod: Amounts, node: NodeState, features: Collection[str], ignored: Iterable[str] = ()
+    pod: Amounts, node: NodeState, features: frozenset[str], ignored: Iterable[str] = ()
 ) -> list[str]:
     """The resources of which the node has too little for one more pod with these requests.
 

@@ -6,7 +6,7 @@ Scores count requests as hundredths of what nodes offer, and round down to whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from rewound.actors.messages import Object
@@ -33,7 +33,7 @@ DEFAULT_WEIGHTS: Final[Weights] = {CPU: 1, MEMORY: 1}
 
 
 class _FitFilter(Filter):
-    def __init__(self, pod: PodFacts, features: Collection[str], ignored: frozenset[str]) -> None:
+    def __init__(self, pod: PodFacts, features: frozenset[str], ignored: frozenset[str]) -> None:
         self._requests, self._features, self._ignored = pod.shape.requests, features, ignored
 
     def check(self, node: NodeState) -> Failure | None:

@@ -658,7 +658,9 @@ NO_JOB_TRACKING: Final = _change(
 )
 SCHEDULED_ANNOTATION: Final = _gate("CronJobsScheduledAnnotation")
 ENDS_BY_CONDITION: Final = _change(
-    "ends-by-condition", "tells of ended jobs of a CronJob by their condition, not their status", since="1.31"
+    "ends-by-condition",
+    "names the condition, not the status, in Events about ended jobs of a CronJob",
+    since="1.31",
 )
 METRICS_OF_FAILURES: Final = _change(
     "metrics-of-failures",
@@ -670,17 +672,19 @@ CONTROLLED_CLAIMS: Final = _change(
     "makes a StatefulSet, or a pod of it, the controller of claims that go with it",
     since="1.28",
 )
-TELLS_OF_FAILED_PODS: Final = _change(
-    "tells-of-failed-pods", "tells that a StatefulSet replaces a failed pod", until="1.27"
+QUIET_REPLACEMENT: Final = _change(
+    "quiet-replacement", "records no Event when a StatefulSet replaces a failed pod", since="1.28"
 )
 CAPITAL_VERBS: Final = _change(
-    "capital-verbs", "tells of pods and claims of StatefulSets with a capital letter", since="1.35"
+    "capital-verbs",
+    "begins the Events about pods and claims of StatefulSets with a capital letter",
+    since="1.35",
 )
 MANAGED_ENDPOINTS: Final = _change(
     "managed-endpoints", "labels Endpoints with the name of the controller that writes them", since="1.33"
 )
 SCALED_FROM_TO: Final = _change(
-    "scaled-from-to", "tells of the old size of a ReplicaSet before the new one", since="1.32"
+    "scaled-from-to", "names the old size of a ReplicaSet before the new one in Events", since="1.32"
 )
 TERMINATING_REPLICAS: Final = _gate("DeploymentReplicaSetTerminatingReplicas")
 FAIL_INDEX: Final = _change("fail-index", "knows the action FailIndex of failure policies", since="1.28")

@@ -34,7 +34,7 @@ from rewound.actors.versions.features import (
     CAPITAL_VERBS,
     CONTROLLED_CLAIMS,
     INDEX_LABELS,
-    TELLS_OF_FAILED_PODS,
+    QUIET_REPLACEMENT,
 )
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
@@ -735,7 +735,7 @@ class StatefulSets(WorkloadController):
 
     async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
         namespace, name = key_of(pod)
-        if failed and TELLS_OF_FAILED_PODS in self.release.features:
+        if failed and QUIET_REPLACEMENT not in self.release.features:
             title = f"{namespace}/{set_['metadata']['name']}"
             message = f"StatefulSet {title} is recreating failed Pod {name}"
             self._event(set_, "Warning", "RecreatingFailedPod", message)

@@ -60,7 +60,6 @@ async def test_other_ways_to_sign_in_go_on() -> None:
             assert seen.last().name == name
         other = provider.token(iss="https://other.example.com")
         assert (await api.ask("GET", PATH, token=other)).status == 401
-        assert provider.asked == []
 
 
 @pytest.mark.parametrize(
