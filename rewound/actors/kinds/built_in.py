@@ -19,7 +19,6 @@ from rewound.actors.kinds import (
     batch,
     certificates,
     coordination,
-    core,
     discovery,
     events,
     flowcontrol,
@@ -33,6 +32,7 @@ from rewound.actors.kinds import (
     storagemigration,
 )
 from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.core import group as core
 from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
