@@ -846,7 +846,8 @@ find("sign-in-form").addEventListener("submit", (event) => {
   if (document.body.dataset.loads) location.reload();
   else begin();
 });
-addEventListener("hashchange", () => {
+addEventListener("hashchange", (event) => {
+  if (location.href !== event.newURL) history.replaceState(null, "", event.newURL);  // `remember` came in between
   stopFollowing();
   if (playing) pause();
   start();
