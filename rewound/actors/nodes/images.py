@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
-from rewound.actors.golang.quoting import quoted
+from rewound.actors.golang.quoting import cut, quoted
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import IMAGE_IN_PARSE_ERRORS
 
 BAD_IMAGES: Final = "sim/bad-images"  # an annotation of Node objects: patterns, separated by commas
 DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*"
+_MOST_PATTERNS: Final = 100
+_LONGEST: Final = 1024  # characters; no valid reference is longer, and none that is gets remembered
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN: Final = re.compile(rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
 _PATH_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -28,23 +31,28 @@ _REST: Final = re.compile(
 
 
 def bad_images_of(node: Object) -> tuple[str, ...]:
-    """The patterns of a node."""
+    """The patterns of a node; those after the first hundred do not count."""
     text = (node["metadata"].get("annotations") or {}).get(BAD_IMAGES, DEFAULT_BAD_IMAGES)
     return _patterns(text)
 
 
 @lru_cache(64)
 def _patterns(text: str) -> tuple[str, ...]:
-    return tuple(pattern for part in text.split(",") if (pattern := part.strip()))
+    patterns = (pattern for part in text.split(",") if (pattern := part.strip()))
+    return tuple(islice(patterns, _MOST_PATTERNS))
 
 
 def is_bad(image: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(image, pattern) for pattern in patterns)
 
 
-@lru_cache(1024)
 def full_name(image: str) -> str | None:
     """The reference with registry and tag; None if it is invalid."""
+    return _full_name(image) if len(image) <= _LONGEST else None
+
+
+@lru_cache(1024)
+def _full_name(image: str) -> str | None:
     domain, slash, rest = image.partition("/")
     if not slash or not (set(domain) & set(".:") or domain == "localhost" or domain != domain.lower()):
         domain, rest = "docker.io", image if slash else f"library/{image}"
@@ -60,6 +68,7 @@ def parse_error(image: str, features: frozenset[str]) -> str:
     problem = "invalid reference format"
     if full_name(image.lower()) is not None:
         problem += ": repository name must be lowercase"
+    image = cut(image)
     if IMAGE_IN_PARSE_ERRORS in features:
         return f"couldn't parse image name {quoted(image)}: {problem}"
     return f"couldn't parse image reference {quoted(image)}: {problem}"

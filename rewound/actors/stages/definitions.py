@@ -18,7 +18,7 @@ STAGES: Final = f"stages.{GROUP}"  # the type name
 
 _LOG = "set the annotation sim/log of the pod"
 _USAGE = "set the annotations sim/cpu and sim/memory of the pod"
-# Other kinds of the group, whose definitions are kwok's, with what an object of one is told: it has no effect here.
+# Other kinds of the group, whose definitions are kwok's, and the message of the Event for each: it has no effect here.
 WITHOUT_EFFECT: Final = {
     f"{prefix}{plural}.{GROUP}": message
     for plural, message in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rewound.actors.nodes import images
 from rewound.actors.nodes.images import bad_images_of, full_name, is_bad
 from tests.cases import cases
 
@@ -39,3 +40,14 @@ def test_reference_has_a_full_name_or_is_invalid(image: str, name: str | None) -
 )
 def test_rules_of_a_node_name_bad_images(annotations: dict[str, str], image: str, bad: bool) -> None:
     assert is_bad(image, bad_images_of({"metadata": {"annotations": annotations}})) == bad
+
+
+def test_long_references_are_invalid_and_cut_in_messages() -> None:
+    long = "a" * 1_000_000
+    assert images.full_name(long) is None
+    assert len(images.parse_error(long, frozenset())) < 20_000
+
+
+def test_first_hundred_patterns_of_a_node_count() -> None:
+    patterns = ",".join(f"image-{number}" for number in range(50_000))
+    assert len(images.bad_images_of({"metadata": {"annotations": {"sim/bad-images": patterns}}})) == 100

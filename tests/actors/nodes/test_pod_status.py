@@ -314,9 +314,9 @@ def test_events_of_a_container_that_crashes_tell_its_story() -> None:
     pod = Pod({"exit-after": "5", "exit-code": "1"})
     for seconds in (0, 5, 10, 20, 25, 37, 45):
         pod.at(seconds)
-    told = [reason for reason, _ in pod.events]
+    reasons = [reason for reason, _ in pod.events]
     first = ["Pulling", "Pulled", "Created", "Started", "Pulled", "Created", "Started", "BackOff"]
-    assert told == [
+    assert reasons == [
         *first,
         "Pulled",
         "Created",
