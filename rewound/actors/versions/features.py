@@ -962,6 +962,14 @@ FEATURE_METRIC: Final = _change(
     "feature-metric", "has kubernetes_feature_enabled in /metrics, with every feature gate", since="1.26"
 )
 
+DYNAMIC_ALLOCATION: Final = _gate("DynamicResourceAllocation")
+ADMIN_ACCESS: Final = _gate("DRAAdminAccess")
+PRIORITIZED_LISTS: Final = _gate("DRAPrioritizedList")
+STRUCTURED_DEVICES: Final = _change(
+    "structured-devices",
+    "allocates devices that ResourceSlices describe, where DynamicResourceAllocation is on",
+    since="1.32",
+)
 CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
 LIST_ATTRIBUTES: Final = _gate("DRAListTypeAttributes")
 DEVICE_STATUS: Final = _gate("DRAResourceClaimDeviceStatus")
@@ -1213,12 +1221,12 @@ _OF_DECLARATIONS: Final = """
     AdmissionWebhookMatchConditions
     APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
-    DynamicResourceAllocation GenericWorkload HostnameOverride ImageVolumeWithDigest
+    GenericWorkload HostnameOverride ImageVolumeWithDigest
     StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
-    DRAAdminAccess DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
-    DRAPrioritizedList DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
+    DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
+    DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """
 GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))
 CHANGES: Final = tuple(_changes)

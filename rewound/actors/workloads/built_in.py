@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
+from rewound.actors.versions.features import DYNAMIC_ALLOCATION, STRUCTURED_DEVICES
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.cronjobs import CronJobs
@@ -19,6 +20,7 @@ from rewound.actors.workloads.endpoints import Endpoints
 from rewound.actors.workloads.jobs import Jobs
 from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
+from rewound.actors.workloads.resource_claims import ResourceClaims
 from rewound.actors.workloads.statefulsets import StatefulSets
 from rewound.actors.workloads.ttl import FinishedJobs, NodeTTLs
 from rewound.actors.workloads.volume_expansion import VolumeExpander
@@ -41,9 +43,14 @@ BY_NAME: Final[dict[str, Build]] = {
     "persistentvolume-expander": VolumeExpander,
     "replicaset": ReplicaSets,
     "replicationcontroller": ReplicationControllers,
+    "resourceclaim-controller": ResourceClaims,
     "statefulset": StatefulSets,
     "ttl": NodeTTLs,
     "ttl-after-finished": FinishedJobs,
+}
+# The features without which a controller does not run.
+NEEDS: Final[dict[str, frozenset[str]]] = {
+    "resourceclaim-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
 }
 
 
@@ -52,7 +59,8 @@ class Workloads:
 
     def __init__(self, context: ControllerContext, more: Iterable[tuple[str, Build]] = ()) -> None:
         """`more` are controllers of other folders that share the cache."""
-        builders = {**BY_NAME, **dict(more)}
+        lacking = {name for name, needed in NEEDS.items() if not needed <= context.features}
+        builders = {name: build for name, build in {**BY_NAME, **dict(more)}.items() if name not in lacking}
         enabled = builders.keys() if context.enabled is None else builders.keys() & context.enabled
         self.parts = Parts.of(context)
         self.loops = tuple(Loop(builders[name](self.parts), context.feed) for name in sorted(enabled))

@@ -124,6 +124,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "persistentvolume-expander",
     "replicaset",
     "replicationcontroller",
+    "resourceclaim-controller",
     "scheduler",
     "simulated-nodes",
     "stages",
