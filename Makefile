@@ -111,9 +111,11 @@ coverage: setup
 	$(BIN)/python .ci/covered.py $(VENV)/coverage.json $(BASE:%=--base %)
 
 # What surrounds the server, and what kills it: packages, benchmarks, clients and examples in other languages, the page in
-# a browser, the fixture and envtest with test runs of their own, several processes, faults.
-PROGRAMS := tests/benchmarks tests/browser tests/clients tests/cli/local tests/testing/envtest tests/testing/fixture \
-	tests/workers tests/robustness tests/test_commands_of_pages.py tests/test_deploy.py tests/test_distribution.py
+# a browser, the fixture and envtest with test runs of their own, servers and commands as processes, several machines,
+# faults.
+PROGRAMS := tests/api/server tests/benchmarks tests/browser tests/clients tests/cli/journal tests/cli/local tests/cluster \
+	tests/testing/envtest tests/testing/fixture tests/workers tests/robustness tests/test_commands_of_pages.py \
+	tests/test_deploy.py tests/test_distribution.py
 test-programs: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
 
