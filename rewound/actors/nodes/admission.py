@@ -59,7 +59,7 @@ class PodAdmission:
         self, names: Names, features: frozenset[str], running: Callable[[str], Iterable[Object]]
     ) -> None:
         """`running` returns the pods that run on a node."""
-        self._shapes = Shapes(names)
+        self._shapes = Shapes(names, features)
         self._features = features
         self._running = running
         self._states: dict[str, NodeState] = {}

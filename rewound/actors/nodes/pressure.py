@@ -14,7 +14,7 @@ from rewound.actors.kinds.core.pod import qos_class
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.nodes.admission import Rejection, is_critical
-from rewound.actors.scheduler.pods import MEMORY, amount, request_of
+from rewound.actors.scheduler.pods import MEMORY, amount
 from rewound.actors.selectors.nodes import NO_SCHEDULE, tolerates
 
 PRESSURE: Final = "sim/pressure"  # an annotation of Node objects
@@ -65,7 +65,8 @@ def next_eviction(pods: Iterable[Object], pressures: Sequence[str]) -> tuple[Obj
 
 def _rank(pod: Object, resource: str) -> tuple[bool, int, int]:
     """Pods that use more than they request come first, then those of low priority, then those that use most."""
-    requested = sum(request_of(one, resource, nonzero=False) for one in pod["spec"]["containers"])
+    requests = (one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"])
+    requested = sum(amount(resource, one.get(resource, "0")) for one in requests)
     excess = _usage(pod, resource) - requested
     return excess <= 0, pod["spec"].get("priority", 0), -excess
 

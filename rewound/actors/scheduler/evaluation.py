@@ -31,7 +31,11 @@ from rewound.actors.scheduler.plugins import (
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
-from rewound.actors.versions.features import REFUSAL_OF_ALL_NODES
+from rewound.actors.versions.features import (
+    MISSING_NODES_IGNORED,
+    REFUSAL_OF_ALL_NODES,
+    UNNAMED_NODES_COUNTED,
+)
 
 _FEWEST_NODES: Final = 100  # up to this many, all are tried
 _LOWEST_PERCENTAGE: Final = 5
@@ -66,6 +70,13 @@ class Profile:
         return (*self.filters, *scored)
 
 
+class Unnamed(NamedTuple):
+    """The nodes that were not tried, because plugins name others."""
+
+    number: int
+    plugins: Sequence[str]  # none before UNNAMED_NODES_COUNTED
+
+
 @dataclass(slots=True)
 class Diagnosis:
     """Why no node is feasible."""
@@ -74,10 +85,12 @@ class Diagnosis:
     failures: dict[str, Failure] = field(default_factory=dict)
     after: str = ""  # the message of preemption
     refusal: str = ""  # why no node is feasible, if that does not depend on the node
+    unnamed: Unnamed | None = None
 
     @property
     def plugins(self) -> frozenset[str]:
-        return frozenset(one.plugin for one in self.failures.values())
+        found = frozenset(one.plugin for one in self.failures.values())
+        return found if self.unnamed is None else found.union(self.unnamed.plugins)
 
     def message(self) -> str:
         text = self.reasons()
@@ -90,8 +103,13 @@ class Diagnosis:
         for failure in self.failures.values():
             for reason in failure.reasons:
                 found[reason] = found.get(reason, 0) + 1
+        if self.unnamed is not None and self.unnamed.plugins and self.unnamed.number:
+            found[f"node(s) didn't satisfy plugin(s) [{' '.join(self.unnamed.plugins)}]"] = (
+                self.unnamed.number
+            )
         counted = sorted(f"{number} {reason}" for reason, number in found.items())
-        return f"0/{self.nodes} nodes are available: {', '.join(counted)}."
+        reasons = f" {', '.join(counted)}." if counted else ""
+        return f"0/{self.nodes} nodes are available:{reasons}"
 
 
 class Unschedulable(Exception):
@@ -140,7 +158,8 @@ class Evaluation:
         """Raises Refusal if no node is feasible."""
         self.pod = pod
         self._cluster = around.cluster
-        self.names: frozenset[str] | None = None
+        self.names: frozenset[str] | None = None  # the only nodes to try
+        self.named_by: list[str] = []  # the plugins that say so
         self.filters: list[tuple[int, Filter]] = []
         self.scores: list[tuple[Plugin, int, Score | None]] = []
         self._prepare(profile, around)
@@ -174,20 +193,19 @@ class Evaluation:
 
     def _prepare(self, profile: Profile, around: SchedulingContext) -> None:
         prepared = {}
-        sources: list[str] = []
         for at, plugin in enumerate(profile.filters):
             made = prepared[plugin.name] = plugin.prepare(self.pod, around)
             if made.filter is not None:
                 self.filters.append((at, made.filter))
             if made.names is not None:
-                sources.append(plugin.name)
+                self.named_by.append(plugin.name)
                 self.names = made.names if self.names is None else self.names & made.names
         for plugin, weight in profile.scores:
             if plugin.name not in prepared:
                 prepared[plugin.name] = plugin.prepare(self.pod, around)
             self.scores.append((plugin, weight, prepared[plugin.name].score))
         if self.names is not None and not self.names:
-            raise Refusal(Failure("", (f"node(s) didn't satisfy plugin {sources[0]}",)))
+            raise Refusal(Failure("", (f"node(s) didn't satisfy plugin {self.named_by[0]}",)))
 
     def _forget(self) -> None:
         order = self._cluster.order
@@ -514,20 +532,26 @@ class Evaluations:
             found = yield from evaluation.feasible(0, 1, [node], nominated, diagnosis.failures)
             if found:
                 return found
-        nodes = self._candidates(evaluation)
+        nodes = self._candidates(evaluation, diagnosis)
+        if not nodes:
+            return []
         wanted = wanted_nodes(len(nodes), self._percentage)
         start = self._start % len(nodes)
         found = yield from evaluation.feasible(start, wanted, nodes, nominated, diagnosis.failures)
         self._start = (start + len(found) + len(diagnosis.failures)) % len(nodes)
         return found
 
-    def _candidates(self, evaluation: Evaluation) -> list[NodeState]:
-        if evaluation.names is None:
+    def _candidates(self, evaluation: Evaluation, diagnosis: Diagnosis) -> list[NodeState]:
+        names, nodes, features = evaluation.names, self._cluster.nodes, self._cluster.features
+        if names is None:
             return self._cluster.order
-        missing = [name for name in sorted(evaluation.names) if name not in self._cluster.nodes]
-        if missing:
+        missing = [name for name in sorted(names) if name not in nodes]
+        if missing and MISSING_NODES_IGNORED not in features:
             raise SchedulingError(f'nodeinfo not found for node name "{missing[0]}"')
-        return [self._cluster.nodes[name] for name in sorted(evaluation.names)]
+        if MISSING_NODES_IGNORED in features:
+            named_by = sorted(evaluation.named_by) if UNNAMED_NODES_COUNTED in features else []
+            diagnosis.unnamed = Unnamed(sum(name not in names for name in nodes), named_by)
+        return [nodes[name] for name in sorted(names) if name in nodes]
 
 
 def _signature(profile: Profile, pod: PodFacts, default_selector: Selector) -> Hashable | None:

@@ -17,7 +17,17 @@ from typing import Final
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import Labels
-from rewound.actors.scheduler.pods import CPU, EPHEMERAL, MEMORY, PODS, Amounts, HostPort, PodFacts, Shapes
+from rewound.actors.scheduler.pods import (
+    CPU,
+    EPHEMERAL,
+    MEMORY,
+    PODS,
+    Amounts,
+    HostPort,
+    PodFacts,
+    Shapes,
+    claims_in_use,
+)
 from rewound.actors.versions.features import FIT_OF_REQUESTED
 
 ANY_ADDRESS: Final = "0.0.0.0"
@@ -128,13 +138,14 @@ class Cluster:
     def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         """`features`: those of the version whose scheduler this is."""
         self.names, self.features = names, features
-        self.shapes = Shapes(names)
+        self.shapes = Shapes(names, features)
         self.nodes: dict[str, NodeState] = {}
         self.images: Counter[str] = Counter()  # how many nodes have an image
         self.layout = 0
         self.changes: list[str] = []
         self.affine_pods = self.repelling_pods = 0
         self.priorities: Counter[int] = Counter()  # of the running pods
+        self.claims: Counter[tuple[str, str]] = Counter()  # how many of them have a claim
         self._zones: dict[str, dict[str, None]] = {}  # the nodes of each zone
         self._order: list[NodeState] | None = []
         self._placed: dict[str, str] = {}  # the node of each pod
@@ -247,6 +258,10 @@ class Cluster:
 
     def _count_pod(self, pod: PodFacts, sign: int) -> None:
         self.priorities[pod.priority] += sign
+        for claim in claims_in_use(pod.shape) if pod.shape.volumes else ():
+            self.claims[pod.namespace, claim] += sign
+            if not self.claims[pod.namespace, claim]:
+                del self.claims[pod.namespace, claim]
         before = bool(self.affine_pods), bool(self.repelling_pods)
         self.affine_pods += sign * pod.shape.has_affinity
         self.repelling_pods += sign * bool(pod.shape.required_anti_affinity)

@@ -6,12 +6,14 @@ Pods of one template share a `PodShape`, so that ten thousand of them cost ten t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
-from rewound.actors.kinds.core.resources import is_extended, nanos
+from rewound.actors.kinds.core.resources import is_extended, is_sidecar, nanos
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import Labels, Selector, selector_of
+from rewound.actors.versions.features import POD_LEVEL_RESOURCES, RESIZE, RESIZE_POD_LEVEL
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 # The default requests of a container in scores, as in v1.25: 100m of CPU, 200 MB of memory.
@@ -54,8 +56,97 @@ class Term(NamedTuple):
         return self.selector.matches(labels)
 
 
+class Requests(NamedTuple):
+    """What a pod requests, as it is written: of each container, of the whole pod, and its overhead."""
+
+    containers: tuple[Object, ...]
+    initial: tuple[tuple[Object, bool], ...]  # of init containers, and whether each keeps running
+    whole: Object
+    overhead: Object
+
+    def names(self) -> Iterable[str]:
+        parts = (*self.containers, *(one for one, _ in self.initial), self.whole, self.overhead)
+        return dict.fromkeys(name for part in parts for name in part)
+
+    def total(self, name: str, default: int = 0) -> int:
+        """The sum of the containers, or the most that is needed while they are initialized, or of the whole pod.
+
+        `default`: counts for each container without a request.
+        """
+        sidecars = most = 0
+        for requests, keeps_running in self.initial:
+            value = _request(requests, name, default)
+            if keeps_running:
+                sidecars += value
+            most = max(most, sidecars if keeps_running else sidecars + value)
+        total = max(sum(_request(one, name, default) for one in self.containers) + sidecars, most)
+        if name in self.whole:
+            total = amount(name, self.whole[name])
+        return total + _request(self.overhead, name, 0)
+
+
+def _request(requests: Object, name: str, default: int) -> int:
+    quantity = requests.get(name)
+    return default if quantity is None else amount(name, quantity)
+
+
+def requests_of(pod: Object, features: frozenset[str]) -> Requests:
+    """The requests of a pod; on its node, those that are not resized yet count as long as they are larger."""
+    spec, status = pod["spec"], pod.get("status", {})
+    resized = spec.get("nodeName") and RESIZE in features
+    held = {one["name"]: one for one in _statuses(status) if "resources" in one} if resized else {}
+    effective = partial(_effective, is_infeasible=bool(held) and is_infeasible(status))
+    whole: Object = {}
+    if POD_LEVEL_RESOURCES in features and "resources" in spec:
+        wanted = effective(spec["resources"], status if resized and RESIZE_POD_LEVEL in features else None)
+        whole = {name: value for name, value in wanted.items() if _is_of_whole_pod(name)}
+    return Requests(
+        tuple(effective(one.get("resources", {}), held.get(one["name"])) for one in spec["containers"]),
+        tuple(
+            (
+                effective(one.get("resources", {}), held.get(one["name"]) if is_sidecar(one) else None),
+                is_sidecar(one),
+            )
+            for one in spec.get("initContainers", ())
+        ),
+        whole,
+        spec.get("overhead", {}),
+    )
+
+
+def _statuses(status: Object) -> Iterable[Object]:
+    return (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
+
+
+def is_infeasible(status: Object) -> bool:
+    """Whether the node can never resize the pod as asked."""
+    conditions = status.get("conditions", ())
+    return any(one["type"] == "PodResizePending" and one.get("reason") == "Infeasible" for one in conditions)
+
+
+def _effective(resources: Object, held: Object | None, *, is_infeasible: bool) -> Object:
+    """The largest of what is requested, allocated and in use."""
+    requests: Object = resources.get("requests", {})
+    if held is None or "resources" not in held:
+        return requests
+    used, allocated = held["resources"].get("requests", {}), held.get("allocatedResources", {})
+    if used == requests and (allocated == requests or not allocated):
+        return requests
+    largest: Object = {}
+    for part in (used, allocated) if is_infeasible else (requests, used, allocated):
+        for name, quantity in part.items():
+            if name not in largest or nanos(quantity) > nanos(largest[name]):
+                largest[name] = quantity
+    return largest
+
+
+def _is_of_whole_pod(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
 class PodShape(NamedTuple):
     key: str  # equal for equal shapes
+    requested: Requests
     requests: Amounts
     nonzero_cpu: int
     nonzero_memory: int
@@ -91,24 +182,22 @@ class PodFacts:
 class Shapes:
     """Facts of pods, with one shape for equal specs."""
 
-    def __init__(self, names: Names) -> None:
-        self._api_domain = names.key("")
+    def __init__(self, names: Names, features: frozenset[str]) -> None:
+        self._api_domain, self._features = names.key(""), features
         self._shapes: dict[str, PodShape] = {}
 
     def facts(self, pod: Object) -> PodFacts:
         spec = pod["spec"]
         namespace = pod["metadata"]["namespace"]
-        containers = [
-            (one.get("resources", {}).get("requests"), one.get("ports")) for one in spec["containers"]
-        ]
-        initial = [one.get("resources", {}).get("requests") for one in spec.get("initContainers", ())]
+        requested = requests_of(pod, self._features)
+        ports = [one.get("ports") for one in spec["containers"]]
         volumes = tuple(one for one in spec.get("volumes", ()) if any(kind in one for kind in VOLUME_SOURCES))
-        key = repr((namespace, containers, initial, spec.get("overhead"), spec.get("affinity"), volumes))
+        key = repr((namespace, requested, ports, spec.get("affinity"), volumes))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = self._shape(key, namespace, spec, volumes)
+            shape = self._shapes[key] = self._shape(key, namespace, spec, requested, volumes)
         return PodFacts(pod, shape)
 
     def amounts(self, resources: Object) -> Amounts:
@@ -130,15 +219,18 @@ class Shapes:
     def _is_counted(self, name: str) -> bool:
         return name in (CPU, MEMORY, EPHEMERAL, PODS) or self.is_scalar(name)
 
-    def _shape(self, key: str, namespace: str, spec: Object, volumes: tuple[Object, ...]) -> PodShape:
+    def _shape(
+        self, key: str, namespace: str, spec: Object, requested: Requests, volumes: tuple[Object, ...]
+    ) -> PodShape:
         affinity = spec.get("affinity", {})
         near, away = affinity.get("podAffinity", {}), affinity.get("podAntiAffinity", {})
-        cpu, memory = nonzero_requests(spec)
+        counted = (name for name in requested.names() if name != PODS and self._is_counted(name))
         return PodShape(
             key,
-            self._requests(spec),
-            cpu,
-            memory,
+            requested,
+            {name: requested.total(name) for name in counted},
+            requested.total(CPU, DEFAULT_MILLI_CPU),
+            requested.total(MEMORY, DEFAULT_MEMORY),
             tuple(_host_ports(spec["containers"])),
             _required(namespace, near),
             _required(namespace, away),
@@ -148,54 +240,19 @@ class Shapes:
             volumes,
         )
 
-    def _requests(self, spec: Object) -> Amounts:
-        """The sum of the containers, or the largest init container; and the overhead."""
-        total: Amounts = {}
-        for container in spec["containers"]:
-            _add(total, self.amounts(_requests_of(container)))
-        for container in spec.get("initContainers", ()):
-            for name, value in self.amounts(_requests_of(container)).items():
-                if name != PODS:
-                    total[name] = max(total.get(name, 0), value)
-        _add(total, self.amounts(spec.get("overhead", {})))
-        total.pop(PODS, None)
-        return total
-
 
 def amount(name: str, quantity: str) -> int:
     """CPU in thousandths, everything else in whole units, rounded up."""
     return -(-nanos(quantity) // (10**6 if name == CPU else 10**9))
 
 
-def request_of(container: Object, name: str, *, nonzero: bool) -> int:
-    """The request of a container; for scores, at least a default of CPU and memory."""
-    quantity = _requests_of(container).get(name)
-    if quantity is not None:
-        return amount(name, quantity)
-    if not nonzero:
-        return 0
-    return {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}.get(name, 0)
-
-
-def nonzero_requests(spec: Object) -> tuple[int, int]:
-    """CPU and memory that a pod occupies in scores."""
-    found = []
-    for name in (CPU, MEMORY):
-        total = sum(request_of(one, name, nonzero=True) for one in spec["containers"])
-        initial = [request_of(one, name, nonzero=True) for one in spec.get("initContainers", ())]
-        overhead = spec.get("overhead", {}).get(name)
-        found.append(max([total, *initial]) + (amount(name, overhead) if overhead is not None else 0))
-    return found[0], found[1]
-
-
-def _requests_of(container: Object) -> Object:
-    requests: Object = container.get("resources", {}).get("requests", {})
-    return requests
-
-
-def _add(total: Amounts, more: Amounts) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+def claims_in_use(shape: PodShape) -> Iterable[str]:
+    """The names of the claims that a pod names, without those of its ephemeral volumes."""
+    return (
+        one["persistentVolumeClaim"].get("claimName", "")
+        for one in shape.volumes
+        if "persistentVolumeClaim" in one
+    )
 
 
 def _host_ports(containers: Iterable[Object]) -> Iterable[HostPort]:

@@ -91,7 +91,8 @@ class Preemption:
         promising = []
         for node in self._cluster.order:
             failure = diagnosis.failures.get(node.name)
-            if evaluation is None or (failure is not None and not failure.resolvable):
+            is_unnamed = failure is None and diagnosis.unnamed is not None
+            if evaluation is None or is_unnamed or (failure is not None and not failure.resolvable):
                 failures[node.name] = _NOT_HELPFUL
             else:
                 promising.append(node)

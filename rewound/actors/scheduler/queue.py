@@ -213,6 +213,10 @@ class SchedulingQueue:
         if queued.facts.uid not in self._nominations:
             self.nominate(queued.facts, _nominated_node(queued.facts.pod))
 
+    def note_change(self) -> None:
+        """Something changes during the current decision that may help the pod: it is tried again soon."""
+        self._moved_in = self._cycle
+
     def move(self, change: str, check: Check | None = None) -> bool:
         """Try the unschedulable pods again that this change may help; returns whether there may be any."""
         self._moved_in = self._cycle

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from rewound.actors.messages import Object
 from rewound.actors.scheduler.nodes import NodeState, insufficient
 from rewound.actors.scheduler.plugins import (
     MAX_SCORE,
@@ -23,8 +22,22 @@ from rewound.actors.scheduler.plugins import (
     SchedulingContext,
     Score,
 )
-from rewound.actors.scheduler.pods import CPU, MEMORY, PODS, PodFacts, amount, request_of
-from rewound.actors.versions.features import BALANCE_OF_REQUESTS, IMPROVED_BALANCE, REQUEST_OVER_NODE
+from rewound.actors.scheduler.pods import (
+    CPU,
+    DEFAULT_MEMORY,
+    DEFAULT_MILLI_CPU,
+    MEMORY,
+    PODS,
+    PodFacts,
+    PodShape,
+    amount,
+)
+from rewound.actors.versions.features import (
+    BALANCE_OF_REQUESTS,
+    IMPROVED_BALANCE,
+    MILLI_OVERHEAD,
+    REQUEST_OVER_NODE,
+)
 
 Weights = Mapping[str, int]  # by resource
 # From (requested, allocatable, weight) of each resource to the score of the node.
@@ -61,7 +74,8 @@ class _ResourceScore(Score):
         self._wanted = [
             (name, weight, wanted)
             for name, weight in weights.items()
-            if (wanted := _request(pod.spec, name, nonzero=nonzero)) or not shapes.is_scalar(name)
+            if (wanted := _request(pod.shape, name, around.cluster.features, nonzero=nonzero))
+            or not shapes.is_scalar(name)
         ]
 
     def key(self, node: NodeState) -> int:
@@ -95,12 +109,12 @@ class _ImprovementScore(_ResourceScore):
         return half + (half + super().key(node) - before) // 2
 
 
-def _request(spec: Object, name: str, *, nonzero: bool) -> int:
-    """The request of a pod for scores. Overhead counts in whole units, also of CPU, as in v1.25."""
-    total = sum(request_of(one, name, nonzero=nonzero) for one in spec["containers"])
-    initial = [request_of(one, name, nonzero=nonzero) for one in spec.get("initContainers", ())]
-    overhead = spec.get("overhead", {}).get(name)
-    return max([total, *initial]) + (amount("", overhead) if overhead is not None else 0)
+def _request(shape: PodShape, name: str, features: frozenset[str], *, nonzero: bool) -> int:
+    """The request of a pod for scores. Before MILLI_OVERHEAD, overhead counts in whole units, also of CPU."""
+    default = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}.get(name, 0) if nonzero else 0
+    total = shape.requested.total(name, default)
+    overhead = shape.requested.overhead.get(name) if MILLI_OVERHEAD not in features else None
+    return total if overhead is None else total - amount(name, overhead) + amount("", overhead)
 
 
 def least_allocated(resources: Sequence[tuple[int, int, int]]) -> int:
@@ -196,7 +210,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         features = around.cluster.features
         if BALANCE_OF_REQUESTS in features and not any(
-            _request(pod.spec, name, nonzero=False) for name in self._weights
+            _request(pod.shape, name, features, nonzero=False) for name in self._weights
         ):
             return Prepared()
         kind = _ImprovementScore if IMPROVED_BALANCE in features else _ResourceScore

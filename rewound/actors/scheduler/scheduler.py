@@ -75,6 +75,7 @@ from rewound.actors.scheduler.volumes import (
 )
 from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
 from rewound.actors.versions.features import (
+    ASYNC_PREEMPTION,
     CLAIMS_BEFORE_PREEMPTION,
     DISRUPTION_CONDITIONS,
     OBSERVED_GENERATION,
@@ -376,6 +377,12 @@ class Scheduler:
         plugins: frozenset[str],
         explanation: str = "",
     ) -> None:
+        if (
+            outcome.victims
+            and DISRUPTION_CONDITIONS in self._features
+            and ASYNC_PREEMPTION not in self._features
+        ):
+            self._pending.note_change()  # of the victims, which get a condition while the decision is made
         self._pending.add_unschedulable(queued, plugins)
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)

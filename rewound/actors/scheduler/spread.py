@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rewound.actors.messages import Object
-from rewound.actors.scheduler.matching import Selector, equality_selector, selector_of
+from rewound.actors.scheduler.matching import NOTHING, Selector, equality_selector, selector_of
 from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import (
     MAX_SCORE,
@@ -30,7 +30,8 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.tally import Part, Tally
 from rewound.actors.scheduler.volume_objects import Objects
-from rewound.actors.selectors.nodes import NodeRequirement
+from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, untolerated
+from rewound.actors.versions.features import EMPTY_SPREAD, MIN_DOMAINS, SPREAD_INCLUSION, SPREAD_LABEL_KEYS
 
 NAME: Final = "PodTopologySpread"
 _UNEVEN_REASON: Final = "node(s) didn't match pod topology spread constraints"
@@ -51,20 +52,46 @@ Owners = Mapping[tuple[str, str], Objects]  # by apiVersion and kind
 class Constraint(NamedTuple):
     max_skew: int
     topology_key: str
-    selector: Selector
+    selector: Selector  # the pods that count
+    counts_itself: bool  # whether the pod would count too
+    min_domains: int = 1
+    honors_affinity: bool = True  # only nodes count that the pod's node affinity selects
+    honors_taints: bool = False  # only nodes count whose taints the pod tolerates
 
 
-def constraints_of(sent: Sequence[Object], action: str, selector: Selector | None = None) -> list[Constraint]:
-    """The constraints with this whenUnsatisfiable action; with this selector, or each with its own."""
+def constraints_of(
+    sent: Sequence[Object], action: str, selector: Selector, pod: PodFacts
+) -> list[Constraint]:
+    """The constraints of a profile with this whenUnsatisfiable action, over the pods that this selector selects."""
     return [
-        Constraint(
-            one["maxSkew"],
-            one["topologyKey"],
-            selector_of(one.get("labelSelector")) if selector is None else selector,
-        )
+        Constraint(one["maxSkew"], one["topologyKey"], selector, selector.matches(pod.labels))
         for one in sent
         if one["whenUnsatisfiable"] == action
     ]
+
+
+def own_constraints(pod: PodFacts, action: str, features: frozenset[str]) -> list[Constraint]:
+    found = []
+    for one in pod.spec["topologySpreadConstraints"]:
+        if one["whenUnsatisfiable"] != action:
+            continue
+        selector = selector_of(one.get("labelSelector"))
+        if SPREAD_LABEL_KEYS in features:
+            same = {key: pod.labels[key] for key in one.get("matchLabelKeys", ()) if key in pod.labels}
+            selector = equality_selector(same).merged_with(selector)
+        itself = selector.matches(pod.labels)
+        if selector.is_empty and EMPTY_SPREAD in features:
+            selector = NOTHING
+        constraint = Constraint(one["maxSkew"], one["topologyKey"], selector, itself)
+        if MIN_DOMAINS in features:
+            constraint = constraint._replace(min_domains=one.get("minDomains", 1))
+        if SPREAD_INCLUSION in features:
+            constraint = constraint._replace(
+                honors_affinity=one.get("nodeAffinityPolicy", "Honor") == "Honor",
+                honors_taints=one.get("nodeTaintsPolicy", "Ignore") == "Honor",
+            )
+        found.append(constraint)
+    return found
 
 
 def count(node: NodeState, namespace: str, selector: Selector) -> int:
@@ -103,23 +130,25 @@ class _Counted:
     def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], *, needs_all: bool) -> None:
         self._namespace, self._constraints, self._needs_all = pod.namespace, constraints, needs_all
         self._required = NodeRequirement.of_pod(pod.spec)
+        self._tolerations = pod.spec.get("tolerations", ())
         self._keys = [one.topology_key for one in constraints]
 
     def __call__(self, node: NodeState) -> Part:
         labels = node.labels
         if self._needs_all and not all(key in labels for key in self._keys):
             return {}
-        if not self._required.matches(node.name, labels):
-            return {}
+        is_wanted = self._required.matches(node.name, labels)
+        part: Part = {}
         counts: dict[Selector, int] = {}
         for one in self._constraints:
+            if one.topology_key not in labels or not (is_wanted or not one.honors_affinity):
+                continue
+            if one.honors_taints and untolerated(node.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE)):
+                continue
             if one.selector not in counts:
                 counts[one.selector] = count(node, self._namespace, one.selector)
-        return {
-            (one.topology_key, labels[one.topology_key]): counts[one.selector]
-            for one in self._constraints
-            if one.topology_key in labels
-        }
+            part[one.topology_key, labels[one.topology_key]] = counts[one.selector]
+        return part
 
 
 class _SpreadFilter(Filter):
@@ -127,19 +156,18 @@ class _SpreadFilter(Filter):
 
     def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], tally: Tally) -> None:
         self._pod, self._constraints, self._tally = pod, constraints, tally
-        self._own = [one.selector.matches(pod.labels) for one in constraints]
         self._least: dict[str, int] | None = None
 
     def check(self, node: NodeState) -> Failure | None:
         least = self._least
         if least is None:
             least = self._least = self._smallest()
-        for one, own in zip(self._constraints, self._own, strict=True):
+        for one in self._constraints:
             value = node.labels.get(one.topology_key)
             if value is None:
                 return _NO_LABEL
             there = self._tally.sums.get((one.topology_key, value), 0)
-            if there + own - least[one.topology_key] > one.max_skew:
+            if there + one.counts_itself - least[one.topology_key] > one.max_skew:
                 return _UNEVEN
         return None
 
@@ -152,9 +180,14 @@ class _SpreadFilter(Filter):
 
     def _smallest(self) -> dict[str, int]:
         least = {one.topology_key: _NO_DOMAIN for one in self._constraints}
+        domains = dict.fromkeys(least, 0)
         for (key, _), number in self._tally.sums.items():
+            domains[key] += 1
             if number < least[key]:
                 least[key] = number
+        for one in self._constraints:
+            if domains[one.topology_key] < one.min_domains:
+                least[one.topology_key] = 0
         return least
 
 
@@ -257,13 +290,15 @@ class PodTopologySpread(Plugin):
     ) -> tuple[list[Constraint], list[Constraint], bool]:
         own = pod.spec.get("topologySpreadConstraints")
         if own:
-            return constraints_of(own, HARD), constraints_of(own, SOFT), True
+            features = around.cluster.features
+            return own_constraints(pod, HARD, features), own_constraints(pod, SOFT, features), True
         selector = around.default_selector
         if selector.is_empty:
             return [], [], True
         if self._defaults is not None:
-            hard = constraints_of(self._defaults, HARD, selector)
-            return hard, constraints_of(self._defaults, SOFT, selector), True
+            hard = constraints_of(self._defaults, HARD, selector, pod)
+            return hard, constraints_of(self._defaults, SOFT, selector, pod), True
         cluster = around.cluster
-        soft = [Constraint(3, cluster.hostname_key, selector), Constraint(5, cluster.zone_key, selector)]
+        keys = (3, cluster.hostname_key), (5, cluster.zone_key)
+        soft = [Constraint(*one, selector, selector.matches(pod.labels)) for one in keys]
         return [], soft, False

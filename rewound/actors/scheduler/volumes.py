@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import Selector, selector_of
-from rewound.actors.scheduler.nodes import NodeState
+from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import (
     NODE_ADD,
     NODE_LABELS,
@@ -29,9 +29,10 @@ from rewound.actors.scheduler.plugins import (
     SchedulingContext,
     SchedulingError,
 )
-from rewound.actors.scheduler.pods import PodFacts, amount
+from rewound.actors.scheduler.pods import PodFacts, amount, claims_in_use
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
+from rewound.actors.versions.features import READ_WRITE_ONCE_POD
 from rewound.actors.workloads.volume_matching import (
     VolumeKeys,
     capacity,
@@ -519,16 +520,44 @@ _DISK_CONFLICT: Final = Failure("VolumeRestrictions", ("node(s) had no available
 _DISKS: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 
 
-class _DiskFilter(Filter):
-    def __init__(self, disks: list[Object]) -> None:
-        self._disks = disks
+_IN_USE: Final = Failure(
+    "VolumeRestrictions",
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+        "pod",
+    ),
+)
+
+
+class _RestrictionFilter(Filter):
+    """Disks that only one pod of a node can have, and claims that only one pod of the cluster can."""
+
+    of_node_only = False
+
+    def __init__(self, cluster: Cluster, disks: list[Object], claims: Collection[str], in_use: int) -> None:
+        """`claims`: the names of those for one pod; `in_use`: how many of them other pods have."""
+        self._cluster, self._disks, self._claims, self._in_use = cluster, disks, claims, in_use
 
     def check(self, node: NodeState) -> Failure | None:
-        for pod in node.pods.values():
+        for pod in node.pods.values() if self._disks else ():
             for held in pod.shape.volumes:
                 if any(_conflicts(disk, held) for disk in self._disks):
                     return _DISK_CONFLICT
-        return None
+        return _IN_USE if self._in_use > 0 else None
+
+    def assuming(self, node: NodeState) -> Filter:
+        if not self._claims:
+            return self
+        changed = self._used_on(node) - self._used_on(self._cluster.nodes[node.name])
+        return _RestrictionFilter(self._cluster, self._disks, self._claims, self._in_use + changed)
+
+    def _used_on(self, node: NodeState) -> int:
+        """Like v1.27 and later, it takes claims of the same name for the same, whatever their namespaces."""
+        return sum(
+            one.get("persistentVolumeClaim", {}).get("claimName") in self._claims
+            for pod in node.pods.values()
+            for one in pod.shape.volumes
+        )
 
 
 def _conflicts(wanted: Object, held: Object) -> bool:
@@ -554,7 +583,23 @@ class VolumeRestrictions(Plugin):
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         disks = [one for one in pod.shape.volumes if any(kind in one for kind in _DISKS)]
-        return Prepared(_DiskFilter(disks)) if disks else Prepared()
+        cluster, claims = around.cluster, self._claims_for_one_pod(pod, around)
+        in_use = sum(bool(cluster.claims[pod.namespace, one]) for one in claims)
+        if not disks and not in_use:
+            return Prepared()
+        return Prepared(_RestrictionFilter(cluster, disks, claims, in_use))
+
+    def _claims_for_one_pod(self, pod: PodFacts, around: SchedulingContext) -> set[str]:
+        if READ_WRITE_ONCE_POD not in around.cluster.features:
+            return set()
+        found = set()
+        for name in claims_in_use(pod.shape):
+            claim = around.volumes.claim(pod.namespace, name)
+            if claim is None:
+                raise Refusal(Failure(self.name, (f'persistentvolumeclaim "{name}" not found',), False))
+            if READ_WRITE_ONCE_POD in claim["spec"].get("accessModes", ()):
+                found.add(name)
+        return found
 
 
 _TOO_MANY: Final = "node(s) exceed max volume count"

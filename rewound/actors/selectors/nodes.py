@@ -7,6 +7,7 @@ count, because terms are alternatives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -116,6 +117,9 @@ class NodeRequirement:
         return self.affinity is None or self.affinity.matches(name, labels)
 
 
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
+
+
 def tolerates(toleration: Object, taint: Object) -> bool:
     if toleration.get("effect", "") not in ("", taint["effect"]):
         return False
@@ -124,8 +128,17 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     match toleration.get("operator", ""):
         case "" | "Equal":
             return bool(toleration.get("value", "") == taint.get("value", ""))
+        case "Gt" | "Lt" as operator:
+            return _compares(operator, toleration.get("value", ""), taint.get("value", ""))
         case operator:
             return bool(operator == "Exists")
+
+
+def _compares(operator: str, tolerated: str, value: str) -> bool:
+    """Whether the value of a taint is greater or less than what is tolerated; only integers of 64 bits are."""
+    if not all(_INTEGER.fullmatch(one) and -(2**63) <= int(one) < 2**63 for one in (tolerated, value)):
+        return False
+    return int(value) > int(tolerated) if operator == "Gt" else int(value) < int(tolerated)
 
 
 def untolerated(

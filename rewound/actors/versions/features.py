@@ -1148,6 +1148,21 @@ PREEMPTING_SCHEDULER: Final = _change(
 REASON_OF_SCHEDULER: Final = _change(
     "reason-of-scheduler", "gives preempted pods the reason PreemptionByScheduler", since="1.27"
 )
+MILLI_OVERHEAD: Final = _change(
+    "milli-overhead", "scores nodes with the overhead of pods in thousandths of a CPU", since="1.27"
+)
+EMPTY_SPREAD: Final = _change(
+    "empty-spread", "counts no pods for a spread constraint whose selector is empty", since="1.27"
+)
+MISSING_NODES_IGNORED: Final = _change(
+    "missing-nodes-ignored",
+    "ignores nodes that the affinity of a pod names and that do not exist, and preempts no pods of nodes that it does "
+    "not name",
+    since="1.27",
+)
+UNNAMED_NODES_COUNTED: Final = _change(
+    "unnamed-nodes-counted", "counts the nodes that the affinity of a pod does not name", since="1.32"
+)
 FIT_OF_REQUESTED: Final = _change(
     "fit-of-requested", "checks a resource of a node only for pods that request it", since="1.28"
 )
@@ -1214,6 +1229,7 @@ CONTAINER_CREATED: Final = _change(
 )
 READY_TO_START: Final = _gate("PodReadyToStartContainersCondition")
 OBSERVED_GENERATION: Final = _gate("PodObservedGenerationTracking")
+ASYNC_PREEMPTION: Final = _gate("SchedulerAsyncPreemption")
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.
 _OF_DECLARATIONS: Final = """

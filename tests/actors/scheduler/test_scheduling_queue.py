@@ -10,7 +10,7 @@ from rewound.actors.scheduler.pods import PodFacts, Shapes
 from rewound.actors.scheduler.queue import QueuedPod, SchedulingQueue
 from tests.actors.scheduler.scheduling import pod
 
-SHAPES = Shapes(KUBERNETES)
+SHAPES = Shapes(KUBERNETES, frozenset())
 
 
 def facts(
