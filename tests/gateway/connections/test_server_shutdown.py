@@ -120,7 +120,7 @@ async def test_large_response_in_progress_is_sent_whole() -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 20_000_000)
 
-    async with served(handle) as host, host.connect_tls() as client:
+    async with served(handle, grace=120) as host, host.connect_tls() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
         await settled()
         host.stop.set()
