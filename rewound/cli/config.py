@@ -20,6 +20,7 @@ from typing import Any
 from rewound.cli.command import run_command
 from rewound.client.errors import UsageError
 from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Settings
 from rewound.server.flags.adding import values_of, written_duration
 from rewound.server.flags.config_file import PATHS
 from rewound.server.flags.parser import FlagParser, Given, make_parser, read_flags, stored_choice
@@ -84,6 +85,7 @@ def _yaml(value: Any) -> str:
 def _sections(given: Given) -> Iterator[tuple[str, list[_Setting]]]:
     settings, _ = given.settings()
     values = values_of(settings)
+    values["journal_retention"] = _written_retention(settings)
     stored = dict(zip(("dialect", "kubernetes_version"), stored_choice(settings.data_dir), strict=True))
     for group in make_parser()._action_groups:
         actions = [action for action in group._group_actions if action.dest in values]
@@ -107,8 +109,6 @@ def _setting(action: Any, value: Any, given: Given, stored: dict[str, str]) -> _
 
 def _written(action: Any, value: Any) -> Any:
     """The value as a file has it; None if there is none."""
-    if action.dest == "journal_retention" and value is None:
-        return "0s"  # for ever
     if value in (None, "", ()):
         return None
     if action.type is duration:
@@ -116,6 +116,11 @@ def _written(action: Any, value: Any) -> Any:
     if isinstance(value, tuple):
         return [_written_path(action, one) for one in value]
     return _written_path(action, value)
+
+
+def _written_retention(settings: Settings) -> str:
+    times = [written_duration(settings.journal_retention or 0)]  # 0: forever
+    return ",".join(times + [f"{kind}={written_duration(time)}" for kind, time in settings.retention_by_kind])
 
 
 def _written_path(action: Any, value: Any) -> Any:

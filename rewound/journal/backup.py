@@ -40,6 +40,7 @@ from rewound.journal.frames import BadFrame, FrameChain, FrameParser
 from rewound.journal.log import Journal, version_records
 from rewound.journal.records import Event
 from rewound.journal.stream import Commit, Header, Message, Stored, Types, decode_message, encode_message
+from rewound.journal.thinning import relinked
 from rewound.journal.timelines import Timelines, branch, encode_timelines
 from rewound.journal.transfer import temporary_folder
 
@@ -132,7 +133,9 @@ class BackupFile:
             return
         own = Position(before.cluster, before.dialect, before.timelines, self.head, self._resume_point.newest)
         check_header(header, own, leader, f"the backup {self.path}")
-        same = (header.timelines, header.kubernetes) == (before.timelines, before.kubernetes)
+        same = (header.timelines, header.kubernetes, header.thinned) == (
+            *(before.timelines, before.kubernetes, before.thinned),
+        )
         if not same or len(header.types) != self._resume_point.types:
             self._append(replace(header, base=before.base))
             self._resume_point = replace(
@@ -279,6 +282,7 @@ class _Restoring:
         self._offset, self._time = offset, time
         self._journal: Journal | None = None
         self._timelines: Timelines = ()
+        self._thinned = b""
         self._base = self._count = self._last_time = 0
         self._in_state = False
         self._run: list[tuple[Event, bytes]] = []  # events since the last commit
@@ -309,6 +313,7 @@ class _Restoring:
             self._journal.put_meta({keys.FLOOR: keys.pack_offset(header.base)})
         self._adopt_types(header.types)
         self._sent_version = header.kubernetes, header.migrated
+        self._thinned = header.thinned
         self._timelines = header.timelines
 
     def _adopt_types(self, types: dict[str, int]) -> None:
@@ -356,11 +361,14 @@ class _Restoring:
         batch, self._batch, self._size = self._batch, [], 0
         if not batch:
             return
-        events = [event for event, _ in batch]
+        events, values = [event for event, _ in batch], [value for _, value in batch]
         restored = events[-1].offset <= self._base
         try:
             journal = self._opened
-            journal.write(journal.encode(events, restored=restored, stored=[value for _, value in batch]))
+            if not restored:
+                with journal.read() as view:
+                    events, values = relinked(view, events, values)
+            journal.write(journal.encode(events, restored=restored, stored=values))
         except (ValueError, NameTooLong, BadName) as wrong:
             raise BadBackup(f"{self._path} cannot be restored: {wrong}") from wrong
         self._count += len(events)
@@ -384,8 +392,13 @@ class _Restoring:
         if self._offset is not None and head < self._offset and not self._reached:
             raise BadBackup(f"{self._path} ends at version {head}: give that or a lower one")
         timelines = branch(self._timelines, head)
+        thinned = records.thinned_before(records.decode_thinned(self._thinned), head)
         self._journal.put_meta(
-            {keys.TIMELINES: encode_timelines(timelines)} | version_records(*self._version)
+            {
+                keys.TIMELINES: encode_timelines(timelines),
+                keys.THINNED: records.encode_thinned(thinned) or None,
+            }
+            | version_records(*self._version)
         )
         return Restored(self._count, self._base, head, self._last_time)
 

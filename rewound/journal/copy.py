@@ -1,8 +1,8 @@
 """The journal of a standby: written only from a stream, until it is promoted by a command.
 
-`Copy` applies the messages of a stream (`stream`). It keeps the leader's offsets, event bytes, type numbers,
-retention floor, cluster id and timelines. Each commit is written in one durable transaction, so that a kill at any
-moment leaves a folder that can continue after its newest event.
+`Copy` applies the messages of a stream (`stream`). It keeps the leader's offsets, event bytes (except `previous`, see
+`thinning.relinked`), type numbers, retention floor, cluster id and timelines. Each commit is written in one durable
+transaction, so that a kill at any moment leaves a folder that can continue after its newest event.
 
 A new copy first gets the state at a base. Until that is complete, its newest event is not above its floor, and
 nothing is served from it.
@@ -31,6 +31,7 @@ from rewound.journal.files.opening import is_new
 from rewound.journal.log import Journal, OnPut, version_records
 from rewound.journal.records import Event
 from rewound.journal.stream import Header, Stored, event_checksum
+from rewound.journal.thinning import relinked
 from rewound.journal.timelines import Timeline, Timelines, before, branch, encode_timelines
 
 
@@ -183,6 +184,8 @@ class Copy:
         if header.kubernetes != journal.kubernetes:
             changes |= version_records(header.kubernetes, header.migrated)
             journal.kubernetes = header.kubernetes
+        if header.thinned:
+            changes[keys.THINNED] = self._thinned(header.thinned)
         if header.timelines:
             changes[keys.TIMELINES] = encode_timelines(header.timelines)
         if not position.head:
@@ -192,6 +195,14 @@ class Copy:
             stored = view.meta()
         if any(stored.get(key) != value for key, value in changes.items()):
             journal.put_meta(changes)
+
+    def _thinned(self, leader: bytes) -> bytes:
+        """The record of what is thinned, here or at the leader."""
+        with self.journal.read() as view:
+            here = view.thinned
+        for type_id, mark in records.decode_thinned(leader).items():
+            here[type_id] = max(mark, here.get(type_id, mark))
+        return records.encode_thinned(here)
 
     def add_types(self, types: Mapping[str, int]) -> None:
         """Adopt new types of the leader. Raises CannotFollow if their numbers contradict those stored here."""
@@ -209,11 +220,12 @@ class Copy:
         try:
             if events[0].time < self.journal.time:
                 raise ValueError(f"event {events[0].offset} is earlier than the one before it")
-            return self.journal.encode(
-                events,
-                restored=events[-1].offset <= self._floor,
-                stored=[one.value for one in stored],
-            )
+            restored = events[-1].offset <= self._floor
+            values = [one.value for one in stored]
+            if not restored:
+                with self.journal.read() as view:
+                    events, values = relinked(view, events, values)
+            return self.journal.encode(events, restored=restored, stored=values)
         except (ValueError, NameTooLong, BadName) as wrong:
             raise self._does_not_continue(wrong) from wrong
 

@@ -31,6 +31,7 @@ CHECK = b"check"  # checksum of all records of meta (`records.meta_check`)
 TIMELINES = b"timelines"  # promotions in this history (`timelines`); absent if there are none
 KUBERNETES = b"kubernetes"  # the version whose form stored objects have; absent: 1.25
 MIGRATED = b"migrated"  # the offset since which all objects have that form; absent: since the first
+THINNED = b"thinned"  # where events that only renew were dropped, by type (`thinning`); absent: nowhere
 FOLLOWS = b"follows"  # present in the folder of a standby until it is promoted
 PROBE = b"probe"  # written and deleted again to find out whether the disk accepts writes
 

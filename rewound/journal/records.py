@@ -349,7 +349,7 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
 
 _META_KEYS = (
     *(keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE),
-    *(keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED),
+    *(keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED),
 )
 
 
@@ -405,12 +405,40 @@ def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
     decode_timelines(stored.get(keys.TIMELINES, b""))
     keys.check_kubernetes("kubernetes", stored.get(keys.KUBERNETES, b"").decode())
     checks.octets("migrated", stored.get(keys.MIGRATED, bytes(8)), 8)
+    decode_thinned(stored.get(keys.THINNED, b""))
     names: dict[int, str] = {}
     for name, number in keys.types_in(stored).items():
         checks.number(f"type {name}", number, 1, keys.MAX_TYPES)
         if number in names:
             raise ValueError(f"type {name}: has the number {number}, which {names[number]} has too")
         names[number] = name
+
+
+class Thinned(NamedTuple):
+    """How much of a type was dropped because it changed nothing but times (`thinning`)."""
+
+    upto: int  # versions from here on are exact
+    dropped: int  # events, in all
+
+
+def thinned_before(marks: Mapping[int, Thinned], head: int) -> dict[int, Thinned]:
+    """The same for a copy of the journal that ends at `head`: what is written there afterwards is exact."""
+    return {type_id: one._replace(upto=min(one.upto, head)) for type_id, one in marks.items()}
+
+
+def encode_thinned(marks: Mapping[int, Thinned]) -> bytes:
+    """The record `thinned`: type:2 upto:8 dropped:8 for each type, ascending."""
+    return b"".join(_THINNED.pack(type_id, *mark) for type_id, mark in sorted(marks.items()))
+
+
+def decode_thinned(value: bytes) -> dict[int, Thinned]:
+    """What was thinned, by type. Raises ValueError if the record is wrong."""
+    if len(value) % _THINNED.size:
+        raise ValueError(f"thinned: it has {len(value)} bytes")
+    return {type_id: Thinned(*mark) for type_id, *mark in _THINNED.iter_unpack(value)}
+
+
+_THINNED = struct.Struct(">HQQ")
 
 
 def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:

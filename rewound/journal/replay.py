@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from rewound.journal import history, keys, records, snapshots, state
 from rewound.journal.errors import Compacted, Damaged, FutureVersion
@@ -317,11 +317,24 @@ UNDO_EVENTS = 20_000  # up to this many events are always undone: some tens of m
 Version = Undone | Replayed
 
 
+class _Name(NamedTuple):
+    """What a cached version was made from."""
+
+    type_id: int
+    offset: int
+    dropped: int  # events that thinning had dropped, if the version is below where the type is thinned; otherwise 0
+
+
+def _dropped(reading: ReadTransaction, type_id: int, offset: int) -> int:
+    thinned = reading.thinned.get(type_id)
+    return thinned.dropped if thinned is not None and offset < thinned.upto else 0
+
+
 class Versions:
     """A bounded LRU cache of old versions, which also decides how each is rebuilt."""
 
     def __init__(self) -> None:
-        self._cached: OrderedDict[tuple[int, int], Version] = OrderedDict()
+        self._cached: OrderedDict[_Name, Version] = OrderedDict()
         self._lock = threading.Lock()  # because housekeeping reads old versions in another thread
 
     def version(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
@@ -342,11 +355,12 @@ class Versions:
         return version if version.complete(reading) else None
 
     def _extend(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop | None) -> Version:
-        version = self._cached.pop((type_id, offset), None)  # removed from the cache, in case this fails
+        name = _Name(type_id, offset, _dropped(reading, type_id, offset))
+        version = self._cached.pop(name, None)  # removed from the cache, in case this fails
         if version is None or not _usable(version, reading):
             version = self._create(reading, type_id, offset)
         version = version.extended(reading, stop)
-        self._cache((type_id, offset), version)
+        self._cache(name, version)
         return version
 
     def _create(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
@@ -367,12 +381,16 @@ class Versions:
         floor = reading.floor
         usable = (
             one
-            for (cached_type, at), one in self._cached.items()
-            if cached_type == type_id and at >= floor and isinstance(one, Replayed) and one.complete(reading)
+            for (cached_type, at, dropped), one in self._cached.items()
+            if cached_type == type_id
+            and at >= floor
+            and dropped == _dropped(reading, type_id, at)
+            and isinstance(one, Replayed)
+            and one.complete(reading)
         )
         return min(usable, key=lambda one: abs(one.offset - offset), default=None)
 
-    def _cache(self, name: tuple[int, int], version: Version) -> None:
+    def _cache(self, name: _Name, version: Version) -> None:
         self._cached[name] = version
         while len(self._cached) > VERSIONS or (len(self._cached) > 1 and self._keys() > VERSION_KEYS):
             self._cached.popitem(last=False)

@@ -4,7 +4,7 @@ and the follower's parser (`StreamParser`).
     magic    16 bytes, "rewound stream 1"
     frames   (`frames`) whose payloads begin with a letter:
              H msgpack {cluster, dialect, timelines, types {name: number}, after, base, check, head, floor,
-                        kubernetes, migrated}
+                        kubernetes, migrated, thinned}
              T msgpack {name: number}       new types
              E offset:8 the event's bytes as the journal stores them (`records`), ascending
              C offset:8 head:8 floor:8      the events since the last C are whole commits, up to this offset;
@@ -70,6 +70,7 @@ class Header:
     # The version of Kubernetes whose form objects have, and since when. Earlier releases do not send them.
     kubernetes: str = ""
     migrated: int = 0
+    thinned: bytes = b""  # the record of meta: what was dropped because it changed only times
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ def _header_of(rest: bytes) -> Header:
     fields.text("header: dialect", found["dialect"], keys.MAX_DIALECT)
     keys.check_kubernetes("header: kubernetes", found.get("kubernetes", ""))
     fields.number("header: migrated", found.get("migrated", 0), 0, keys.LARGEST_OFFSET)
+    records.decode_thinned(fields.octets("header: thinned", found.get("thinned", b"")))
     keys.check_types("header: types", found["types"])
     try:
         found["timelines"] = checked_timelines(found["timelines"])
@@ -164,7 +166,7 @@ def _header_of(rest: bytes) -> Header:
     return Header(**found)
 
 
-_OPTIONAL: Final = ("kubernetes", "migrated")
+_OPTIONAL: Final = ("kubernetes", "migrated", "thinned")
 _REQUIRED: Final = tuple(name for name in Header.__slots__ if name not in _OPTIONAL)
 
 
@@ -314,6 +316,7 @@ class Source:
                 floor,
                 view.kubernetes,
                 view.migrated,
+                records.encode_thinned(view.thinned),
             )
 
     @property
@@ -422,9 +425,11 @@ class _Part:
 
 
 def event_checksum(view: ReadTransaction, offset: int) -> int | None:
-    """The CRC-32 of an event, to compare the newest events of two journals."""
-    value = view.txn.get(keys.pack_offset(offset), db=view.databases.events) if offset else None
-    return None if value is None else crc32(value)
+    """The CRC-32 of an event, to compare the newest events of two journals; None if thinning may have changed it."""
+    event = view.event(offset)
+    if event is None or offset <= view.thinned.get(event.type_id, (0, 0))[0]:
+        return None
+    return crc32(view.txn.get(keys.pack_offset(offset), db=view.databases.events))
 
 
 def _new_base(view: View) -> int:

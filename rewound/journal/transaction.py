@@ -19,8 +19,10 @@ from rewound.journal.environment import Databases, Environment, PageError
 from rewound.journal.errors import Damaged
 from rewound.journal.records import (
     Event,
+    Thinned,
     decode_event,
     decode_events,
+    decode_thinned,
     printable,
 )
 from rewound.journal.timelines import Timelines, decode_timelines
@@ -68,6 +70,11 @@ class ReadTransaction:
         """The retention floor: the oldest offset whose state can still be read."""
         value = self.txn.get(keys.FLOOR, db=self.databases.meta)
         return 0 if value is None else int.from_bytes(value, "big")
+
+    @property
+    def thinned(self) -> dict[int, Thinned]:
+        """By type, where events that changed nothing but times were dropped: older versions differ in times only."""
+        return decode_thinned(bytes(self.txn.get(keys.THINNED, b"", db=self.databases.meta)))
 
     # The meta database.
 

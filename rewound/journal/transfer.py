@@ -6,7 +6,7 @@ All of them stream: one record in memory at a time, no seeking.
     magic    16 bytes, "rewound journal\n"
     frames   (`frames`) whose payloads are
              header   msgpack {version, dialect, types {name: number}, floor, head, events, time,
-                              kubernetes, migrated}
+                              kubernetes, migrated, thinned}
              event    offset:8, then the event's bytes as the journal stores them (`records`), ascending
              ...
              end      00:8, events:8
@@ -72,6 +72,7 @@ class Header:
     # The version of Kubernetes whose form objects have, and since when. Earlier releases do not write them.
     kubernetes: str = ""
     migrated: int = 0
+    thinned: bytes = b""  # the record of meta: what was dropped because it changed only times
 
 
 def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
@@ -102,6 +103,7 @@ def _header_of(reading: ReadTransaction) -> Header:
         time=time.time_ns() // 1000,
         kubernetes=reading.kubernetes,
         migrated=reading.migrated,
+        thinned=records.encode_thinned(reading.thinned),
     )
 
 
@@ -133,7 +135,7 @@ class Reader:
             version = fields.number("version", found["version"], 0, 1 << 32)
             if version > VERSION:
                 raise NewerLayout("the export", version, VERSION)
-            return _checked_header({"kubernetes": "", "migrated": 0, **found})
+            return _checked_header({"kubernetes": "", "migrated": 0, "thinned": b"", **found})
         except KeyError as missing:
             raise DamagedFile(start, f"its header has no field {missing}") from missing
         except (TypeError, ValueError) as wrong:
@@ -194,6 +196,7 @@ def _checked_header(found: dict[str, Any]) -> Header:
     fields.text("dialect", found["dialect"], keys.MAX_DIALECT)
     keys.check_kubernetes("kubernetes", found["kubernetes"])
     keys.check_types("types", found["types"])
+    records.decode_thinned(fields.octets("thinned", found["thinned"]))
     return Header(**{name: found[name] for name in Header.__slots__})
 
 
@@ -265,8 +268,8 @@ def _move(building: Path, path: Path) -> None:
 def _fill(journal: Journal, reader: Reader, progress: RestoreProgress | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
-    floor = {keys.FLOOR: keys.pack_offset(header.floor)}
-    journal.put_meta(floor | version_records(header.kubernetes, header.migrated))
+    dropped = {keys.FLOOR: keys.pack_offset(header.floor), keys.THINNED: header.thinned or None}
+    journal.put_meta(dropped | version_records(header.kubernetes, header.migrated))
     for batch in _batches(reader, header.floor):
         _append(journal, header, reader.position, batch)
         written += len(batch)
@@ -367,7 +370,9 @@ def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | N
     journal.register_types(name for name, _ in types)
     assert journal.types() == dict(types), "types are numbered in the order of their names here"
     floor = view.floor
-    journal.put_meta({keys.FLOOR: keys.pack_offset(floor)} | version_records(view.kubernetes, view.migrated))
+    thinned = records.thinned_before(view.thinned, version)
+    dropped = {keys.FLOOR: keys.pack_offset(floor), keys.THINNED: records.encode_thinned(thinned) or None}
+    journal.put_meta(dropped | version_records(view.kubernetes, view.migrated))
     upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
     for batch in _runs(upto, floor):
         journal.append(batch, restored=batch[-1].offset <= floor)

@@ -31,7 +31,7 @@ from rewound.actors.rewind.documents import (
     event_document,
 )
 from rewound.actors.rewind.long_work import LongWork, Piece
-from rewound.actors.rewind.moments import Moment, parse_moment, resolve
+from rewound.actors.rewind.moments import Moment, parse_moment, resolve, thinned_warning
 from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
@@ -146,6 +146,13 @@ class RewindHandler:
         with self._journal.read() as view:
             return resolve(view, moment, self._now(), name)
 
+    def _warn(self, context: RequestContext, target: Target, version: int) -> None:
+        """Warn if times of the object at a version may not be exact, or if its history has gaps from there on."""
+        with self._journal.read() as view:
+            resource = str(target.definition.resource)
+            if warning := thinned_warning(view, target.address.type_id, resource, version):
+                context.warnings.append(warning)
+
     # History and differences.
 
     async def _history(self, context: RequestContext, target: Target) -> Response:
@@ -168,6 +175,8 @@ class RewindHandler:
         items, following, size = await run_in_turns(steps)
         if not items and not token:  # the object never existed, or not yet
             raise NotFound(target.definition.resource, target.address.name)
+        if items:
+            self._warn(context, target, int(items[-1]["version"]) if following else 0)
         metadata = {"continue": parameters.token_of(following)} if following else {}
         document = target.document("History", metadata=metadata, items=items)
         return await self._respond(context, document, size)
@@ -183,6 +192,7 @@ class RewindHandler:
                 resolve(view, second, now, "diff") if second else head,
             ]
             rows = [view.at(version).get(*_names(target.address)) for version in versions]
+        self._warn(context, target, min(versions))
         if rows == [None, None]:
             raise NotFound(target.definition.resource, target.address.name)
         contents = [None if row is None else row.body for row in rows]
@@ -208,6 +218,7 @@ class RewindHandler:
         upto = self._resolve(parse_moment(at), "at") if at is not None else MAX_OFFSET
         last = await self._version(target, upto)
         found = await run_in_turns(blame(self._journal, last))
+        self._warn(context, target, upto)
         size = len(last.body) + _FIELD_SIZE * len(found.fields)
         if wants_text(context.request.headers.get(b"accept")):
             return _text(await run_in_turns(_one(lambda: list(blame_lines(found)), size)))
@@ -234,6 +245,7 @@ class RewindHandler:
         version = self._resolve(request.to, "to")
         with self._journal.read() as view:
             row = view.at(version).get(*_names(target.address))
+        self._warn(context, target, version)
         if row is None:
             raise BadRequest(
                 f"to: {target.definition.resource} {target.address.name} did not exist at version {version}"

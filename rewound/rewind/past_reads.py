@@ -10,7 +10,7 @@ from typing import Final
 
 from rewound.actors.errors import BadRequest, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.rewind.moments import Moment, parse_moment, resolve
+from rewound.actors.rewind.moments import Moment, parse_moment, resolve, thinned_warning
 from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.store.reads import ListOptions, parse_token
 from rewound.gateway.handlers.lists import ListHandler, parse_selectors
@@ -40,6 +40,7 @@ class PastReads:
         await self._rights.check(context.user, definition, route.namespace, route.name)
         if route.verb == "get":
             version = self._resolve(moment)
+            self._warn(context, definition, version)
             return await self._get(context, definition, version, self._time(moment, version))
         return await self._list(context, definition, moment, of_past=True)
 
@@ -52,6 +53,13 @@ class PastReads:
     def _resolve(self, moment: Moment) -> int:
         with self._journal.read() as view:
             return resolve(view, moment, self._now())
+
+    def _warn(self, context: RequestContext, definition: Definition, version: int) -> None:
+        """Warn if the times of the objects may not be exact."""
+        type_id = self._journal.type_id(definition.type_name)
+        with self._journal.read() as view:
+            if warning := thinned_warning(view, type_id, str(definition.resource), version):
+                context.warnings.append(warning)
 
     def _time(self, moment: Moment, version: int) -> int:
         """The time for ages in a Table: that of the moment, or of the event with its version."""
@@ -92,6 +100,7 @@ class PastReads:
         labels, fields = await parse_selectors(context, definition)
         options = ListOptions(limit=limit, token=token, labels=labels, fields=fields, at=version)
         at = self._time(given, version) if of_past else None
+        self._warn(context, definition, version)
         return await self._lists.respond(context, definition, options, at)
 
 

@@ -385,7 +385,10 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
     """Start housekeeping and controllers."""
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
-    yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
+    yield (
+        "housekeeping",
+        Housekeeping(store.journal, store.committer, store.clock, keep, thinning=settings.thinning).run,
+    )
     loops = controllers(context, store.publication)
     store.loops.extend(loops)
     running: list[Task] = [(loop.name, loop.run) for loop in loops]

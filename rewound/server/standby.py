@@ -116,7 +116,12 @@ async def _serve(
         )
         copy.publish = store.feed.publish  # without a checkpoint, so that no commit is missed
         housekeeping = Housekeeping(
-            store.journal, store.committer, clock, None, lambda: follower.status.leader_floor
+            store.journal,
+            store.committer,
+            clock,
+            None,
+            lambda: follower.status.leader_floor,
+            settings.thinning,
         )
         nursery.start_soon(store.supervisor.keep, "housekeeping", housekeeping.run)
         try:

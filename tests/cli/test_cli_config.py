@@ -41,7 +41,11 @@ def test_settings_have_their_sources(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_output_is_a_file_for_the_same_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for flags in (
         [],
-        ["--journal-retention=0", "--controllers=*,-garbagecollector", "--rule=service-name=optional"],
+        [
+            "--journal-retention=0,leases=1h",
+            "--controllers=*,-garbagecollector",
+            "--rule=service-name=optional",
+        ],
     ):
         assert main(["config", "print", f"--data-dir={tmp_path}", *flags]) == 0
         (tmp_path / "printed.yaml").write_text(capsys.readouterr().out)

@@ -175,6 +175,27 @@ def test_limits_that_cannot_be_served_are_refused() -> None:
 
 def test_retention_of_zero_keeps_events_forever() -> None:
     assert settings("--journal-retention=0").journal_retention is None
+    assert settings("--journal-retention=0").thinning == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "whole", "thinning"),
+    [
+        ("24h", 86400.0, {"leases": 3600.0}),
+        ("30m", 1800.0, {}),
+        ("nodes=2h", 86400.0, {"leases": 3600.0, "nodes": 7200.0}),
+        ("2h,leases.coordination.k8s.io=20m", 7200.0, {"leases.coordination.k8s.io": 1200.0}),
+        ("0,leases=1h", None, {"leases": 3600.0}),
+        ("24h,leases=0", 86400.0, {}),
+    ],
+)
+def test_retention_by_kind(given: str, whole: float | None, thinning: dict[str, float]) -> None:
+    found = settings(f"--journal-retention={given}")
+    assert (found.journal_retention, found.thinning) == (whole, thinning)
+
+
+def test_renewals_of_leases_stay_as_long_as_watches_may_ask_for_them() -> None:
+    assert settings("--watch-history=3h").thinning == {"leases": 10800.0}
 
 
 @pytest.mark.parametrize("flag", ["--enable-bootstrap-token-auth", "--enable-bootstrap-token-auth=true"])
@@ -329,6 +350,12 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--watch-history=5"], "--watch-history: '5' is not a duration; write it like"),
         (["--watch-history=0"], "--watch-history: must be greater than 0"),
         (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),
+        (
+            ["--journal-retention=24h,leases=1m"],
+            "--journal-retention: leases: is shorter than --watch-history",
+        ),
+        (["--journal-retention=24h,leases"], "--journal-retention: 'leases' is not KIND=TIME; write it like"),
+        (["--journal-retention=24h,leases=x"], "--journal-retention: 'x' is not a duration"),
         (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server"),
         (["--secureport=1"], "--secureport: is not a flag of this server; did you mean --secure-port?"),
         (["--kubernetes-version=1.24"], "--kubernetes-version: there is no Kubernetes version '1.24' here"),

@@ -76,6 +76,24 @@ def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
     return version
 
 
+def thinned_warning(view: View, type_id: int, resource: str, version: int) -> str:
+    """What to say about a type at a version if its times may not be exact there; empty if they are."""
+    thinned = view.thinned.get(type_id)
+    if thinned is None or not thinned.dropped or version >= thinned.upto:
+        return ""
+    when = rfc3339(thinned_time(view, thinned.upto))
+    return f"older renewals of {resource} were dropped before {when}: {_APPROXIMATE}"
+
+
+_APPROXIMATE: Final = "times in earlier versions may be older than they were"
+
+
+def thinned_time(view: View, upto: int) -> int:
+    """The time from which on everything is exact."""
+    first = view.event(next(history.ascending(view, history.whole_log(view), upto), 0))
+    return 0 if first is None else first.time
+
+
 def _oldest(view: View, floor: int) -> str:
     first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1), 0))
     return f"{floor}, from before {rfc3339(first.time)}" if first is not None else str(floor)

@@ -23,7 +23,7 @@ from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.versions import link_at
 from rewound.journal import history, keys, records
 from rewound.journal.log import Journal
-from rewound.journal.records import Event, Link
+from rewound.journal.records import Event, Link, Thinned
 from rewound.journal.view import View
 
 MAX_EVENTS: Final = 4_000_000  # 64 MB
@@ -161,6 +161,13 @@ def event_mark(view: View, offset: int) -> bytes:
     return b"" if value is None else bytes(value[:_MARK])
 
 
+def _block_mark(view: View, last: int) -> bytes:
+    """The mark of a block that ends with an event; another one when thinning has dropped events of the block."""
+    mark, thinned = event_mark(view, last), sorted(view.thinned.values())
+    older = not thinned or last - BLOCK >= thinned[-1].upto
+    return mark if older or not mark else mark + b"%d" % sum(one.dropped for one in thinned)
+
+
 class Blocks(Protocol):
     """Where parts of the index are stored: an `IndexFile`."""
 
@@ -199,6 +206,7 @@ class TimelineIndex:
         self._tracks: _Tracks = {}
         self._read_upto: dict[int, int] = {}  # by type; those not listed: up to `_began`
         self._began = 0
+        self._thinned: dict[int, Thinned] = {}  # when it started over
         self._existing_upto: dict[
             int, int
         ] = {}  # by type: up to where objects that existed at the floor were read
@@ -225,14 +233,19 @@ class TimelineIndex:
         Reads at least one block of offsets. Without `shows`, blocks may be added later, together with others.
         """
         with self._journal.read() as view:
-            head, floor = view.head, view.floor
+            head, floor, thinned = view.head, view.floor, view.thinned
             types = view.written_types()
         start = max(floor, head - MAX_EVENTS)
         if start > self.start:
             yield from self._trim(start)
             self.start = start
-        if not self.upto or head - max((self._began, *self._read_upto.values())) > _GAP:
+        if (
+            not self.upto
+            or thinned != self._thinned
+            or head - max((self._began, *self._read_upto.values())) > _GAP
+        ):
             self._start_over(head)
+            self._thinned = thinned
         if head != self.upto:
             # A replay may have stepped back: events that were read stay, but are not shown.
             for type_id in types:
@@ -331,7 +344,7 @@ class TimelineIndex:
         if stored is None:
             return None
         with self._journal.read() as view:
-            if stored.mark != event_mark(view, stored.last):
+            if stored.mark != _block_mark(view, stored.last):
                 return None
         return {scope: Track.unpacked(scope, *numbers) for scope, *numbers in msgpack.unpackb(stored.data)}
 
@@ -339,7 +352,7 @@ class TimelineIndex:
         """Pack a block, or return None if retention has just removed some of its events."""
         last = max(offsets[-1] for track in tracks.values() for offsets in track.offsets if offsets)
         with self._journal.read() as view:
-            mark = event_mark(view, last)
+            mark = _block_mark(view, last)
             if view.floor > first or not mark:
                 return None
         return Block(last, mark, msgpack.packb([track.packed() for track in tracks.values()]))

@@ -1,4 +1,5 @@
-"""Periodic maintenance of the journal: snapshots for fast replay, the retention floor, the identity file.
+"""Periodic maintenance of the journal: snapshots for fast replay, the retention floor, events that only renew, the
+identity file.
 
 One task; the committer performs all its writes in small steps, so that no commit waits for more than one step.
 """
@@ -6,7 +7,9 @@ One task; the committer performs all its writes in small steps, so that no commi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import trio
 
@@ -15,8 +18,10 @@ from rewound.actors.store.committer import Commits
 from rewound.journal import snapshots
 from rewound.journal.errors import JournalError
 from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from rewound.journal.retention import advance
 from rewound.journal.snapshot_writer import prune, take
+from rewound.journal.thinning import thin
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +43,22 @@ class Housekeeping:
         clock: Clock,
         keep: int | None,
         leader_floor: Callable[[], int] | None = None,
+        thinning: Mapping[str, float] | None = None,
     ) -> None:
-        """A standby takes its floor from its leader."""
+        """A standby takes its floor from its leader.
+
+        `thinning`: the seconds after which events of a kind may go that change nothing but times. A kind is the name of
+        a type, or what is before its first dot.
+        """
         self._journal = journal
         self._committer = committer
         self._clock = clock
         self._keep = keep  # microseconds of history; None: forever
         self._leader_floor = leader_floor
-        self._interval = _interval(keep)
+        self._thinning = {kind: round(seconds * 1_000_000) for kind, seconds in (thinning or {}).items()}
+        self._thinned: dict[int, int] = {}  # up to which offset, by type
+        self._thinned_at: dict[str, int] = {}  # when, by kind
+        self._interval = min(map(_interval, (keep, *self._thinning.values())))
 
     async def run(self) -> None:
         while True:
@@ -59,6 +72,7 @@ class Housekeeping:
         await self.recover()
         await self.take_snapshot_when_due()
         await self.advance_floor()
+        await self.thin()
         if self._journal.unsynced:
             await trio.to_thread.run_sync(self._journal.sync)
 
@@ -86,6 +100,27 @@ class Housekeeping:
             done = progress.done
             await trio.lowlevel.checkpoint()
 
+    async def thin(self) -> None:
+        """Drop old events that only renew, of each kind a tenth of its time after the last run."""
+        now = self._clock.now()
+        for kind, keep in self._thinning.items():
+            if now - self._thinned_at.get(kind, 0) < keep // SHARE:
+                continue
+            if kind not in self._thinned_at and not any(self._types_of(kind)):
+                logger.warning("--journal-retention: there is no kind %s yet: nothing of it is dropped", kind)
+            self._thinned_at[kind] = now
+            with self._journal.read() as view:
+                upto = view.offset_at(now - keep)
+            for type_id in self._types_of(kind):
+                steps = thin(self._journal, type_id, upto, only_renews, after=self._thinned.get(type_id, 0))
+                while await self._committer.perform(partial(next, steps, None)) is not None:
+                    await trio.lowlevel.checkpoint()
+                self._thinned[type_id] = upto
+
+    def _types_of(self, kind: str) -> Iterator[int]:
+        types = self._journal.types().items()
+        return (number for name, number in types if kind in (name, name.partition(".")[0]))
+
     def _wanted_floor(self) -> int:
         """The new floor; 0 leaves it unchanged."""
         if self._leader_floor is not None:
@@ -98,3 +133,23 @@ class Housekeeping:
 
 def _interval(keep: int | None) -> float:
     return INTERVAL if keep is None else min(INTERVAL, max(SHORTEST, keep / 1_000_000 / SHARE))
+
+
+_TIME = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"')
+
+
+def only_renews(before: Event, event: Event) -> bool:
+    """Whether an event changes nothing but times since an earlier one, and is of the same author.
+
+    Such are renewals of a Lease and heartbeats in the status of a node. A time is any string in the form of RFC 3339.
+    """
+    return (
+        (before.user, before.manager, before.facts) == (event.user, event.manager, event.facts)
+        and not event.reason
+        and _without_times(before) == _without_times(event)
+    )
+
+
+def _without_times(event: Event) -> bytes:
+    version = b'"resourceVersion":"%d"' % event.offset
+    return _TIME.sub(b"", event.body.replace(version, b"", 1))

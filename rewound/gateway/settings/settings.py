@@ -7,6 +7,7 @@ seconds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -482,6 +483,8 @@ class AuditSettings:
 LOOPBACK = "127.0.0.1"
 TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
+LEASES: Final = "leases"
+LEASE_RENEWALS: Final = 3600.0  # seconds that renewals of leases stay unless --journal-retention names leases
 _HISTORIES: Final = {"5m": 300.0, "10m": 600.0}  # seconds; the default of the rule watch-history
 _MAX_STREAMS = 2**31 - 1
 _MAX_GOAWAY_CHANCE = 0.02  # the limit of Kubernetes: each costs a connection
@@ -551,6 +554,7 @@ class Settings:
     feature_gates: str = ""
     watch_history: float | None = None  # None: that of the rules
     journal_retention: float | None = 86400.0  # None: forever
+    retention_by_kind: tuple[tuple[str, float], ...] = ()  # of events that only change times; see `thinning`
     enable_journal_page: bool = True
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
@@ -893,6 +897,25 @@ class Settings:
                 "--journal-retention",
                 "is shorter than --watch-history; give at least as much, or 0 for no limit",
             )
+        for kind, seconds in self.retention_by_kind:
+            if seconds and seconds < self.history_seconds:
+                raise SettingsError(
+                    "--journal-retention",
+                    f"{kind}: is shorter than --watch-history; give at least as much, or 0 for as long as other events",
+                )
+
+    @property
+    def thinning(self) -> dict[str, float]:
+        """By kind, after how many seconds an event that changed nothing but times may go.
+
+        Leases have an hour unless the flag says otherwise: a thousand idle nodes write gigabytes of renewals a day.
+        """
+        whole = self.journal_retention
+        usual = {} if whole is None else {LEASES: max(LEASE_RENEWALS, self.history_seconds)}
+        if any(kind.partition(".")[0] == LEASES for kind, _ in self.retention_by_kind):
+            usual = {}
+        wanted = usual | dict(self.retention_by_kind)
+        return {kind: seconds for kind, seconds in wanted.items() if 0 < seconds < (whole or math.inf)}
 
     @property
     def history_seconds(self) -> float:

@@ -97,7 +97,7 @@ def _server_locks(path: Path) -> Iterator[None]:
         yield
 
 
-_HISTORY = (keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED)
+_HISTORY = (keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED)
 
 
 class Findings:

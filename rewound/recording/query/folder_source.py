@@ -22,6 +22,7 @@ from rewound.actors.rewind.blame import blame
 from rewound.actors.rewind.difference import Change
 from rewound.actors.rewind.documents import blame_document, event_document, history_page
 from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.moments import thinned_warning
 from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from rewound.actors.selectors.labels import LabelSelector
@@ -64,6 +65,7 @@ class FolderSource(Source):
         self._folder = folder
         self._journal = folder.journal
         self._kinds = folder.kinds
+        self._warned: set[int] = set()  # types
         self.place = str(folder.path) if folder.temporary else f"the journal in {folder.path}"
 
     @property
@@ -129,6 +131,8 @@ class FolderSource(Source):
                 history_page(self._journal, address, start, most, managed_fields=managed_fields, changes=True)
             )
             yield from items
+            if items:
+                self._warn(address.type_id, wanted.kind, int(items[-1]["version"]) if start else 0)
             found = found or bool(items)
             limit = None if limit is None else limit - len(items)
         if not found:
@@ -152,6 +156,7 @@ class FolderSource(Source):
         address = self._address(wanted)
         with self._journal.read() as view:
             upto = self._resolve(view, at)
+        self._warn(address.type_id, wanted.kind, upto)
         last = run(newest(self._journal, address, upto))
         if last is not None and last.removed:
             last = run(newest(self._journal, replace(address, uid=""), last.previous))
@@ -183,7 +188,18 @@ class FolderSource(Source):
     def _row(self, wanted: Wanted, at: Moment) -> Row | None:
         address = self._address(wanted)
         with self._journal.read() as view:
-            return view.at(self._resolve(view, at)).get(address.type_id, address.namespace, address.name)
+            version = self._resolve(view, at)
+            row = view.at(version).get(address.type_id, address.namespace, address.name)
+        self._warn(address.type_id, wanted.kind, version)
+        return row
+
+    def _warn(self, type_id: int, kind: Kind, version: int) -> None:
+        """Warn, once for a kind, if times at a version may not be exact, or events after it are missing."""
+        with self._journal.read() as view:
+            warning = thinned_warning(view, type_id, kind.type_name, version)
+        if warning and type_id not in self._warned:
+            self._warned.add(type_id)
+            print_warning(warning)
 
     def _address(self, wanted: Wanted) -> Address:
         type_id, namespace = self._kinds.type_id(wanted.kind), wanted.namespace or ""
@@ -234,6 +250,7 @@ class FolderSource(Source):
             version = self._resolve(view, at)
         match = matcher(LabelSelector.parse(wanted.labels), None) if wanted.labels else None
         type_id, after = self._kinds.type_id(wanted.kind), None
+        self._warn(type_id, wanted.kind, version)
         more = True
         while more:
             with self._journal.read() as view:
@@ -277,6 +294,8 @@ class FolderSource(Source):
             first, last = event_range(view, since, until)
         if limit is not None:
             first = reader.newest(limit, first, last)
+        for kind in selection.kinds or self._kinds.all():
+            self._warn(self._kinds.type_id(kind), kind, first)
         return (reader.backward if reverse else reader.forward)(first, last)
 
     def follow(self, selection: Selection, after: int) -> Iterator[Sequence[Entry]]:

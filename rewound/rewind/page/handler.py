@@ -25,6 +25,7 @@ import trio
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.moments import thinned_time, thinned_warning
 from rewound.actors.rewind.search import TextIndex, count_found, scope_of
 from rewound.actors.rewind.timeline import (
     TRACKS,
@@ -301,7 +302,21 @@ class JournalPage:
         if wait and not found.items and not found.following:
             document = partial(self._events_document, visible)
             return self._events.waiting(context.user.name, wanted, found, wait, document)
+        self._warn_of_gaps(context, visible, found)
         return await self._respond(context, self._events_document(visible, found), found.size)
+
+    def _warn_of_gaps(self, context: RequestContext, visible: VisibleTypes, found: Page) -> None:
+        """Warn once if events are missing between those of this page, or of the following ones."""
+        versions = [int(item["version"]) for item in found.items]
+        with self._journal.read() as view:
+            for type_id, one in view.thinned.items():
+                if not one.dropped:
+                    continue
+                before = [version < one.upto for version in versions]
+                follows = context.parameters.first("continue") and all(before)
+                if type_id in visible.types and any(before) and not follows:
+                    name = visible.types[type_id].name
+                    context.warnings.append(thinned_warning(view, type_id, name, 0))
 
     def _events_document(self, visible: VisibleTypes, found: Page) -> Document:
         metadata = {"continue": found.token} if found.token else {}
@@ -321,7 +336,18 @@ class JournalPage:
         if visible.types and index.upto > index.start:
             ends["oldest"] = {"version": str(index.start + 1), "time": times.oldest}
             ends["newest"] = {"version": str(index.upto), "time": times.newest}
+            if thinned := self._thinned(visible):
+                ends["thinned"] = thinned
         return ends
+
+    def _thinned(self, visible: VisibleTypes) -> list[Document]:
+        """The types of which events that changed nothing but times were dropped, and before when."""
+        with self._journal.read() as view:
+            return [
+                {"type": seen.name, "version": str(one.upto), "before": thinned_time(view, one.upto)}
+                for type_id, one in view.thinned.items()
+                if (seen := visible.types.get(type_id)) is not None and one.dropped
+            ]
 
 
 _Rows = dict[

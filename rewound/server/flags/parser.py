@@ -149,8 +149,8 @@ def _settings(given: dict[str, Any]) -> tuple[Settings, list[str]]:
     ):
         # Under AlwaysAllow, anonymous callers could do everything; only an explicit flag allows that.
         given.setdefault("anonymous_auth", False)
-    if given.get("journal_retention") == 0:
-        given["journal_retention"] = None
+    if "journal_retention" in given:
+        given["journal_retention"], given["retention_by_kind"] = given["journal_retention"]
     if not {"dialect", "kubernetes_version"} <= given.keys():
         _adopt_stored(given)
     grouped = _grouped(dict(given))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rewound.gateway.settings.access import SIGNERS
 from rewound.server.flags.adding import add, add_list, add_switch
-from rewound.server.flags.values import duration, folder, number, port, rate, size
+from rewound.server.flags.values import duration, folder, number, port, rate, retention, size
 
 
 def add_serving(group: Any) -> None:
@@ -161,9 +161,10 @@ def add_history(group: Any) -> None:
     add(
         group,
         "--journal-retention",
-        duration,
-        "TIME",
-        "how long the journal keeps events; 0 is forever (default 24h)",
+        retention,
+        "TIME[,KIND=TIME,...]",
+        "how long the journal keeps events; 0 is forever. Of a KIND, such as leases.coordination.k8s.io, events that "
+        "changed nothing but times go earlier (default 24h, of leases 1h)",
     )
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -65,7 +65,33 @@ def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_argument
 
 
+class Retention(NamedTuple):
+    """The value of --journal-retention."""
+
+    time: float | None  # seconds; None: forever
+    kinds: tuple[
+        tuple[str, float], ...
+    ] = ()  # what only renews such objects goes after so many seconds; 0: with all
+
+
+def parse_retention(text: str) -> Retention:
+    """Parse 24h, or 24h,leases.coordination.k8s.io=1h, or only leases=1h. Raises ValueError that says what is wrong."""
+    first, *others = text.split(",")
+    time, kinds = (DAY, [first, *others]) if "=" in first else (parse_duration(first) or None, others)
+    found: dict[str, float] = {}
+    for one in kinds:
+        kind, _, value = one.partition("=")
+        if not _KIND.fullmatch(kind) or not value:
+            raise ValueError(f"{one!r} is not KIND=TIME; write it like 24h,leases.coordination.k8s.io=1h")
+        found[kind] = parse_duration(value)
+    return Retention(time, tuple(found.items()))
+
+
+DAY = 86400.0
+_KIND = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
+
 duration = argument_type(parse_duration)
+retention = argument_type(parse_retention)
 size = argument_type(parse_size)
 
 

@@ -115,9 +115,9 @@ FLAGS: Final = {
             Use.OWN,
             """
             bool allow-local-proxy-targets enable-journal-page enable-test-controls
-            duration cluster-signing-duration journal-retention watch-history
+            duration cluster-signing-duration watch-history
             quantity max-object-size memory-limit
-            string cluster-signing-cert-file cluster-signing-key-file faults profile
+            string cluster-signing-cert-file cluster-signing-key-file faults journal-retention profile
             strings controllers rule
             """,
         ),

@@ -55,7 +55,7 @@ const replay = new Replay(session, async () => {
   showDetail();
 });
 let state = null;  // see start()
-let newest = null, oldest = null, now = 0, known = [], refused = [];
+let newest = null, oldest = null, thinned = [], now = 0, known = [], refused = [];
 let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
 let loadedRange = { from: 0, to: 0 }, groups = [], trees = { items: [], token: "", query: null };
 const flat = new Map();  // objects of kinds that are below others elsewhere: {items, token} by key
@@ -247,7 +247,7 @@ async function withOpened(objects, lives, signal) {
 
 // The first picture has kinds; their objects, which take the server longer, follow.
 function showCounts(data) {
-  ({ newest = null, oldest = null, now } = data);
+  ({ newest = null, oldest = null, thinned = [], now } = data);
   known = null;
   showGroups(data);
   showMoment();
@@ -367,7 +367,7 @@ function showNothing(total) {
 }
 
 function showMoment() {
-  showRange(state.view, newest, now);
+  showRange(state.view, newest, now, thinned);
   overview.show(state.view, state.cursor);
   find("cursor").textContent = !state.cursor ? "No cursor: click the timeline"
     : `${state.cursor.time === null ? "" : readable(state.cursor.time)} ${state.cursor.version ? `version ${state.cursor.version}` : ""}`;

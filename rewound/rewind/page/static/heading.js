@@ -19,11 +19,14 @@ export function showAbout(about, replays) {
   find("about").textContent = words.join(" · ") || (replays ? "replay" : "");
 }
 
-export function showRange(view, newest, now) {
+// `thinned`: the types of which events that changed nothing but times were dropped, and before when.
+export function showRange(view, newest, now, thinned) {
   const span = spanOf(view), from = readable(view.from, span), to = readable(view.to, span);
   const day = from.slice(0, 10), until = to.startsWith(day) ? to.slice(11) : to;
   const idle = newest && newest.time < view.from ? ` · the newest change is ${duration(now - newest.time)} old` : "";
-  find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}`;
+  const gaps = thinned.filter(one => view.from < one.before)
+    .map(one => ` · older renewals of ${one.type} were dropped before ${readable(one.before, span)}`);
+  find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}${gaps.join("")}`;
 }
 
 // One or two sentences about what the picture shows. `open` leads to an object or an event; `highlights` are null until
