@@ -177,6 +177,10 @@ class Names:
     def shown(self, name: str) -> str:
         return self._known.get(name, name)
 
+    def replaced_key(self, key: str, *, exact: bool) -> str:
+        """A domain in front is nothing that was generated."""
+        return key.replace(self._namespace, "<ns>") if "/" in key else self.replaced(key, exact=exact)
+
     def replaced(self, text: str, *, exact: bool, counted: bool = True) -> str:
         """`exact` keeps the names of nodes; without `counted`, names are not numbered."""
         text = text.replace(self._namespace, "<ns>")
@@ -340,7 +344,7 @@ class _Walk:
             walked = self.value(item, name)
             if walked == {} and name in ("creationTimestamp", "strategy", "metadata"):
                 continue
-            result[name if "/" in name else self._names.replaced(name, exact=self._exact)] = walked
+            result[self._names.replaced_key(name, exact=self._exact)] = walked
         return result
 
 

@@ -43,7 +43,6 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
-from rewound.actors.versions.features import RECOVER_EXPANSION
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.view import View
@@ -66,7 +65,7 @@ class QuotaAccounts:
         """`limits_of`: the part of a quota with the limits, `status` if its controller is not in this server."""
         self._journal, self._feed, self._limits_of = journal, feed, limits_of
         self._type_id = journal.type_id("resourcequotas")
-        self.measures = measures(names, expansion_recovery=RECOVER_EXPANSION in features)
+        self.measures = measures(names, features)
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._sets: dict[str, QuotaSet] | None = None
         self._accounts: dict[str, Account] = {}

@@ -1,4 +1,5 @@
-"""How much of each countable resource an object uses: pods, services and claims; of all other kinds only the number.
+"""How much of each countable resource an object uses: pods, services and claims of volumes and devices; of all other
+kinds only the number.
 
 The names are those of v1.25: `cpu` and `requests.cpu` mean the same, `pods` counts unfinished pods and `count/pods` all
 stored pods. The scopes of a quota select pods; only quotas without scopes count objects of other kinds. Sums of amounts
@@ -20,10 +21,12 @@ from rewound.actors.kinds.core.resources import (
     is_extended,
     is_native,
 )
+from rewound.actors.kinds.resource.rules import MAX_RESULTS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.quantity import NANOS, parse_quantity, quantity_text
+from rewound.actors.versions.features import DYNAMIC_ALLOCATION, RECOVER_EXPANSION, STRUCTURED_DEVICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +208,18 @@ class Measure:
     demand: Callable[[Object], Demand]
 
 
-def measures(names: Names, *, expansion_recovery: bool = False) -> tuple[Measure, ...]:
+def measures(names: Names, features: frozenset[str] = frozenset()) -> tuple[Measure, ...]:
     pods = PodMeasure(names.key(""))
-    claims = ClaimMeasure(names, expansion_recovery=expansion_recovery)
-    return (
+    claims = ClaimMeasure(names, expansion_recovery=RECOVER_EXPANSION in features)
+    found = (
         Measure(PODS, pods.covers, pods.demand),
         Measure(SERVICES, SERVICE_NAMES.__contains__, service_demand),
         Measure(CLAIMS, claims.covers, claims.demand),
     )
+    if not {DYNAMIC_ALLOCATION, STRUCTURED_DEVICES} <= features:
+        return found
+    devices = DeviceMeasure(names)
+    return (*found, Measure(devices.resource, devices.covers, devices.demand))
 
 
 def number_measure(resource: Resource) -> Measure:
@@ -348,3 +355,32 @@ class ClaimMeasure:
         """The class in the older annotation, otherwise in the spec."""
         annotated = claim["metadata"].get("annotations", {}).get(self._class_key)
         return str(annotated if annotated is not None else claim["spec"].get("storageClassName", ""))
+
+
+class DeviceMeasure:
+    """Of claims of devices, how many devices of each class they can get at most."""
+
+    def __init__(self, names: Names) -> None:
+        self.resource = Resource(names.group("resource"), "resourceclaims")
+        self._count = f"{COUNT}{self.resource}"
+        self._of_class = f".deviceclass.{self.resource.group}/devices"
+
+    def covers(self, name: str) -> bool:
+        return name == self._count or name.endswith(self._of_class)
+
+    def demand(self, claim: Object) -> Demand:
+        usage: dict[str, Amount] = {self._count: ONE}
+        for request in claim["spec"]["devices"].get("requests") or ():
+            worst: dict[str, Amount] = {}
+            for one in request.get("firstAvailable") or (request.get("exactly"),):
+                if one is not None:
+                    largest(worst, {f"{one['deviceClassName']}{self._of_class}": whole(_devices(one))})
+            add(usage, worst)
+        return Demand(usage)
+
+
+def _devices(request: Object) -> int:
+    """The most devices that a request may be allocated."""
+    if request["allocationMode"] == "All":
+        return MAX_RESULTS
+    return int(request["count"]) if request["allocationMode"] == "ExactCount" else 0

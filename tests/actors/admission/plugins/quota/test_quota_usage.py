@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from rewound.actors.admission.plugins.quota.accounts import Account, QuotaAccounts
-from rewound.actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, service_demand, texts_of
+from rewound.actors.admission.plugins.quota.usage import (
+    ClaimMeasure,
+    PodMeasure,
+    measures,
+    service_demand,
+    texts_of,
+)
 from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.actors.versions.features import choose_release
 from tests.actors.admission.plugins.quota.objects import add_quota, claim, config_map, pod, service
 from tests.actors.object_store import Refused, Store, open_store
 from tests.cases import cases
@@ -218,3 +225,23 @@ async def test_reservation_outlives_a_change_of_the_quota() -> None:
         assert texts_of(exceeded.used) == {"count/pods": "1", "pods": "1"}
         release(True)
         assert second.exceeded(second.quotas.charges(demand)) is None
+
+
+def test_claims_of_devices_count_what_they_can_get_at_most() -> None:
+    newest = choose_release("1.36").features
+    measure = next(one for one in measures(KUBERNETES, newest) if one.resource.plural == "resourceclaims")
+    assert measure.covers("gpu.deviceclass.resource.k8s.io/devices") and not measure.covers("pods")
+    few = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+    every = {"deviceClassName": "nic", "allocationMode": "All"}
+    requests = [
+        {"name": "a", "exactly": few},
+        {"name": "b", "firstAvailable": [few, {**few, "count": 5}, every]},
+        {"name": "c"},  # of a later version
+    ]
+    usage = measure.demand({"metadata": {}, "spec": {"devices": {"requests": requests}}}).usage
+    assert texts_of(usage) == {
+        "count/resourceclaims.resource.k8s.io": "1",
+        "gpu.deviceclass.resource.k8s.io/devices": "7",
+        "nic.deviceclass.resource.k8s.io/devices": "32",
+    }
+    assert all(one.resource.plural != "resourceclaims" for one in measures(KUBERNETES))
