@@ -51,14 +51,14 @@ from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
 from rewound.actors.store.migration import migrate, needs_migration
 from rewound.actors.store.reads import Horizon, Reads
-from rewound.actors.versions.features import SERVICE_CIDRS
+from rewound.actors.versions.features import DYNAMIC_ALLOCATION, SERVICE_CIDRS, STRUCTURED_DEVICES
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
 from rewound.gateway.aggregation.trust import published_trust
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.memory.process import default_limit
 from rewound.gateway.ops.checks import FEED_TASK, PLUGIN_TASK
 from rewound.gateway.outgoing.webhook import HttpsCalls
-from rewound.gateway.settings.checks import check_parsed
+from rewound.gateway.settings.checks import SettingsError, check_parsed
 from rewound.gateway.settings.settings import CONFIGURATION_FLAG, Settings
 from rewound.gateway.store import Store, Task
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
@@ -411,6 +411,7 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
 def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """The controllers that share the cache of the workload controllers."""
     from rewound.actors.chaos.controller import ChaosController
+    from rewound.actors.nodes.devices import NodeDevices
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
     from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
@@ -421,6 +422,14 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
     yield NAME, partial(SimulatedNodes, count=count, version=version, stages=book)
     if book is not None:
         yield Stages.name, partial(Stages, book=book, version=version, defines=count is not None)
+    devices = settings.controllers.node_devices
+    if devices is not None and not {DYNAMIC_ALLOCATION, STRUCTURED_DEVICES} <= settings.features:
+        why = f"needs DynamicResourceAllocation, which Kubernetes {settings.release.version} does not have on"
+        raise SettingsError("--node-devices", f"{why}; choose --kubernetes-version 1.34 or later")
+    yield (
+        NodeDevices.name,
+        lambda parts: check_parsed("--node-devices", lambda: NodeDevices(parts, devices)),
+    )
     fails = settings.enable_test_controls or settings.faults is not None
     yield ChaosController.name, partial(ChaosController, defines=count is not None, fails_requests=fails)
     path = settings.controllers.scheduler_config

@@ -106,7 +106,8 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
 def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
     assert enabled("--nodes=3") == enabled("--nodes=0") == enabled("--controllers=*")
     named = "--controllers=default,simulated-nodes"
-    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"chaos", "simulated-nodes", "stages"}
+    of_nodes = {"chaos", "node-devices", "simulated-nodes", "stages"}
+    assert enabled("--nodes=3", named) == enabled(named) == enabled() | of_nodes
     assert "stages" not in enabled("--nodes=3", "--controllers=*,-stages")
     assert parse_flags(["--nodes=3"])[0].controllers.nodes == 3
     assert enabled("--nodes=3", "--controllers=default", named) == enabled(named)
@@ -172,3 +173,9 @@ def test_nodes_have_the_rights_that_kubeadm_gives_them_unless_flags_say_otherwis
     assert rights("--nodes=3", "--authorization-mode=RBAC") == (("RBAC",), True)
     assert rights("--nodes=3", "--enable-admission-plugins=AlwaysPullImages") == (("Node", "RBAC"), False)
     assert rights("--nodes=3", "--disable-admission-plugins=NodeRestriction") == (("Node", "RBAC"), False)
+
+
+def test_devices_need_simulated_nodes() -> None:
+    assert parse_flags(["--node-devices=f.yaml", "--nodes=1"])[0].controllers.node_devices == Path("f.yaml")
+    with pytest.raises(SettingsError, match="has no effect without simulated nodes"):
+        parse_flags(["--node-devices=f.yaml"])

@@ -87,6 +87,7 @@ class Placement:
     bad_images: tuple[str, ...] = ()
     images: set[str] = field(default_factory=set)  # that the node has
     runtime_handlers: frozenset[str] | None = None  # None: all
+    device_group: str = ""  # of the claims of devices; empty: pods can have none
     has_events: bool = True  # whether somebody records the Events
     resize_problem: Callable[[], Rejection | None] = lambda: None  # why the pod cannot have its new resources
 
@@ -267,7 +268,8 @@ class _PodRun:
         for one in (*self._inits, *self._regular, *self._ephemeral):
             if not one.state:
                 one.wait("PodInitializing" if self._inits else "ContainerCreating")
-        if not self._has_sandbox and (self._lacks_volumes() or self._lacks_runtime()):
+        lacks = (self._lacks_volumes, self._lacks_devices, self._lacks_runtime)
+        if not self._has_sandbox and any(one() for one in lacks):
             return
         self._has_sandbox = True
         if self._moment.is_ahead(first):
@@ -326,6 +328,15 @@ class _PodRun:
                 problem = problem if claims else "context deadline exceeded"
             moment.event(WARNING, "FailedMount", f"Unable to attach or mount volumes: {lists}: {problem}")
         return True
+
+    def _lacks_devices(self) -> bool:
+        if not self._placement.device_group:
+            return False
+        problem = self._references.device_problem(self._placement.device_group)
+        if problem and self._moment.repeats(self._started, RETRY):
+            message = f"Failed to prepare dynamic resources: prepare dynamic resources: {problem}"
+            self._moment.event(WARNING, "FailedPrepareDynamicResources", message)
+        return bool(problem)
 
     def _lacks_runtime(self) -> bool:
         problem = self._references.runtime_problem(self._placement.runtime_handlers)

@@ -1,6 +1,7 @@
 """What a pod needs of other objects before it runs, and what is missing of it.
 
-Volumes need their Secrets, ConfigMaps and bound claims before anything starts; a container needs those that its
+Volumes need their Secrets, ConfigMaps and bound claims before anything starts, and devices their allocated claims; a
+container needs those that its
 environment names. A node reads them when it starts a pod, so nothing is cached; `References.missing` collects what was
 not found, for the node to look again when it changes.
 """
@@ -12,12 +13,14 @@ from typing import Final, NamedTuple
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.messages import Object
+from rewound.actors.workloads.resource_claims import claim_name, is_made_for, is_reserved_for
 
-SECRETS, CONFIG_MAPS, CLAIMS, RUNTIME_CLASSES = (
+SECRETS, CONFIG_MAPS, CLAIMS, RUNTIME_CLASSES, DEVICE_CLAIMS = (
     "secrets",
     "configmaps",
     "persistentvolumeclaims",
     "runtimeclasses",
+    "resourceclaims",
 )
 # Every namespace has it, if anybody publishes it: pods do not wait for it here.
 _ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
@@ -135,6 +138,38 @@ class References:
             return ""
         problem = f"failed to get sandbox runtime: no runtime for {quoted(handler)} is configured"
         return f"rpc error: code = Unknown desc = {problem}"
+
+    def device_problem(self, group: str) -> str:
+        """Why the devices of the pod cannot be prepared: its claims, of this group, must be reserved and allocated."""
+        wanted = list(self._pod["spec"].get("resourceClaims") or ())
+        if (extended := (self._pod.get("status") or {}).get("extendedResourceClaimStatus")) is not None:
+            wanted.append({"name": "", "resourceClaimName": extended["resourceClaimName"]})
+        return next(filter(None, (self._claim_problem(one, group) for one in wanted)), "")
+
+    def _claim_problem(self, wanted: Object, group: str) -> str:
+        pod, namespace = self._pod["metadata"]["name"], self._namespace
+        try:
+            name = claim_name(self._pod, wanted)
+        except KeyError:
+            return f'pod "{namespace}/{pod}": ResourceClaim not created yet'
+        if name is None:
+            return ""
+        claim = self._get(DEVICE_CLAIMS, name)
+        if claim is None:
+            missing = f"resourceclaims.{group} {quoted(name)} not found"
+            return f"fetch ResourceClaim {name}: {missing}"
+        problem = ""
+        if "resourceClaimTemplateName" in wanted and not is_made_for(claim, self._pod):
+            where = f"{namespace}/{name} was not created for Pod {namespace}/{pod}"
+            problem = f"ResourceClaim {where} (Pod is not owner)"
+        elif not is_reserved_for(claim, self._pod):
+            uids = self._pod["metadata"]["uid"], claim["metadata"]["uid"]
+            problem = f"pod {pod} ({uids[0]}) is not allowed to use ResourceClaim {name} ({uids[1]})"
+        elif "allocation" not in claim["status"]:
+            problem = f"ResourceClaim {name}: not allocated"
+        if problem:
+            self.missing.add(Reference(DEVICE_CLAIMS, namespace, name))
+        return problem
 
     def _content_problem(self, kind: str, content: Object, name: str | None) -> str:
         if content.get("optional") or not name or name == _ROOT_CERTIFICATE:

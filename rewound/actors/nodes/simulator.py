@@ -58,12 +58,24 @@ from rewound.actors.nodes.pressure import (
     pressures_of,
     rejection_under_pressure,
 )
-from rewound.actors.nodes.references import CLAIMS, CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, Reference
+from rewound.actors.nodes.references import (
+    CLAIMS,
+    CONFIG_MAPS,
+    DEVICE_CLAIMS,
+    RUNTIME_CLASSES,
+    SECRETS,
+    Reference,
+)
 from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
 from rewound.actors.stages.player import StagePlayer, delete
 from rewound.actors.stages.stage import StageSet
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import TERMINAL_WHEN_DELETED, V1_25
+from rewound.actors.versions.features import (
+    DYNAMIC_ALLOCATION,
+    STRUCTURED_DEVICES,
+    TERMINAL_WHEN_DELETED,
+    V1_25,
+)
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_finished, node_of
@@ -138,6 +150,9 @@ class SimulatedNodes(WorkloadController):
         self._admission = PodAdmission(self.names, self._features, self._running_pods)
         self._looked: dict[Key, int] = {}  # when a pod that will change by itself was last looked at
         registry = parts.context.registry
+        group = self.names.group("resource")
+        self._device_group = group if {DYNAMIC_ALLOCATION, STRUCTURED_DEVICES} <= self._features else ""
+        claims = [(DEVICE_CLAIMS, f"{DEVICE_CLAIMS}.{group}")] if self._device_group else []
         self._type_ids = {
             resource: parts.context.journal.type_id(registry.current.storage(type_name).type_name)
             for resource, type_name in (
@@ -145,6 +160,7 @@ class SimulatedNodes(WorkloadController):
                 (CONFIG_MAPS, CONFIG_MAPS),
                 (CLAIMS, CLAIMS),
                 (RUNTIME_CLASSES, f"{RUNTIME_CLASSES}.{self.names.group('node')}"),
+                *claims,
             )
         }
         self._resources = {type_id: resource for resource, type_id in self._type_ids.items()}
@@ -364,6 +380,7 @@ class SimulatedNodes(WorkloadController):
             bad_images=bad_images_of(node) if node is not None else (),
             images=known.images,
             runtime_handlers=runtime_handlers_of(node) if node is not None else None,
+            device_group=self._device_group,
             has_events=self._node_events != "none",
             resize_problem=partial(self._resize_problem, pod, known),
         )

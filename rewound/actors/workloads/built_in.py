@@ -50,6 +50,7 @@ BY_NAME: Final[dict[str, Build]] = {
 }
 # The features without which a controller does not run.
 NEEDS: Final[dict[str, frozenset[str]]] = {
+    "node-devices": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
     "resourceclaim-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
 }
 

@@ -62,6 +62,7 @@ class Stored:
 
     port: int = 0
     nodes: int | None = None  # None: what --config says, or none with a recording
+    node_devices: str | None = None  # a file
     kubernetes_version: str | None = None
     config: str | None = None
     recorded: bool = False  # it began with a recording
@@ -87,6 +88,8 @@ class Stored:
         if self.nodes is not None:
             given.append(f"--nodes={self.nodes}")
             given += ["--default-storage-class=standard"] if self.nodes else []
+        if self.node_devices is not None:
+            given.append(f"--node-devices={self.node_devices}")
         return given + self.flags
 
 

@@ -92,6 +92,12 @@ def _add_up(parser: Parser) -> None:
         "the file says, with --recording 0)",
     )
     parser.add_argument(
+        "--node-devices",
+        type=Path,
+        metavar="FILE",
+        help="devices that each simulated node publishes (docs/devices.md)",
+    )
+    parser.add_argument(
         "--kubernetes-version", metavar="VERSION", help="the Kubernetes that it is, such as 1.33"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="flags of `rewound serve` as YAML")
@@ -191,6 +197,8 @@ def _take(stored: Stored, options: Options, *, is_new: bool) -> None:
         raise UsageError("--nodes: is negative; give 0 for none")
     if options.config is not None:
         stored.config = str(options.config.resolve())
+    if options.node_devices is not None:
+        stored.node_devices = str(options.node_devices.resolve())
     if options.kubernetes_version is not None:
         stored.kubernetes_version = options.kubernetes_version
     if options.flags is not None:

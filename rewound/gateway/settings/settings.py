@@ -120,6 +120,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "endpointslicemirroring",
     "horizontalpodautoscaling",
     "job",
+    "node-devices",
     "nodelifecycle",
     "persistentvolume-binder",
     "persistentvolume-expander",
@@ -135,7 +136,8 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
 )
 _NODES: Final = "simulated-nodes"
 _STAGES: Final = "stages"
-_OF_NODES: Final = ("chaos", _STAGES)  # run with simulated nodes
+_DEVICES: Final = "node-devices"
+_OF_NODES: Final = ("chaos", _DEVICES, _STAGES)  # run with simulated nodes
 _SCHEDULER: Final = "scheduler"
 MAX_NODES: Final = 50_000  # their addresses share one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
@@ -155,9 +157,14 @@ class ControllerSettings:
     event_ttl: float = 3600.0  # 0: Events never expire
     scheduler_config: Path | None = None  # a KubeSchedulerConfiguration
     nodes: int | None = None  # number of simulated nodes at the start; None if --nodes was not given
+    node_devices: Path | None = None  # DeviceClasses and ResourceSlices of simulated nodes
 
     def __post_init__(self) -> None:
         self._check_nodes()
+        if self.node_devices is not None and not self._enabled(_DEVICES, self._patterns(), DOCUMENTED):
+            raise SettingsError(
+                "--node-devices", "has no effect without simulated nodes; add --nodes, or leave this out"
+            )
         if self.scheduler_config is not None and not self._enabled(_SCHEDULER, self._patterns(), DOCUMENTED):
             raise SettingsError(
                 "--scheduler-config",

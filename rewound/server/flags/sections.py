@@ -555,6 +555,13 @@ def add_controllers(group: Any) -> None:
     )
     add(
         group,
+        "--node-devices",
+        Path,
+        "FILE",
+        "DeviceClasses, and the ResourceSlices that each simulated node publishes, in YAML (docs/devices.md)",
+    )
+    add(
+        group,
         "--scheduler-config",
         Path,
         "FILE",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 _AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")
 
@@ -16,8 +17,24 @@ class NotYaml(ValueError):
 def load_yaml(raw: bytes) -> Any:
     import yaml  # here, because only servers with such a file need it at start
 
+    return _loaded(lambda: yaml.load(raw, _loader()))
+
+
+def load_documents(raw: bytes) -> list[Any]:
+    """The documents of a stream."""
+    import yaml
+
+    return _loaded(lambda: list(yaml.load_all(raw, _loader())))
+
+
+T = TypeVar("T")
+
+
+def _loaded(load: Callable[[], T]) -> T:
+    import yaml
+
     try:
-        return yaml.load(raw, _loader())
+        return load()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
