@@ -4,6 +4,10 @@ It waits for 40 seconds, as v1.25 does, in case the node comes back, and deletes
 kubelet is left to stop the pod. In an API server alone, pods whose node was never known stay: they are bound to nodes
 that another program tracks. With the controllers of a whole cluster they are deleted too, and so are the oldest
 finished pods beyond --terminated-pod-gc-threshold.
+
+Since 1.26 a pod becomes Failed before that, with a condition that says why, so that a Job counts it. The same happens
+to terminating pods that no kubelet stops: those without a node that a finalizer holds, and those of a node that is not
+ready and has the taint out-of-service.
 """
 
 from __future__ import annotations
@@ -19,20 +23,31 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
-from rewound.actors.messages import DeleteOptions
+from rewound.actors.kinds.core.pod import disruption_target, is_ready
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import in_order
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import (
+    DISRUPTION_CONDITIONS,
+    EVICTED_PODS_FIRST,
+    OBSERVED_GENERATION,
+    OUT_OF_SERVICE,
+    POD_REPLACEMENT,
+)
 from rewound.journal.records import Event
 
 QUARANTINE: Final = 40.0  # seconds
 # A match may be elsewhere in the body: it leads to a check, never to a deletion.
 _NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
 _FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
-_FINISHED_PODS: Final = ""  # the key of the finished pods; all other keys are names of nodes
+_TERMINATING: Final = b'"deletionTimestamp":"'
+# Keys of work; all other keys are names of nodes.
+_FINISHED_PODS: Final = ""
+_UNSCHEDULED_PODS: Final = "/unscheduled"
 # A pod that finishes beyond the limit causes a check of all finished pods: this many seconds apart, for each of them.
 SECONDS_FOR_EACH: Final = 0.0001
-Orphan = tuple[str, str, str]  # namespace, name, uid
 
 
 class PodGarbageCollector:
@@ -47,10 +62,16 @@ class PodGarbageCollector:
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, "pod-garbage-collector"
         )
+        self._features, self._now = context.features, context.clock.now
+        self._fails = not {DISRUPTION_CONDITIONS, POD_REPLACEMENT}.isdisjoint(self._features)
+        self._out_of_service_key = context.names.key("out-of-service", "node")
         self._known: set[str] = set()  # the names of existing nodes
+        self._out_of_service: set[str] = set()  # those of them whose terminating pods are deleted
+        self._unscheduled: set[Position] = set()  # terminating pods without a node
         self._whole_cluster = context.whole_cluster
         self._threshold = context.workloads.terminated_pod_gc_threshold if context.whole_cluster else 0
-        self._finished: dict[Position, tuple[str, str]] = {}  # creation time and uid
+        # Whether it was evicted, its creation time and uid.
+        self._finished: dict[Position, tuple[bool, str, str]] = {}
         self._next_check = 0.0  # at those that have finished
         self.queue: WorkQueue[str] = WorkQueue()
 
@@ -58,36 +79,62 @@ class PodGarbageCollector:
         for event in events:
             if event.type_id == self._pods:
                 if not event.removed:
-                    self._check_nodes_of(event.body)
+                    self._check((event.namespace, event.name), event.body)
                 if self._threshold > 0:
                     self._count((event.namespace, event.name), b"" if event.removed else event.body)
             elif event.type_id != self._nodes:
                 continue
             elif event.removed:
                 self._known.discard(event.name)
+                self._out_of_service.discard(event.name)
                 self.queue.add_after(event.name, QUARANTINE)
             else:
-                self._known.add(event.name)
+                self._see_node(event.name, event.body)
 
-    def _check_nodes_of(self, pod: bytes) -> None:
+    def _see_node(self, name: str, body: bytes) -> None:
+        self._known.add(name)
+        if OUT_OF_SERVICE not in self._features or self._out_of_service_key.encode() not in body:
+            self._out_of_service.discard(name)
+            return
+        node = decode(body)
+        tainted = any(one["key"] == self._out_of_service_key for one in node["spec"].get("taints") or ())
+        if tainted and not is_ready(node):
+            self._out_of_service.add(name)
+            self.queue.add(name)
+        else:
+            self._out_of_service.discard(name)
+
+    def _check(self, position: Position, pod: bytes) -> None:
+        """Check whether a pod is to be deleted, now or after its node has been gone for long."""
+        terminating = _TERMINATING in pod
         for found in _NODE_NAME.finditer(pod):
             name = found[1].decode()
             if name not in self._known:
                 self.queue.add_after(name, QUARANTINE)
+            elif terminating and name in self._out_of_service:
+                self.queue.add(name)
+        may_fail = terminating and self._fails and not any(mark in pod for mark in _FINISHED)
+        if may_fail and "nodeName" not in decode(pod)["spec"]:
+            self._unscheduled.add(position)
+            self.queue.add(_UNSCHEDULED_PODS)
 
     def _count(self, pod: Position, body: bytes) -> None:
         """Record whether the pod has finished; an empty body is that of a removed pod."""
         self._finished.pop(pod, None)
         if any(mark in body for mark in _FINISHED):
             stored = decode(body)
-            if stored["status"].get("phase") in ("Succeeded", "Failed"):
-                metadata = stored["metadata"]
-                self._finished[pod] = metadata["creationTimestamp"], metadata["uid"]
+            status, metadata = stored["status"], stored["metadata"]
+            if status.get("phase") in ("Succeeded", "Failed"):
+                evicted = (status.get("phase"), status.get("reason")) == ("Failed", "Evicted")
+                evicted = evicted and EVICTED_PODS_FIRST in self._features
+                self._finished[pod] = evicted, metadata["creationTimestamp"], metadata["uid"]
         if len(self._finished) > self._threshold:
             self.queue.add_after(_FINISHED_PODS, max(0.0, self._next_check - trio.current_time()))
 
     async def catch_up(self) -> None:
         self._known.clear()
+        self._out_of_service.clear()
+        self._unscheduled.clear()
         self._finished.clear()
         for type_id in (self._nodes, self._pods):
             after: Position | None = None
@@ -100,9 +147,9 @@ class PodGarbageCollector:
             for namespace, name, row in next_page(view, type_id, None, after):
                 last = (namespace, name)
                 if type_id == self._nodes:
-                    self._known.add(name)
+                    self._see_node(name, row.body)
                 else:
-                    self._check_nodes_of(row.body)
+                    self._check(last, row.body)
                     if self._threshold > 0:
                         self._count(last, row.body)
         return last
@@ -110,22 +157,44 @@ class PodGarbageCollector:
     async def reconcile(self, key: str) -> None:
         if key == _FINISHED_PODS:
             await self._delete_finished()
+        elif key == _UNSCHEDULED_PODS:
+            await self._delete_unscheduled()
+        elif key in self._out_of_service:
+            await self._delete_pods_of(key, only_terminating=True)
         elif self._is_gone(key):
             await self._delete_pods_of(key)
 
     async def _delete_finished(self) -> None:
         self._next_check = trio.current_time() + len(self._finished) * SECONDS_FOR_EACH
-        oldest_first = await in_turns(in_order(self._finished.items(), lambda one: (one[1][0], one[0][1])))
-        too_many = max(0, len(oldest_first) - self._threshold)
-        pods = [(*position, uid) for position, (_, uid) in oldest_first[:too_many]]
+
+        def order(finished: tuple[Position, tuple[bool, str, str]]) -> tuple[bool, str, str]:
+            (_, name), (evicted, created, _) = finished
+            return not evicted, created, name
+
+        in_turn = await in_turns(in_order(self._finished.items(), order))
+        too_many = max(0, len(in_turn) - self._threshold)
+        pods = [(*position, uid) for position, (_, _, uid) in in_turn[:too_many]]
         if errors := await run_concurrently(self._delete, pods):
             raise errors[0]
 
-    async def _delete_pods_of(self, key: str) -> None:
+    async def _delete_unscheduled(self) -> None:
+        positions, self._unscheduled = self._unscheduled, set()
+        with self._journal.read() as view:
+            rows = [view.get(self._pods, *position) for position in positions]
+        pods = [decode(row.body) for row in rows if row is not None]
+        if errors := await run_concurrently(self._fail_and_delete, [(pod, "") for pod in pods]):
+            self._unscheduled |= positions
+            raise errors[0]
+
+    async def _delete_pods_of(self, key: str, *, only_terminating: bool = False) -> None:
+        why = "" if only_terminating else "node no longer exists"
         after: Position | None = None
         while True:
-            orphans, after = self._orphans(key, after)
-            if errors := await run_concurrently(self._delete, orphans):
+            pods, after = self._pods_on(key, after)
+            orphans = [
+                (pod, why) for pod in pods if not only_terminating or "deletionTimestamp" in pod["metadata"]
+            ]
+            if errors := await run_concurrently(self._fail_and_delete, orphans):
                 raise errors[0]
             if after is None:
                 return
@@ -140,7 +209,7 @@ class PodGarbageCollector:
                 return True
             return any(event.removed for event in view.history(self._nodes, "", node))
 
-    def _orphans(self, node: str, after: Position | None) -> tuple[list[Orphan], Position | None]:
+    def _pods_on(self, node: str, after: Position | None) -> tuple[list[Object], Position | None]:
         """The pods of the node in the next page, and the position of its end; None at the end."""
         found, last, hint = [], None, f'"nodeName":"{node}"'.encode()
         with self._journal.read() as view:
@@ -149,11 +218,32 @@ class PodGarbageCollector:
                 if hint in row.body:
                     pod = decode(row.body)
                     if pod["spec"].get("nodeName") == node:
-                        found.append((namespace, name, pod["metadata"]["uid"]))
+                        found.append(pod)
         return found, last
 
-    async def _delete(self, orphan: Orphan) -> None:
-        namespace, name, uid = orphan
+    async def _fail_and_delete(self, orphan: tuple[Object, str]) -> None:
+        """Delete a pod after it has become Failed, with a condition if there is a reason."""
+        pod, why = orphan
+        metadata, status = pod["metadata"], pod["status"]
+        if self._fails and status.get("phase") not in ("Succeeded", "Failed"):
+            failed: Object = {"phase": "Failed"}
+            if why and DISRUPTION_CONDITIONS in self._features:
+                now = seconds_text(self._now())
+                text = f"PodGC: {why}"
+                condition = disruption_target(pod, "DeletionByPodGC", text, now, self._features)
+                failed["conditions"] = [] if condition is None else [condition]
+            if OBSERVED_GENERATION in self._features and "generation" in metadata:
+                failed["observedGeneration"] = metadata["generation"]
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": failed}
+            position = metadata["namespace"], metadata["name"]
+            try:
+                await self._client.patch(self._definition, *position, patch, "strategic", "status")
+            except (Conflict, NotFound):
+                return
+        await self._delete((metadata["namespace"], metadata["name"], metadata["uid"]))
+
+    async def _delete(self, pod: tuple[str, str, str]) -> None:
+        namespace, name, uid = pod
         at_once = DeleteOptions(uid=uid, grace_period_seconds=0)
         try:
             await self._client.delete(self._definition, namespace, name, at_once)

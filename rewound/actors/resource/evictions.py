@@ -15,11 +15,12 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evict
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
-from rewound.actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
+from rewound.actors.messages import Delete, DeleteOptions, Object, Replace, Submit, WriteContext, Written
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import DISRUPTION_CONDITIONS, FAILED_BUDGETS_EXPLAINED
 from rewound.journal.log import Journal
 
 ATTEMPTS = 20  # every Conflict means that another eviction succeeded
@@ -28,7 +29,16 @@ ATTEMPTS = 20  # every Conflict means that another eviction succeeded
 class Evictions:
     """Decodes a large pod and large budgets in the worker thread."""
 
-    def __init__(self, names: Names, catalog: Catalog, journal: Journal, directory: Directory) -> None:
+    def __init__(
+        self,
+        names: Names,
+        catalog: Catalog,
+        journal: Journal,
+        directory: Directory,
+        features: frozenset[str] = frozenset(),
+    ) -> None:
+        self._announces = DISRUPTION_CONDITIONS in features
+        self._explains = FAILED_BUDGETS_EXPLAINED in features
         self._manager = names.server_manager
         self._journal = journal
         self._directory = directory
@@ -51,17 +61,38 @@ class Evictions:
         self, pods: Definition, namespace: str, name: str, options: DeleteOptions, context: WriteContext
     ) -> None:
         pod, budgets = await self._read(pods, namespace, name, context.user)
-        allowed = may_evict(pod, budgets, context.time)
+        allowed = may_evict(pod, budgets, context.time, explains=self._explains)
         if allowed.budget_status is not None and not options.dry_run:
             await self._count_disruption(namespace, budgets[0], allowed, context)
         version = options.resource_version
         if allowed.if_unchanged and version is None:
             version = pod["metadata"]["resourceVersion"]
+        if self._announces and not options.dry_run:
+            announced = await self._announce(pods, namespace, name, options.uid, version, context)
+            version = announced if version is not None else None
         chosen = DeleteOptions(
             options.grace_period_seconds, options.propagation_policy, options.uid, version, options.dry_run
         )
         delete = Delete(pods.api_version, namespace, name, context, chosen, evicts=True)
         await self._directory.ask_served(pods, delete)
+
+    async def _announce(
+        self,
+        pods: Definition,
+        namespace: str,
+        name: str,
+        uid: str | None,
+        version: str | None,
+        context: WriteContext,
+    ) -> str:
+        """Write the condition that the pod is evicted; returns the resourceVersion after that."""
+        preconditions = {"uid": uid, "resourceVersion": version}
+        sent = {"metadata": {key: value for key, value in preconditions.items() if value is not None}}
+        command = Submit(pods.api_version, namespace, name, "eviction", sent, context)
+        outcome = await self._directory.ask_served(pods, command)
+        assert isinstance(outcome, Written)
+        announced: str = decode(outcome.body)["metadata"]["resourceVersion"]
+        return announced
 
     async def _read(
         self, pods: Definition, namespace: str, name: str, user: str

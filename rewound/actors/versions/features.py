@@ -95,6 +95,8 @@ SPREAD_LABEL_KEYS: Final = _gate("MatchLabelKeysInPodTopologySpread")
 MIN_DOMAINS: Final = _gate("MinDomainsInPodTopologySpread")
 SCHEDULING_GATES: Final = _gate("PodSchedulingReadiness")
 DISRUPTION_CONDITIONS: Final = _gate("PodDisruptionConditions")
+OUT_OF_SERVICE: Final = _gate("NodeOutOfServiceVolumeDetach")
+SEPARATE_TAINT_EVICTION: Final = _gate("SeparateTaintEvictionController")
 SIDECARS: Final = _gate("SidecarContainers")
 RESIZE: Final = _gate("InPlacePodVerticalScaling")
 RESIZE_INIT: Final = _gate("InPlacePodVerticalScalingInitContainers")
@@ -687,6 +689,44 @@ SCALED_FROM_TO: Final = _change(
     "scaled-from-to", "names the old size of a ReplicaSet before the new one in Events", since="1.32"
 )
 TERMINATING_REPLICAS: Final = _gate("DeploymentReplicaSetTerminatingReplicas")
+TERMINATING_OF_DELETED: Final = _change(
+    "terminating-of-deleted", "counts pods that a Job has just deleted as terminating", since="1.31"
+)
+EVICTED_PODS_FIRST: Final = _change(
+    "evicted-pods-first", "deletes evicted pods first if too many pods have finished", since="1.27"
+)
+UNMANAGED_PODS: Final = _change(
+    "unmanaged-pods",
+    "records an Event if a disruption budget selects pods without a controller",
+    since="1.27",
+)
+FAILED_BUDGETS_EXPLAINED: Final = _change(
+    "failed-budgets-explained",
+    "the text of a refused eviction says why the budget allows none, if its condition does",
+    since="1.35",
+)
+CONTAINERS_WITHOUT_REQUESTS: Final = _change(
+    "containers-without-requests",
+    "names container and pod in the error of an autoscaler about a missing request",
+    since="1.26",
+)
+SIDECARS_IN_UTILIZATION: Final = _change(
+    "sidecars-in-utilization", "counts the requests of sidecars in the utilization of pods", since="1.29"
+)
+POD_LEVEL_UTILIZATION: Final = _change(
+    "pod-level-utilization",
+    "measures the utilization of pods by their own requests if they have such",
+    since="1.34",
+)
+CONTAINERS_NOT_FOUND: Final = _change(
+    "containers-not-found", "an autoscaler cannot measure a container that a pod does not have", since="1.35"
+)
+NO_EXTERNAL_SLICES: Final = _change(
+    "no-external-slices", "makes no endpoints of Services that are external names", since="1.27"
+)
+PORTS_BY_FNV: Final = _change(
+    "ports-by-fnv", "orders the ports and subsets of endpoints by their FNV hash, not MD5", since="1.35"
+)
 FAIL_INDEX: Final = _change("fail-index", "knows the action FailIndex of failure policies", since="1.28")
 MANUAL_SELECTOR_DEFAULT: Final = _change(
     "manual-selector-default", "sets manualSelector of jobs that lack it to false", since="1.29"

@@ -16,7 +16,7 @@ from rewound.actors.errors import Conflict, NoSuchResource, NotFound, RequestErr
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.declaration.scale import selector_text
+from rewound.actors.kinds.declaration.scale import go_selector_text, selector_text
 from rewound.actors.messages import Object
 from rewound.actors.quantity import quantity_text
 from rewound.actors.runtime.steps import chosen
@@ -226,6 +226,7 @@ class HorizontalPodAutoscalers(WorkloadController):
             options.horizontal_pod_autoscaler_tolerance,
             round(options.horizontal_pod_autoscaler_cpu_initialization_period * _SECOND),
             round(options.horizontal_pod_autoscaler_initial_readiness_delay * _SECOND),
+            self.release.features,
         )
         self._limits: dict[Key, Limits] = {}
 
@@ -563,7 +564,9 @@ class _Evaluation:
             part: Object = {"metric": metric, "current": {"averageValue": _quantity(found.value)}}
             part["describedObject"] = {"kind": "", "name": ""}
             status = {"type": "Object", "object": part}
-            return _Metric(found.replicas, f"external metric {name}({_go_text(metric)})", status)
+            return _Metric(
+                found.replicas, f"external metric {name}({go_selector_text(metric.get('selector'))})", status
+            )
         try:
             found = await self._for_all(scale, selector, value, target)
         except NoReplicaCount as error:
@@ -576,7 +579,11 @@ class _Evaluation:
 
     async def _by_external(self, scale: _Scale, selector: LabelSelector, source: Object) -> _Metric:
         controller, metric, target = self._controller, source["metric"], source["target"]
-        name, shown, average = metric["name"], _go_text(metric), "averageValue" in target
+        name, shown, average = (
+            metric["name"],
+            go_selector_text(metric.get("selector")),
+            "averageValue" in target,
+        )
         reason, outer = "FailedGetExternalMetric", f"failed to get {name} external metric value"
         inner = (
             f"failed to get {name} external metric" if average else f"failed to get external metric {name}"
@@ -650,20 +657,3 @@ def _without_empty(status: Object) -> Object:
 
 def _quantity(thousandths: int) -> str:
     return quantity_text(thousandths * 1_000_000, "decimal")
-
-
-def _go_text(metric: Object) -> str:
-    """The label selector of a metric, formatted as in Go."""
-    selector = metric.get("selector")
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{name}: {value}," for name, value in sorted(selector.get("matchLabels", {}).items()))
-    expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
-        f"Values:[{' '.join(one.get('values', ()))}],}},"
-        for one in selector.get("matchExpressions", ())
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )

@@ -7,7 +7,11 @@ from typing import Any, Final
 
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
-from rewound.actors.versions.features import DYNAMIC_ALLOCATION, STRUCTURED_DEVICES
+from rewound.actors.versions.features import (
+    DYNAMIC_ALLOCATION,
+    SEPARATE_TAINT_EVICTION,
+    STRUCTURED_DEVICES,
+)
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.cronjobs import CronJobs
@@ -22,6 +26,7 @@ from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.resource_claims import ResourceClaims
 from rewound.actors.workloads.statefulsets import StatefulSets
+from rewound.actors.workloads.taint_eviction import TaintEviction
 from rewound.actors.workloads.ttl import FinishedJobs, NodeTTLs
 from rewound.actors.workloads.volume_expansion import VolumeExpander
 from rewound.actors.workloads.volumes import VolumeBinder
@@ -45,6 +50,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "replicationcontroller": ReplicationControllers,
     "resourceclaim-controller": ResourceClaims,
     "statefulset": StatefulSets,
+    TaintEviction.name: TaintEviction,
     "ttl": NodeTTLs,
     "ttl-after-finished": FinishedJobs,
 }
@@ -62,7 +68,10 @@ class Workloads:
         """`more` are controllers of other folders that share the cache."""
         lacking = {name for name, needed in NEEDS.items() if not needed <= context.features}
         builders = {name: build for name, build in {**BY_NAME, **dict(more)}.items() if name not in lacking}
-        enabled = builders.keys() if context.enabled is None else builders.keys() & context.enabled
+        enabled = set(builders) if context.enabled is None else builders.keys() & context.enabled
+        if SEPARATE_TAINT_EVICTION not in context.features:
+            enabled.discard(TaintEviction.name)
+            enabled |= {TaintEviction.name} if NodeLifecycle.name in enabled else set()
         self.parts = Parts.of(context)
         self.loops = tuple(Loop(builders[name](self.parts), context.feed) for name in sorted(enabled))
 

@@ -17,6 +17,7 @@ from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import LabelMatcher
+from rewound.actors.kinds.declaration.scale import go_selector_text
 from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.kinds.policy import BUDGET_STATUS
 from rewound.actors.kinds.values.times import micros_of
@@ -24,6 +25,7 @@ from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import UNMANAGED_PODS
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
@@ -33,6 +35,11 @@ PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, 
 # Before the name of a pod in a key: its condition must be checked; no budget has such a name.
 POD: Final = "pod/"
 INTERVAL: Final = 0.1  # seconds between two passes over the pods of a namespace with many
+UNMANAGED: Final = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
+    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
+    'set ".spec.minAvailable" field of the PDB to an integer value.'
+)
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 
 
@@ -123,6 +130,9 @@ class Disruption(WorkloadController):
             self._report(self._budgets.definition, budget, "Warning", reason, text)
             await self._write(budget, self._failed_status(budget, str(why)))
             return
+        if UNMANAGED_PODS in self.release.features and await in_turns(self._has_unmanaged(budget, pods)):
+            text = UNMANAGED.format(go_selector_text(budget["spec"].get("selector")))
+            self._report(self._budgets.definition, budget, "Warning", "UnmanagedPods", text)
         now = self.now()
         disrupted = await in_turns(self._disrupted(budget, pods, now))
 
@@ -211,6 +221,13 @@ class Disruption(WorkloadController):
             return len(pods), available
         expected = yield from self._scale(pods)
         return expected, _number(available, expected)
+
+    def _has_unmanaged(self, budget: Object, pods: Sequence[Object]) -> Steps[bool]:
+        """Whether pods lack a controller, and the budget depends on what controllers want."""
+        spec = budget["spec"]
+        if "maxUnavailable" not in spec and isinstance(spec.get("minAvailable", 0), int):
+            return False
+        return bool((yield from chosen(pods, lambda pod: controller_of(pod) is None)))
 
     def _scale(self, pods: Sequence[Object]) -> Steps[int]:
         """The total scale of the controllers of these pods; a pod without a controller counts as none."""

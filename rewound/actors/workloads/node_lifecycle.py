@@ -1,10 +1,10 @@
-"""The node lifecycle controller: which nodes are alive, the taints that say so, and the pods to evict.
+"""The node lifecycle controller: which nodes are alive, the taints that say so, and that their pods are not ready.
 
 A heartbeat is a renewed Lease or a reported status. It costs one assignment: a node is checked when its grace period
 would end, together with all others of that second, and later again if it has sent a heartbeat. A node without one gets
 conditions Unknown, and its pods are not ready. Conditions become NoSchedule taints at once. The consequences for pods
 are decided `--node-monitor-period` later, for all changes of that time together: then `node_zones` decides which nodes
-get NoExecute taints, and `taint_eviction` which pods are evicted, and when. At rest only the checks of grace periods
+get NoExecute taints, by which `taint_eviction` evicts pods. At rest only the checks of grace periods
 run. A check that runs late shows that the process got no CPU, so that heartbeats waited too: that time does not count.
 
 Work is queued under keys of two texts: pods by namespace and name, all other work by one of the words below and the
@@ -23,15 +23,14 @@ import trio
 
 from rewound.actors.errors import NotFound
 from rewound.actors.kinds.values.times import micros_of
-from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.node_zones import Change, Count, Zones
 from rewound.actors.workloads.pods import condition_of, copied, is_ready, node_of
-from rewound.actors.workloads.recorder import Recorder
-from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
+from rewound.actors.workloads.taint_eviction import no_execute_taints
 from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
@@ -88,7 +87,6 @@ class NodeLifecycle(WorkloadController):
         super().__init__(parts)
         self._options = parts.context.workloads
         self._keys = _Keys(self.names)
-        self._evictor = Recorder(parts.events, self.client, "taint-controller")
         self._nodes = self.cache.collection("nodes")
         self._pods = self.cache.collection("pods")
         # Leases are not in the cache: of five hundred renewals a second, only the time matters.
@@ -105,7 +103,6 @@ class NodeLifecycle(WorkloadController):
         self._excused = 0.0  # until when delays of this process have been considered
         self._clock_jumps = parts.context.clock_jumps
         self._zones = Zones(self._options)
-        self._evictions = Evictions(self._report_cancelled)
         self._nodes.listen(self._node_changed)
         self._pods.listen(self._pod_changed)
 
@@ -116,7 +113,6 @@ class NodeLifecycle(WorkloadController):
         self._slots.clear()
         self._counts.clear()
         self._zones.clear()
-        self._evictions.clear()
         for node in self._nodes:
             self._add_node(node)
         for pod in self._pods:
@@ -145,9 +141,6 @@ class NodeLifecycle(WorkloadController):
         self._schedule_check(name, new)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
-        taints = no_execute_taints(new)
-        if taints != no_execute_taints(old):
-            self._consider_pods(name, taints)
 
     def _add_node(self, node: Object) -> None:
         name, now = node["metadata"]["name"], trio.current_time()
@@ -160,7 +153,6 @@ class NodeLifecycle(WorkloadController):
         self._schedule_check(name, node)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
-        self._consider_pods(name, no_execute_taints(node))
 
     def _count(self, health: _Health, node: Object | None) -> None:
         """Count the node in its zone with its current state; without a node, nowhere."""
@@ -190,7 +182,6 @@ class NodeLifecycle(WorkloadController):
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
-            self._evictions.cancel(key_of(old))
             self._not_ready.discard(key_of(old))
             return
         node_name = new["spec"].get("nodeName")
@@ -201,14 +192,6 @@ class NodeLifecycle(WorkloadController):
         if is_new and node is not None and self._is_down(node) and is_ready(new):
             self._not_ready.add(key_of(new))
             self.queue.add(key_of(new))
-        if (
-            old is not None
-            and not is_new
-            and old["spec"].get("tolerations") == new["spec"].get("tolerations")
-        ):
-            return
-        if node is not None and (taints := no_execute_taints(node)):
-            self._consider(new, taints)
 
     def _has_lease(self, name: str) -> bool:
         with self._journal.read() as view:
@@ -461,37 +444,11 @@ class NodeLifecycle(WorkloadController):
         )
         return f"{region}:\0:{zone}" if region or zone else ""
 
-    def _consider_pods(self, node_name: str, taints: list[Object]) -> None:
-        for pod in self._pods_of.get(node_name):
-            self._consider(pod, taints)
-
-    def _consider(self, pod: Object, taints: list[Object]) -> None:
-        now = trio.current_time()
-        due = self._evictions.consider(pod, taints, now)
-        if due is not None:
-            self.queue.add_after(key_of(pod), due - now)
-
     async def _reconcile_pod(self, key: Key) -> None:
         pod = self._pods.get(*key)
-        if pod is None:
-            return
-        if key in self._not_ready:
+        if pod is not None and key in self._not_ready:
             await self._mark_not_ready(pod)
             self._not_ready.discard(key)
-        due, now = self._evictions.due(key), trio.current_time()
-        if due is None:
-            return
-        if due > now:
-            self.queue.add_after(key, due - now)
-            return
-        about = {"metadata": {"namespace": key[0], "name": key[1]}}
-        message = f"Marking for deletion Pod {key[0]}/{key[1]}"
-        self._evictor.event(self._pods.definition, about, "Normal", "TaintManagerEviction", message)
-        try:
-            await self.client.delete(self._pods.definition, *key, DeleteOptions())
-        except NotFound:
-            pass
-        self._evictions.done(key)
 
     async def _mark_not_ready(self, pod: Object) -> None:
         node = self._nodes.get("", pod["spec"]["nodeName"])
@@ -506,11 +463,6 @@ class NodeLifecycle(WorkloadController):
         except NotFound:
             return
         self.recorder.event(self._pods.definition, pod, "Warning", "NodeNotReady", "Node is not ready")
-
-    def _report_cancelled(self, key: Key) -> None:
-        about = {"metadata": {"namespace": key[0], "name": key[1]}}
-        message = f"Cancelling deletion of Pod {key[0]}/{key[1]}"
-        self._evictor.event(self._pods.definition, about, "Normal", "TaintManagerEviction", message)
 
     def _report(self, node: Object, reason: str, message: str) -> None:
         about = {"metadata": {part: node["metadata"][part] for part in ("name", "uid")}}

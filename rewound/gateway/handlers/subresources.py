@@ -51,7 +51,7 @@ class SubresourceHandler:
         self._bodies = bodies
         self._directory = directory = store.directory
         catalog, issuer = store.registry.current, store.access.accounts.issuer
-        self._evictions = Evictions(self._names, catalog, store.journal, directory)
+        self._evictions = Evictions(self._names, catalog, store.journal, directory, store.release.features)
         self._token_requests = TokenRequests(catalog, store.journal, directory, issuer)
 
     async def create(
@@ -68,7 +68,7 @@ class SubresourceHandler:
             write_context = write_context._replace(large=True)
         namespace, sent = context.route.namespace, body.object
         check_address(sent, namespace)
-        if subresource.submit is None:
+        if subresource.evicts or subresource.submit is None:
             check_short(context.request.body, view.kind)
         if subresource.issues_token:
             return await self._issue_token(context, definition, view, sent, write_context, write.dry_run)
@@ -85,7 +85,7 @@ class SubresourceHandler:
                 context, _owned_metadata, view, part, sent, write_context, in_thread=body.large
             )
         admitted = await self._admitted(context, view, chain, request)
-        if subresource.submit is None:
+        if subresource.evicts:
             await self._evict(request, admitted, write_context)
         else:
             command = Submit(

@@ -131,6 +131,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "simulated-nodes",
     "stages",
     "statefulset",
+    "taint-eviction-controller",
     "ttl",
     "ttl-after-finished",
 )

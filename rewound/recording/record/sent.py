@@ -151,7 +151,7 @@ def _submitted(kind: RecordedKind, before: Document | None, request: Request) ->
     """Apply a POST to a subresource, such as a pod's binding."""
     storage = kind.storage
     found = storage.subresource(request.subresource) if storage is not None else None
-    if storage is None or found is None or found.submit is None:
+    if storage is None or found is None or found.submit is None or found.evicts:
         raise Unresolved(f"what {request.subresource} does is not known")
     current = None if before is None else _current(before)
     sent = {key: one for key, one in request.sent.items() if key not in _TYPE}

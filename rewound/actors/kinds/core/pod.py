@@ -141,6 +141,7 @@ from rewound.actors.versions.features import (
     LIMIT_IN_TEXTS,
     NAMES_FOR_HOSTS,
     NOMINATION_ENDS,
+    OBSERVED_GENERATION,
     OWNERS_OF_PARTS,
     POD_GENERATIONS,
     POD_LEVEL_HUGE_PAGES,
@@ -1818,6 +1819,7 @@ def _scheduled(status: Object, now: int) -> Object:
     return POD_STATUS.arranged({**status, "conditions": updated if before else [*updated, scheduled]})
 
 
+DISRUPTION_TARGET: Final = "DisruptionTarget"
 MAX_DISRUPTED_PODS: Final = 2000  # pods in status.disruptedPods that the controller has not seen deleted
 RETRY_AFTER: Final = 10  # seconds, while the controller has not observed the latest generation
 BUDGET: Final = Resource("policy", "poddisruptionbudget")
@@ -1853,8 +1855,46 @@ def eviction(_: Names) -> Subresource:
         storage=Storage(also_accepts="policy/v1beta1"),
     )
     return Subresource(
-        name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", view=view
+        name="eviction",
+        verbs=("create",),
+        kind="Eviction",
+        group="policy",
+        version="v1",
+        view=view,
+        submit=announce_eviction,
+        evicts=True,
     )
+
+
+def announce_eviction(_: Object, pod: Object, now: int) -> Object:
+    """The pod with the condition that an eviction sets before it deletes the pod."""
+    reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
+    condition = disruption_target(pod, reason, message, seconds_text(now))
+    if condition is None:
+        return pod
+    others = [one for one in pod["status"].get("conditions", ()) if one["type"] != DISRUPTION_TARGET]
+    return {**pod, "status": POD_STATUS.arranged({**pod["status"], "conditions": [*others, condition]})}
+
+
+def disruption_target(
+    pod: Object, reason: str, message: str, now: str, features: frozenset[str] = frozenset()
+) -> Object | None:
+    """The condition that announces that a pod will be deleted, and why; None if the pod has it."""
+    conditions = pod["status"].get("conditions", ())
+    known: Object = next((one for one in conditions if one["type"] == DISRUPTION_TARGET), {})
+    announced = known.get("status") == "True"
+    if announced and (known.get("reason"), known.get("message")) == (reason, message):
+        return None
+    generation = pod["metadata"].get("generation") if OBSERVED_GENERATION in features else None
+    return {
+        "type": DISRUPTION_TARGET,
+        **({} if generation is None else {"observedGeneration": generation}),
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": known["lastTransitionTime"] if announced else now,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -1865,8 +1905,11 @@ class AllowedEviction:
     if_unchanged: bool = False
 
 
-def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> AllowedEviction:
-    """Decide an eviction. `budgets` are those whose selectors match the pod. Raises an API error if they refuse it."""
+def may_evict(pod: Object, budgets: Sequence[Object], now: int, *, explains: bool = False) -> AllowedEviction:
+    """Decide an eviction. `budgets` are those whose selectors match the pod. Raises an API error if they refuse it.
+
+    `explains`: the error says what the condition of the budget says, if that is why.
+    """
     if is_exempt_from_budgets(pod):
         return AllowedEviction(
             if_unchanged=pod["status"].get("phase") == "Pending" and not _is_being_deleted(pod)
@@ -1881,7 +1924,9 @@ def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> AllowedEvicti
     always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
     if not is_ready(pod) and (always or healthy >= wanted > 0):
         return AllowedEviction(if_unchanged=True)
-    return AllowedEviction(budget_status=_with_disruption(budget, pod["metadata"]["name"], now))
+    return AllowedEviction(
+        budget_status=_with_disruption(budget, pod["metadata"]["name"], now, explains=explains)
+    )
 
 
 def is_exempt_from_budgets(pod: Object) -> bool:
@@ -1900,7 +1945,21 @@ def is_ready(pod: Object) -> bool:
     )
 
 
-def _with_disruption(budget: Object, pod: str, now: int) -> Object:
+def _why_refused(name: str, status: Object, *, explains: bool) -> str:
+    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    conditions = status.get("conditions", ()) if explains else ()
+    denied: Object = next(
+        (one for one in conditions if (one["type"], one["status"]) == ("DisruptionAllowed", "False")), {}
+    )
+    refused = f"The disruption budget {name} does not allow evicting pods currently"
+    if denied.get("message") and denied["reason"] == "SyncFailed":
+        return f"{refused} because it failed sync: {denied['message']}"
+    if not explains or healthy <= wanted:
+        return f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+    return f"{refused} ({denied['reason']}): {denied['message']}" if denied.get("message") else refused
+
+
+def _with_disruption(budget: Object, pod: str, now: int, *, explains: bool) -> Object:
     """Return the budget's status with one allowed disruption less."""
     metadata, status = budget["metadata"], budget["status"]
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
@@ -1913,9 +1972,7 @@ def _with_disruption(budget: Object, pod: str, now: int) -> Object:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise Forbidden(BUDGET, name, why)
     if not allowed:
-        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-        why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
-        raise EvictionRefused(why)
+        raise EvictionRefused(_why_refused(name, status, explains=explains))
     disrupted = {**status.get("disruptedPods", {}), pod: seconds_text(now)}
     budget_status = {
         **status,

@@ -183,6 +183,7 @@ class Subresource:
     check_read: Callable[[Object], None] | None = None  # raises the error of a get if there is no view
     update_object: Callable[[Object, Object], Object] | None = None  # (sent, current) -> updated
     submit: Callable[[Object, Object, int], Object] | None = None  # (sent, current, time) -> updated
+    evicts: bool = False  # a POST deletes the object, if its disruption budgets allow that
     forwarded: bool = False  # the pod, the service or the kubelet of the node responds
     options: Definition | None = None  # of a forwarded request, from its query; admission reviews them
     issues_token: bool = False  # a POST returns a TokenRequest with a token, and stores nothing

@@ -126,3 +126,19 @@ def selector_text(selector: Object) -> str:
         }
         parts.append((key, words.get(operator, "")))
     return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))
+
+
+def go_selector_text(selector: Object | None) -> str:
+    """Return a LabelSelector as Go prints it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{name}: {value}," for name, value in sorted(selector.get("matchLabels", {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
+        f"Values:[{' '.join(one.get('values', ()))}],}},"
+        for one in selector.get("matchExpressions", ())
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
