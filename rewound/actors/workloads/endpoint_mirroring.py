@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import md5
 from ipaddress import ip_address
 from typing import Final
 
@@ -34,7 +35,7 @@ from rewound.actors.workloads.endpoint_slices import (
     sorted_ports,
 )
 from rewound.actors.workloads.pods import is_terminating
-from rewound.actors.workloads.service_pods import Ports, family_of
+from rewound.actors.workloads.service_pods import NewHash, Ports, family_of, hash_in
 from rewound.actors.workloads.topology_hints import Writes
 
 MAX_MIRRORED: Final = 1000  # addresses of a subset
@@ -65,9 +66,11 @@ class Mirror:
     skipped: int = 0  # invalid addresses, and those beyond the limit
 
 
-def mirror(keys: MirrorKeys, endpoints: Object, slices: Sequence[Object]) -> Steps[Mirror]:
+def mirror(
+    keys: MirrorKeys, endpoints: Object, slices: Sequence[Object], new_hash: NewHash = md5
+) -> Steps[Mirror]:
     found = Mirror()
-    wanted, ports = yield from _wanted(found, endpoints)
+    wanted, ports = yield from _wanted(found, endpoints, new_hash)
     existing: dict[tuple[str, Ports], list[Object]] = {}
     for one in slices:
         existing.setdefault((one["addressType"], comparable(one["ports"])), []).append(one)
@@ -83,14 +86,14 @@ def mirror(keys: MirrorKeys, endpoints: Object, slices: Sequence[Object]) -> Ste
 
 
 def _wanted(
-    found: Mirror, endpoints: Object
+    found: Mirror, endpoints: Object, new_hash: NewHash
 ) -> Steps[tuple[dict[tuple[str, Ports], dict[Identity, Object]], dict[Ports, list[Object]]]]:
     wanted: dict[tuple[str, Ports], dict[Identity, Object]] = {}
     written: dict[Ports, list[Object]] = {}
     for subset in endpoints.get("subsets", ()):
         ports = [{"name": "", **port} for port in subset.get("ports", ())]
         key = comparable(ports)
-        written.setdefault(key, sorted_ports(ports))
+        written.setdefault(key, sorted_ports(ports, new_hash))
         added = 0
         yield
         for address, ready in _addresses(subset):
@@ -235,7 +238,7 @@ class EndpointSliceMirroring(WorkloadController):
             self._reported.pop(key, None)
             await self._writer.write(Writes(delete=slices[:BURST]))
             return
-        found = await in_turns(mirror(self._keys, endpoints, slices))
+        found = await in_turns(mirror(self._keys, endpoints, slices, hash_in(self.release.features)))
         self._report(key, endpoints, found)
         writes = found.writes
         now = Writes(writes.create[:BURST], writes.update[:BURST], writes.delete[:BURST])

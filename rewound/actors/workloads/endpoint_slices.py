@@ -26,6 +26,7 @@ from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_namespace_terminating, is_ready, is_terminating, node_of
 from rewound.actors.workloads.service_pods import (
+    NewHash,
     Ports,
     ServicePorts,
     TriggerTimes,
@@ -33,6 +34,9 @@ from rewound.actors.workloads.service_pods import (
     concerns_services,
     families_of,
     has_address,
+    has_endpoints,
+    hash_in,
+    hashed,
     hostname_in,
     may_serve,
     pause_before,
@@ -86,9 +90,9 @@ def comparable(ports: Sequence[Object] | None) -> Ports:
     return tuple(sorted(tuple(sorted(port.items())) for port in ports or ()))
 
 
-def sorted_ports(ports: Iterable[Object]) -> list[Object]:
-    """In the order of Kubernetes: by the MD5 hash of the text that Go's debug printer makes of each."""
-    return sorted(ports, key=lambda port: md5(_port_text(port).encode()).hexdigest())
+def sorted_ports(ports: Iterable[Object], new_hash: NewHash = md5) -> list[Object]:
+    """In the order of Kubernetes: by the hash of the text that Go's debug printer makes of each."""
+    return sorted(ports, key=lambda port: hashed(_port_text(port), new_hash))
 
 
 def _port_text(port: Object) -> str:
@@ -153,8 +157,16 @@ def name_prefix(service: str) -> str:
 class Plan:
     """The planned writes for the slices of one address type of a Service."""
 
-    def __init__(self, keys: SliceKeys, service: Object, family: str, limit: int = MAX_ENDPOINTS) -> None:
+    def __init__(
+        self,
+        keys: SliceKeys,
+        service: Object,
+        family: str,
+        limit: int = MAX_ENDPOINTS,
+        new_hash: NewHash = md5,
+    ) -> None:
         self._keys, self._service, self._family, self._limit = keys, service, family, limit
+        self._new_hash = new_hash
         self.missing_nodes: dict[
             str, str
         ] = {}  # name of a pod without endpoint -> its node, which does not exist
@@ -198,7 +210,7 @@ class Plan:
                 listed = [dict(port) for port in offered]
                 key = comparable(listed)
                 endpoints = by_ports[offered] = wanted[key] = {}
-                written[key] = sorted_ports(listed)
+                written[key] = sorted_ports(listed, self._new_hash)
             name = pod["spec"].get("nodeName", "")
             found = node(name)
             if found is None and not publishes:
@@ -400,6 +412,7 @@ class EndpointSlices(WorkloadController):
         self._by_service = self._slices.index(self._service_keys)
         self._writer = SliceWriter(self, self._slices)
         self._times = TriggerTimes()
+        self._new_hash = hash_in(self.release.features)
         self._sizes: dict[Key, int] = {}  # pods of each Service
         self._waiting: dict[str, set[Key]] = {}  # by missing node: Services with pods there
         self._missing: dict[Key, frozenset[str]] = {}  # the same by Service
@@ -459,7 +472,7 @@ class EndpointSlices(WorkloadController):
         if service is None:
             self._forget(key)
             return
-        if not service["spec"].get("selector"):
+        if not has_endpoints(service, self.release.features):
             self._forget(key)
             return
         pods = await in_turns(pods_of(self._pods, service))
@@ -506,7 +519,7 @@ class EndpointSlices(WorkloadController):
         every = Writes(delete=[one for one in slices if one["addressType"] not in families])
         missing: dict[str, str] = {}
         for family in families:
-            plan = Plan(self._keys, service, family)
+            plan = Plan(self._keys, service, family, new_hash=self._new_hash)
             same = [one for one in slices if one["addressType"] == family]
             writes = yield from plan.decide(pods, same, partial(self._nodes.get, ""))
             missing |= plan.missing_nodes

@@ -1,8 +1,8 @@
 """The endpoints controller: the Endpoints of each Service with a selector.
 
 The subsets of an Endpoints object have a canonical form: addresses with the same ports share a subset, addresses are
-sorted by IP and uid, and ports and subsets by the MD5 hash of the text that Go's debug printer makes of them
-(`_port_text`, `_subset_text`), so that clients that compare see no difference to other servers.
+sorted by IP and uid, and ports and subsets by the hash (MD5, since 1.35 FNV) of the text that Go's debug printer makes
+of them (`_port_text`, `_subset_text`), so that clients that compare see no difference to other servers.
 
 An object has at most 1000 addresses: ready ones come first, and each subset keeps its share.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import md5
 from math import ceil
+from operator import itemgetter
 from typing import Any, Final
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
@@ -23,13 +24,18 @@ from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_namespace_terminating, is_ready
 from rewound.actors.workloads.service_pods import (
+    NewHash,
     ServicePorts,
     TriggerTimes,
     concerns_services,
     first_address,
     has_address,
+    has_endpoints,
+    hash_in,
+    hashed,
     hostname_in,
     is_headless,
+    long_hashed,
     may_serve,
     pause_before,
     pods_of,
@@ -44,7 +50,7 @@ TRUNCATED: Final = "truncated"
 _Address = tuple[Object, bool]  # and whether it is ready
 
 
-def subsets_of(service: Object, pods: Iterable[Object]) -> Steps[list[Object]]:
+def subsets_of(service: Object, pods: Iterable[Object], new_hash: NewHash = md5) -> Steps[list[Object]]:
     """The addresses of the pods by the ports that they offer, in canonical form, however many there are."""
     unready = publishes_unready(service)
     portless = is_headless(service) and not service["spec"].get("ports")
@@ -66,8 +72,13 @@ def subsets_of(service: Object, pods: Iterable[Object]) -> Steps[list[Object]]:
         yield
     subsets: list[Object] = []
     for where, shared in together.items():
-        subsets.append((yield from _subset([addresses[one] for one in where], shared)))
-    return subsets if len(subsets) < 2 else sorted(subsets, key=_subset_hash)
+        subsets.append((yield from _subset([addresses[one] for one in where], shared, new_hash)))
+    if len(subsets) < 2:
+        return subsets
+    ordered: list[tuple[bytes, Object]] = []
+    for subset in subsets:
+        ordered.append(((yield from long_hashed(_subset_text(subset), new_hash)), subset))
+    return [subset for _, subset in sorted(ordered, key=itemgetter(0))]
 
 
 def _address(service: Object, pod: Object, ip: str) -> Object:
@@ -77,26 +88,18 @@ def _address(service: Object, pod: Object, ip: str) -> Object:
     return found
 
 
-def _subset(addresses: list[_Address], ports: list[Object]) -> Steps[Object]:
+def _subset(addresses: list[_Address], ports: list[Object], new_hash: NewHash) -> Steps[Object]:
     ordered = yield from in_order(addresses, lambda one: (one[0]["ip"], one[0]["targetRef"]["uid"]))
     ready = [address for address, is_up in ordered if is_up]
     not_ready = [address for address, is_up in ordered if not is_up]
     real = [_written_port(port) for port in ports if port]
-    real = yield from in_order(real, _port_hash)
+    real = yield from in_order(real, lambda port: hashed(f"(v1.EndpointPort){_port_text(port)}", new_hash))
     found = {"addresses": ready, "notReadyAddresses": not_ready, "ports": real}
     return {name: value for name, value in found.items() if value}
 
 
-def _port_hash(port: Object) -> bytes:
-    return md5(f"(v1.EndpointPort){_port_text(port)}".encode()).digest()
-
-
 def _written_port(port: Object) -> Object:
     return {name: value for name, value in port.items() if value != ""}
-
-
-def _subset_hash(subset: Object) -> bytes:
-    return md5(_subset_text(subset).encode()).digest()
 
 
 def _subset_text(subset: Object) -> str:
@@ -192,6 +195,7 @@ class Endpoints(WorkloadController):
         self._endpoints = self.cache.collection("endpoints")
         self._endpoints.listen(self._endpoints_changed)
         self._times = TriggerTimes()
+        self._new_hash = hash_in(self.release.features)
         self._sizes: dict[Key, int] = {}  # pods of each Service
         self._headless = self.names.key("headless", "service")
         self._managed_by = self.names.key("managed-by", "endpoints")
@@ -230,14 +234,16 @@ class Endpoints(WorkloadController):
             if stored is not None:
                 await self._delete(stored)
             return
-        if not service["spec"].get("selector"):
+        if not has_endpoints(service, self.release.features):
             self._times.forget(key)
             self._sizes.pop(key, None)
             return
         pods = await in_turns(pods_of(self._pods, service))
         self._sizes[key] = len(pods)
         trigger = await in_turns(self._times.since_last(service, pods))
-        wanted = self._wanted(service, stored, *truncate(await in_turns(subsets_of(service, pods))))
+        wanted = self._wanted(
+            service, stored, *truncate(await in_turns(subsets_of(service, pods, self._new_hash)))
+        )
         if stored is None or not self._is_same(stored, wanted):
             await self._write(stored, self._with_time(wanted, trigger))
 

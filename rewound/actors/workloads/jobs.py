@@ -44,6 +44,7 @@ from rewound.actors.versions.features import (
     PER_INDEX_LIMITS,
     POD_REPLACEMENT,
     SUSPENDED_SCHEDULING,
+    TERMINATING_OF_DELETED,
     WIDE_SUCCESS_CRITERIA,
 )
 from rewound.actors.workloads.cache import Key, controller_of, key_of
@@ -456,7 +457,8 @@ class Jobs(WorkloadController):
 
     def _note_deleted(self, found: Progress, pods: list[Object], errors: list[RequestError]) -> None:
         found.active -= len(pods) - len(errors)
-        found.terminating += len(pods) - len(errors)
+        if TERMINATING_OF_DELETED in self._features:
+            found.terminating += len(pods) - len(errors)
         found.ready = min(found.ready - sum(map(is_ready, pods)), found.active)
 
     def _end_of(self, key: Key, found: Progress) -> Steps[Object | None]:

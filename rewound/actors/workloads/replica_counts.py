@@ -12,10 +12,17 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, NamedTuple
 
+from rewound.actors.admission.plugins.quota.usage import pod_amounts
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.quantity import nanos_of
 from rewound.actors.runtime.steps import Steps, chosen
+from rewound.actors.versions.features import (
+    CONTAINERS_NOT_FOUND,
+    CONTAINERS_WITHOUT_REQUESTS,
+    POD_LEVEL_UTILIZATION,
+    SIDECARS_IN_UTILIZATION,
+)
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 CPU: Final = "cpu"
@@ -44,6 +51,7 @@ class Tolerances:
     tolerance: float
     cpu_initialization: int  # microseconds after the start of a pod in which its CPU usage may be ignored
     initial_readiness: int  # a pod that became unready this soon after its start was never ready
+    features: frozenset[str] = frozenset()  # of the version
 
 
 @dataclass(slots=True)
@@ -72,7 +80,7 @@ def utilization_count(
 ) -> Steps[Count]:
     """By a percentage of the pods' requests, in all containers or one."""
     groups, counted = yield from _grouped(pods, metrics, resource, rules, now)
-    requests = yield from _requests(pods, container, resource)
+    requests = yield from _requests(pods, container, resource, rules.features)
     if not counted:
         raise NoReplicaCount(NO_READY_METRICS)
     usage = {name: one.value for name, one in counted.items()}
@@ -171,20 +179,46 @@ def _utilization(
     return percent / target, percent, used // len(known)
 
 
-def _requests(pods: Collection[Object], container: str, resource: str) -> Steps[dict[str, int]]:
+def _requests(
+    pods: Collection[Object], container: str, resource: str, features: frozenset[str]
+) -> Steps[dict[str, int]]:
     found: dict[str, int] = {}
     for pod in pods:
         yield
-        total = 0
-        for one in pod["spec"]["containers"]:
-            if container and one["name"] != container:
-                continue
-            request = one.get("resources", {}).get("requests", {}).get(resource)
-            if request is None:
-                raise NoReplicaCount(f"missing request for {resource}")
-            total += milli_value(request)
-        found[pod["metadata"]["name"]] = total
+        own = (pod["spec"].get("resources") or {}).get("requests")
+        if own and not container and POD_LEVEL_UTILIZATION in features:
+            found[pod["metadata"]["name"]] = _pod_level_request(pod, resource)
+        else:
+            found[pod["metadata"]["name"]] = _request_of_containers(pod, container, resource, features)
     return found
+
+
+def _pod_level_request(pod: Object, resource: str) -> int:
+    request = pod_amounts(pod["spec"], "requests").get(resource)
+    if request is None:
+        raise NoReplicaCount(f"missing pod-level request for {resource} in Pod {pod['metadata']['name']}")
+    return -(-request[0] // 1_000_000)
+
+
+def _request_of_containers(pod: Object, container: str, resource: str, features: frozenset[str]) -> int:
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    containers = list(spec["containers"])
+    if SIDECARS_IN_UTILIZATION in features:
+        containers += [
+            one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"
+        ]
+    measured = [one for one in containers if container in ("", one["name"])]
+    if not measured and CONTAINERS_NOT_FOUND in features:
+        raise NoReplicaCount(f"container {container} not found in Pod {name}")
+    total = 0
+    for one in measured:
+        request = one.get("resources", {}).get("requests", {}).get(resource)
+        if request is None:
+            where = f" in container {one['name']} of Pod {name}"
+            where = where if CONTAINERS_WITHOUT_REQUESTS in features else ""
+            raise NoReplicaCount(f"missing request for {resource}{where}")
+        total += milli_value(request)
+    return total
 
 
 def _grouped(

@@ -7,15 +7,19 @@ ready, and whether a terminating pod still counts, differs between the two contr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from hashlib import md5
+from typing import Any, Final, Protocol
 
 from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.versions.features import NO_EXTERNAL_SLICES, PORTS_BY_FNV
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, is_terminating
 
 IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS_IP: Final = "None"
+_BITS: Final = (1 << 128) - 1
+_CHUNK: Final = 4096  # bytes to hash in one step
 
 # Every change of a pod triggers a pass over all pods of its Services. A Service with many waits a little, so that one
 # pass handles many changes: two seconds for ten thousand pods.
@@ -101,6 +105,14 @@ def first_address(service: Object, pod: Object) -> str:
     return found[0] if found else ""
 
 
+def has_endpoints(service: Object, features: frozenset[str]) -> bool:
+    """Whether the controllers write its endpoints: without a selector, clients do."""
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName" and NO_EXTERNAL_SLICES in features:
+        return False
+    return bool(spec.get("selector"))
+
+
 def is_headless(service: Object) -> bool:
     return bool(service["spec"].get("clusterIP") == HEADLESS_IP)
 
@@ -123,6 +135,53 @@ def hostname_in(service: Object, pod: Object) -> str:
 def reference_to(pod: Object) -> Object:
     metadata = pod["metadata"]
     return {"kind": "Pod", **{part: metadata[part] for part in ("namespace", "name", "uid")}}
+
+
+class Hash(Protocol):
+    """As those of `hashlib`."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+NewHash = Callable[[], Hash]
+
+
+def hash_in(features: frozenset[str]) -> NewHash:
+    """The hash by which ports and subsets are ordered."""
+    return Fnv if PORTS_BY_FNV in features else md5
+
+
+class Fnv:
+    """FNV-1a of 128 bits."""
+
+    def __init__(self) -> None:
+        self._value = 0x6C62272E07BB014262B821756295C58D
+
+    def update(self, data: bytes, /) -> None:
+        value = self._value
+        for byte in data:
+            value = ((value ^ byte) * 0x13B + ((value ^ byte) << 88)) & _BITS
+        self._value = value
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(16, "big")
+
+
+def hashed(text: str, new_hash: NewHash) -> bytes:
+    found = new_hash()
+    found.update(text.encode())
+    return found.digest()
+
+
+def long_hashed(text: str, new_hash: NewHash) -> Steps[bytes]:
+    """The same for the text of many addresses."""
+    found, encoded = new_hash(), text.encode()
+    for start in range(0, len(encoded), _CHUNK):
+        found.update(encoded[start : start + _CHUNK])
+        yield
+    return found.digest()
 
 
 Ports = tuple[tuple[tuple[str, Any], ...], ...]  # comparable: each port by its fields, as `dict` takes them

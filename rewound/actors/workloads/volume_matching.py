@@ -47,6 +47,11 @@ def class_of(stored: Object, keys: VolumeKeys) -> str:
     return stored["spec"].get("storageClassName") or "" if annotated is None else annotated
 
 
+def attributes_class_of(stored: Object) -> str:
+    """The VolumeAttributesClass of a claim or a volume; "" without one, and in versions that have none."""
+    return stored["spec"].get("volumeAttributesClassName") or ""
+
+
 def is_reserved_for(volume: Object, claim: Object) -> bool:
     """Whether the volume is bound to the claim, or reserved for it."""
     reference = volume["spec"].get("claimRef")
@@ -84,6 +89,8 @@ def refusal(volume: Object, claim: Object, keys: VolumeKeys) -> str:
         return "requested PV is too small"
     if class_of(volume, keys) != class_of(claim, keys):
         return "storageClassName does not match"
+    if attributes_class_of(volume) != attributes_class_of(claim):
+        return "volumeAttributesClassName does not match"
     if volume_modes_differ(claim, volume):
         return "incompatible volumeMode"
     if not has_access_modes(volume, claim):
@@ -131,6 +138,7 @@ def reserved_fits(volume: Object, claim: Object) -> bool:
     return (
         capacity(volume) >= requested(claim)
         and not volume_modes_differ(claim, volume)
+        and attributes_class_of(volume) == attributes_class_of(claim)
         and "deletionTimestamp" not in volume["metadata"]
         and has_access_modes(volume, claim)
     )

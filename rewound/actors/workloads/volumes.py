@@ -31,6 +31,7 @@ from rewound.actors.workloads.volume_matching import (
     Ranked,
     VolumeKeys,
     annotations_of,
+    attributes_class_of,
     capacity,
     class_of,
     is_free,
@@ -641,7 +642,12 @@ class VolumeBinder(WorkloadController):
         old = claim["status"]
         status = {part: value for part, value in old.items() if part not in ("accessModes", "capacity")}
         status["phase"] = phase
-        if volume is not None:
+        current = "currentVolumeAttributesClassName"
+        if volume is None:
+            status.pop(current, None)
+        else:
+            if (old.get("phase"), phase) == ("Pending", "Bound") and attributes_class_of(volume):
+                status[current] = attributes_class_of(volume)
             status["accessModes"] = volume["spec"]["accessModes"]
             becomes = old.get("phase") != phase
             held = volume["spec"].get("capacity") if becomes else old.get("capacity")

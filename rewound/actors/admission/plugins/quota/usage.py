@@ -265,14 +265,34 @@ ENDED: Final[Usage] = {"count/pods": ONE}
 
 
 def pod_amounts(spec: Object, part: str) -> dict[str, Amount]:
-    """The sum over the containers, or the largest init container if it has more; plus the overhead of the pod."""
+    """The sum over the containers, or the largest init container if it has more; plus the overhead of the pod.
+
+    Sidecars run beside the containers, and beside the init containers after them. What a pod sets for itself replaces
+    that.
+    """
     total: dict[str, Amount] = {}
+    sidecars: dict[str, Amount] = {}
+    starting: dict[str, Amount] = {}  # the most while it starts
     for container in spec["containers"] or ():
         add(total, parse_amounts(container["resources"].get(part, {})))
     for container in spec.get("initContainers", ()):
-        largest(total, parse_amounts(container["resources"].get(part, {})))
+        amounts = parse_amounts(container["resources"].get(part, {}))
+        if container.get("restartPolicy") == "Always":
+            add(total, amounts)
+            add(sidecars, amounts)
+        else:
+            add(amounts, sidecars)
+            largest(starting, amounts)
+    largest(total, starting)
+    own = (spec.get("resources") or {}).get(part, {})
+    total |= parse_amounts({name: text for name, text in own.items() if is_of_pods(name)})
     add(total, parse_amounts(spec.get("overhead") or {}))
     return total
+
+
+def is_of_pods(name: str) -> bool:
+    """Whether a pod may set it for all of its containers."""
+    return name in ("cpu", "memory") or name.startswith(HUGE_PAGES)
 
 
 def _end_of_deletion(metadata: Object) -> int:
@@ -285,6 +305,9 @@ def _end_of_deletion(metadata: Object) -> int:
 
 def missing_of_containers(spec: Object, required: Iterable[str]) -> str:
     """The required amounts that containers lack, such as `cpu for: a,b; memory for: b`; "" if none."""
+    own = spec.get("resources") or {}
+    if any(is_of_pods(name) for part in ("requests", "limits") for name in own.get(part, ())):
+        return ""
     containers = (*(spec["containers"] or ()), *spec.get("initContainers", ()))
     parts = []
     for name in sorted(required):
