@@ -1041,6 +1041,7 @@ DEVICE_RULES: Final = _change(
     since="1.35",
 )
 
+HONOURED_POLICY: Final = _gate("HonorPVReclaimPolicy")
 PHASE_TIMES: Final = _gate("PersistentVolumeLastPhaseTransitionTime")
 MUTABLE_LIMITS: Final = _gate(
     "MutableCSINodeAllocatableCount"

@@ -24,7 +24,7 @@ Ranked = tuple[Rank, Object]
 
 
 class VolumeKeys:
-    """The annotations by which binder, scheduler and provisioners communicate."""
+    """The annotations and finalizers by which binder, scheduler and provisioners communicate."""
 
     def __init__(self, names: Names) -> None:
         self.bind_completed = names.key("bind-completed", "pv")
@@ -34,6 +34,9 @@ class VolumeKeys:
         self.selected_node = names.key("selected-node", "volume")
         self.provisioner = names.key("storage-provisioner", "volume")
         self.beta_provisioner = names.key("storage-provisioner", "volume.beta")
+        # Finalizers of volumes whose storage is to be deleted first, by a plugin or by an external provisioner.
+        self.of_plugin = names.key("pv-controller")
+        self.of_provisioner = names.key("finalizer", "external-provisioner.volume")
         self.beta_class = names.key("storage-class", "volume.beta")
 
 

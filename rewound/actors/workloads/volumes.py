@@ -23,6 +23,7 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
+from rewound.actors.versions.features import HONOURED_POLICY
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import copied, is_finished, is_terminating
@@ -103,6 +104,7 @@ class VolumeBinder(WorkloadController):
         self._period = parts.context.workloads.pvclaimbinder_sync_period
         self._default_class = parts.context.workloads.default_storage_class
         self._keys = keys = VolumeKeys(self.names)
+        self._honours_policy = HONOURED_POLICY in self.release.features
         self._migrated = {self.names.key(plugin): driver for plugin, driver in MIGRATED.items()}
         self._own_domain = self.names.key("")  # of provisioners that were part of the controller manager
         self._host_path = self.names.key("host-path")
@@ -393,7 +395,7 @@ class VolumeBinder(WorkloadController):
         self._report(claim, "Warning", reason, message)
 
     async def _reconcile_volume(self, volume: Object) -> None:
-        volume = await self._record_migration(volume)
+        volume = await self._protect(await self._record_migration(volume))
         name, reference = volume["metadata"]["name"], volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
             await self._set_volume_phase(volume, "Available")
@@ -437,6 +439,25 @@ class VolumeBinder(WorkloadController):
             return volume
         changed = copied(volume)
         _annotate(changed, self._keys.migrated_to, driver)
+        return await self._replace_volume(changed)
+
+    async def _protect(self, volume: Object) -> Object:
+        """Keep the volume of a plugin until its storage is deleted, if its policy is Delete."""
+        provisioner = annotations_of(volume).get(self._keys.provisioned_by, "")
+        if not self._honours_policy or not provisioner.startswith(self._own_domain):
+            return volume
+        old: list[str] = volume["metadata"].get("finalizers") or []
+        migrated = provisioner in self._migrated
+        new = [one for one in old if migrated or one != self._keys.of_provisioner]
+        if migrated or volume["spec"].get("persistentVolumeReclaimPolicy") != "Delete":
+            new = [one for one in new if one != self._keys.of_plugin]
+        elif self._keys.of_plugin not in old and not is_terminating(volume):
+            new.append(self._keys.of_plugin)
+        return volume if new == old else await self._set_finalizers(volume, new)
+
+    async def _set_finalizers(self, volume: Object, finalizers: list[str]) -> Object:
+        changed = copied(volume)
+        changed["metadata"]["finalizers"] = finalizers
         return await self._replace_volume(changed)
 
     async def _unbind(self, volume: Object) -> None:
@@ -504,7 +525,7 @@ class VolumeBinder(WorkloadController):
         self.queue.add_after(key_of(volume), self._period)
 
     async def _delete(self, volume: Object) -> None:
-        if "deletionTimestamp" in volume["metadata"]:
+        if is_terminating(volume) and not self._honours_policy:
             return
         provisioner = annotations_of(volume).get(self._keys.provisioned_by, "")
         if provisioner and provisioner != PROVISIONER and not provisioner.startswith(self._own_domain):
@@ -512,12 +533,16 @@ class VolumeBinder(WorkloadController):
         if why := self._undeletable(volume, provisioner):
             await self._fail(volume, "VolumeFailedDelete", why)
             return
-        await self.client.delete(
-            self._volumes.definition,
-            "",
-            volume["metadata"]["name"],
-            DeleteOptions(uid=volume["metadata"]["uid"]),
-        )
+        finalizers: list[str] = volume["metadata"].get("finalizers") or []
+        metadata = volume["metadata"]
+        try:
+            if self._keys.of_plugin in finalizers:
+                kept = [one for one in finalizers if one != self._keys.of_plugin]
+                await self._set_finalizers(volume, kept)
+            options = DeleteOptions(uid=metadata["uid"])
+            await self.client.delete(self._volumes.definition, "", metadata["name"], options)
+        except NotFound:
+            return  # the finalizer was all that kept it
 
     def _undeletable(self, volume: Object, provisioner: str) -> str:
         if provisioner == PROVISIONER:

@@ -135,6 +135,23 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "ttl",
     "ttl-after-finished",
 )
+# Names that kube-controller-manager has since 1.28, where they are more than the name above and `-controller`.
+_LATER_NAMES: Final = {
+    "bootstrap-signer": "bootstrapsigner",
+    "certificatesigningrequest-approving": "csrapproving",
+    "certificatesigningrequest-cleaner": "csrcleaner",
+    "certificatesigningrequest-signing": "csrsigning",
+    "endpoints": ENDPOINT,
+    "endpointslice-mirroring": "endpointslicemirroring",
+    "garbage-collector": "garbagecollector",
+    "horizontal-pod-autoscaler": "horizontalpodautoscaling",
+    "node-lifecycle": "nodelifecycle",
+    "persistentvolume-protection": "pv-protection",
+    "persistentvolumeclaim-protection": "pvc-protection",
+    "pod-garbage-collector": "podgc",
+    "root-ca-certificate-publisher": PUBLISHER,
+    "token-cleaner": "tokencleaner",
+}
 _NODES: Final = "simulated-nodes"
 _STAGES: Final = "stages"
 _DEVICES: Final = "node-devices"
@@ -145,12 +162,23 @@ _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
 _GROUPS: Final = ("*", _DEFAULT)
 
 
+def _first_name(pattern: str) -> str:
+    """An item of --controllers with the name that its controller had first."""
+    known = CONTROLLERS + WORKLOAD_CONTROLLERS
+    sign, name = ("-", pattern[1:]) if pattern.startswith("-") else ("", pattern)
+    short = name.removesuffix("-controller")
+    if name in known or short == name:
+        return pattern
+    first = _LATER_NAMES.get(short, short)
+    return sign + first if first in known else pattern
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
     """Settings of controllers and bootstrap tokens: which controllers run, and whether bootstrap tokens authenticate.
 
-    The names of controllers are those of v1.25. Only names are used here, so that reading flags imports no
-    controller.
+    The names of controllers are those of v1.25; those of later versions are accepted too. Only names are used here, so
+    that reading flags imports no controller.
     """
 
     controllers: tuple[str, ...] = ()  # empty if --controllers was not given
@@ -237,7 +265,8 @@ class ControllerSettings:
         """The items of the list. A list of exceptions means all others; without a list all run if there are nodes."""
         if not self.controllers:
             return [_DEFAULT if self.nodes is None else "*"]
-        patterns = [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
+        given = (one.strip() for text in self.controllers for one in text.split(","))
+        patterns = [_first_name(one) for one in given if one]
         if patterns and all(one.startswith("-") for one in patterns):
             patterns.append("*")
         return patterns
