@@ -83,6 +83,15 @@ async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:
         (["--controllers=*,tokencleaner"], ALL - {"bootstrapsigner"}),
         (["--controllers=*,-tokencleaner", "--enable-bootstrap-token-auth"], ALL - {"tokencleaner"}),
         (["--controllers=endpoint,-endpoint"], {"endpoint"}),
+        (["--controllers=endpoints-controller,job-controller"], {"endpoint", "job"}),
+        (
+            ["--controllers=-pod-garbage-collector-controller,*", "--enable-bootstrap-token-auth"],
+            ALL - {"podgc"},
+        ),
+        (
+            ["--controllers=taint-eviction-controller,node-lifecycle-controller"],
+            {"nodelifecycle", "taint-eviction-controller"},
+        ),
         (
             ["--controllers=default,endpoint", "--enable-bootstrap-token-auth"],
             DEFAULT - {ENDPOINT_CLEANUP} | {"endpoint"},
@@ -95,7 +104,7 @@ def test_names_stars_and_exceptions(flags: list[str], expected: set[str]) -> Non
     assert enabled(*flags) == expected
 
 
-@cases("wrong", ["deployment-controller", "-nonsense", "**", "garbage collector"])
+@cases("wrong", ["deployments-controller", "-nonsense", "**", "garbage collector"])
 def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse_flags([f"--controllers=*,{wrong}"])

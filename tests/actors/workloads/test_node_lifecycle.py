@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from rewound.actors.kinds.values.times import micros_text, seconds_text
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import V1_25, choose_release
 from tests.actors.workloads.bench import Bench, open_bench
 
 LEASES, LEASE_NAMESPACE = "leases.coordination.k8s.io", "kube-node-lease"
@@ -284,3 +285,27 @@ async def test_time_without_cpu_does_not_count(tmp_path: Path, autojump_clock: M
         assert conditions(bench, "nodes", "a")["Ready"][0] == "True"
         await pass_time(bench, 3)
         assert conditions(bench, "nodes", "a")["Ready"][0] == "Unknown"
+
+
+async def test_taint_eviction_is_a_controller_of_its_own_since_1_29(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    taint = {"key": "k", "effect": "NoExecute"}
+    newer = choose_release("1.30")
+    for number, (names, release, stays) in enumerate(
+        (
+            ([LIFECYCLE], V1_25, False),
+            ([LIFECYCLE], newer, True),
+            (["taint-eviction-controller"], newer, False),
+            ([LIFECYCLE], choose_release("1.30", "SeparateTaintEvictionController=false"), False),
+        )
+    ):
+        async with open_bench(tmp_path / str(number), *names, pods_run=False, release=release) as bench:
+            await add_node(bench, "a")
+            await add_pod(bench, "p", "a")
+            await bench.patch("nodes", "a", {"spec": {"taints": [taint]}})
+            await bench.rest()
+            assert staying(bench) == (["p"] if stays else [])
+            reasons = {kind: why for kind, (_, why, _) in conditions(bench, "pods", "p").items()}
+            announced = release is not V1_25 and not stays
+            assert reasons.get("DisruptionTarget") == ("DeletionByTaintManager" if announced else None)

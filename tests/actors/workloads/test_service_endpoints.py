@@ -19,6 +19,7 @@ from rewound.actors.workloads.built_in import Workloads
 from rewound.actors.workloads.endpoint_mirroring import MirrorKeys, mirror
 from rewound.actors.workloads.endpoint_slices import sorted_ports
 from rewound.actors.workloads.endpoints import subsets_of, truncate
+from rewound.actors.workloads.service_pods import Fnv, hashed, long_hashed
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
 from tests.at_once import at_once
@@ -518,6 +519,12 @@ def test_ports_are_sorted_by_hash() -> None:
     plain = {"name": "web", "port": 8080, "protocol": "TCP"}
     typed = {**plain, "appProtocol": "h2c"}
     assert sorted_ports([typed, plain]) == [plain, typed]
+
+
+def test_fnv_hash_as_published() -> None:
+    assert hashed("", Fnv).hex() == "6c62272e07bb014262b821756295c58d"
+    assert hashed("a", Fnv).hex() == "d228cb696f1a8caf78912b704e4a8964"
+    assert at_once(long_hashed("a" * 5000, Fnv)) == hashed("a" * 5000, Fnv)
 
 
 def pod(name: str, ip: str, ready: bool = True) -> Object:
