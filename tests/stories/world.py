@@ -459,6 +459,9 @@ def _without_details(given: Object) -> Object:
             or not isinstance(one.get("status"), dict)
         ):
             continue
+        if {"deletionTimestamp", "finalizers"} <= (one.get("metadata") or {}).keys():
+            del one["status"]  # a kubelet reports how the containers ended; the recorder's does not
+            continue
         status = one["status"]
         for part in _BY_KUBELET:
             status.pop(part, None)

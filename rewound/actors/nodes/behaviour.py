@@ -15,6 +15,8 @@ from rewound.actors.names import Names
 PREFIX: Final = "sim/"
 PHASES: Final = ("Running", "NeverReady", "Hold", "Succeeded", "Failed", "CrashLoop", "ImagePull")
 PROBES: Final = ("liveness", "readiness", "startup")
+# Seconds that lifecycle hooks take, unless they sleep, or after which they fail.
+HOOKS: Final = ("post-start-for", "fail-post-start", "pre-stop-for", "fail-pre-stop")
 _LONGEST: Final = 10 * 365 * 86400.0  # seconds
 
 
@@ -24,6 +26,8 @@ class Script(NamedTuple):
     exit_after: float | None = None  # seconds that it runs
     exit_code: int = 0
     fails: Mapping[str, float] = {}  # seconds after its start when a probe begins to fail
+    post_start_for: float = 0.0  # seconds that its postStart hook takes
+    fail_post_start: float | None = None  # seconds after which that fails
 
 
 class Behaviour(NamedTuple):
@@ -36,7 +40,9 @@ class Behaviour(NamedTuple):
     ready_after: float = 0.0  # seconds from the start of the pod
     run_for: float = 0.0  # seconds until the phases Succeeded and Failed
     exit_after: float | None = None  # seconds that a container runs; then restartPolicy decides
-    terminate_after: float = 0.0  # seconds that a deleted pod takes to stop
+    terminate_after: float = 0.0  # seconds that the containers of a deleted pod take to stop
+    resize_for: float = 0.0  # seconds from the allocation of other resources until a container has them
+    hooks: Mapping[str, float] = {}  # by annotation
     reason: str = ""
     holds_termination: bool = False
     fails: Mapping[str, float] = {}
@@ -56,6 +62,11 @@ class Behaviour(NamedTuple):
 
     def _with_own(self, container: str, script: Script) -> Script:
         own = self.of_containers
+        if self.hooks or own:
+            post_start_for = self.seconds("post-start-for", container) or 0.0
+            script = script._replace(
+                post_start_for=post_start_for, fail_post_start=self.seconds("fail-post-start", container)
+            )
         if not own:
             return script
         fails = {
@@ -63,11 +74,17 @@ class Behaviour(NamedTuple):
             for probe in PROBES
             if (seconds := own.get((f"fail-{probe}", container), script.fails.get(probe))) is not None
         }
-        return Script(
-            own.get(("exit-after", container), script.exit_after),
-            own.get(("exit-code", container), script.exit_code),
-            fails,
+        return script._replace(
+            exit_after=own.get(("exit-after", container), script.exit_after),
+            exit_code=own.get(("exit-code", container), script.exit_code),
+            fails=fails,
         )
+
+    def seconds(self, name: str, container: str) -> float | None:
+        """What an annotation about hooks or the end of containers says of one; None: nothing."""
+        default = self.terminate_after if name == "terminate-after" else self.hooks.get(name)
+        found: float | None = self.of_containers.get((name, container), default)
+        return found
 
 
 DEFAULT: Final = Behaviour()
@@ -83,6 +100,7 @@ def behaviour_of(pod: Object, names: Names) -> Behaviour:
     if (ordinal := ordinal_of(pod, names)) is not None:
         phase = read(f"phase.{ordinal}", _phase, phase)
     fails = {probe: read(f"fail-{probe}", _seconds, None) for probe in PROBES}
+    hooks = {name: read(name, _seconds, None) for name in HOOKS}
     return Behaviour(
         phase=phase,
         exit_code=read("exit-code", _code, None),
@@ -94,6 +112,8 @@ def behaviour_of(pod: Object, names: Names) -> Behaviour:
         run_for=read("run-for", _seconds, 0.0),
         exit_after=read("exit-after", _seconds, None),
         terminate_after=read("terminate-after", _seconds, 0.0),
+        resize_for=read("resize-for", _seconds, 0.0),
+        hooks={name: seconds for name, seconds in hooks.items() if seconds is not None},
         reason=annotations.get(PREFIX + "reason", ""),
         holds_termination=annotations.get(PREFIX + "hold-termination") == "true",
         fails={probe: seconds for probe, seconds in fails.items() if seconds is not None},
@@ -105,7 +125,7 @@ def behaviour_of(pod: Object, names: Names) -> Behaviour:
 def _of_containers(annotations: Mapping[str, str], read: _Reader) -> dict[tuple[str, str], Any]:
     """The annotations that name a container: sim/exit-after.web."""
     parsers: dict[str, Callable[[str], Any]] = {"exit-after": _seconds, "exit-code": _code}
-    parsers |= {f"fail-{probe}": _seconds for probe in PROBES}
+    parsers |= dict.fromkeys(("terminate-after", *HOOKS, *(f"fail-{probe}" for probe in PROBES)), _seconds)
     found = {}
     for key in annotations:
         name, dot, container = key.removeprefix(PREFIX).partition(".")

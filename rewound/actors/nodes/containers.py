@@ -20,12 +20,17 @@ from rewound.actors.nodes.references import References
 from rewound.actors.versions.features import (
     CONTAINER_CREATED,
     CREATED_WITH_COLON,
+    GROUPS_POLICY,
     IMAGE_SIZES,
     NAMED_BACK_OFF,
     PULL_ERRORS,
+    READ_ONLY_MOUNTS,
     RESIZE,
+    RESTART_ALL,
     RESTART_RULES,
     SIDECARS,
+    SLEEP_ACTION,
+    STOP_SIGNALS,
 )
 
 SECOND: Final = 1_000_000  # microseconds
@@ -37,6 +42,10 @@ IMAGE_BYTES: Final = 10 * 2**20  # of every image
 _ERROR_SECONDS: Final = 1  # how long ErrImagePull is shown before ImagePullBackOff
 _BACK_OFF: Final = re.compile(r"back-off (?:(\d+)m)?(\d+)s restarting")
 _RESOURCES: Final = ("limits", "requests")
+# Of containers that are removed because another one ended, by a rule for such ends.
+_RESTARTING_ALL: Final = "RestartingAllContainers"
+_REMOVED: Final = "The container is removed because RestartAllContainers in place"
+_ALL: Final = "RestartAllContainers"
 NORMAL, WARNING = "Normal", "Warning"
 REGULAR, INIT, SIDECAR, EPHEMERAL = "containers", "initContainers", "sidecars", "ephemeralContainers"
 
@@ -62,15 +71,20 @@ class Moment:
         *,
         bad_images: tuple[str, ...] = (),
         images: set[str] | None = None,
+        hooks: dict[str, int] | None = None,
         has_events: bool = True,
     ) -> None:
-        """`images` are those of the node; a container that starts adds its own."""
+        """`images` are those of the node; a container that starts adds its own.
+
+        `hooks` are the starts of the containers whose postStart hooks run; these keep them up to date.
+        """
         self._has_events = has_events
         self.pod, self.behaviour, self.references, self.features = pod, behaviour, references, features
         self.now, self.since = now, since
         self.text = seconds_text(now)
         self.bad_images = bad_images
         self.images: set[str] = set() if images is None else images
+        self.hooks: dict[str, int] = {} if hooks is None else hooks
         self.events: list[PodEvent] = []
         self.wake: float | None = None  # seconds until the next change
 
@@ -119,8 +133,10 @@ class Container:
         self.ready = self.started = False
         wanted = spec.get("resources") or {}
         self.resources: Object = {name: wanted[name] for name in _RESOURCES if wanted.get(name)}
+        self.allocated: Object = self.resources.get("requests") or {}
         started = (self.state.get("running") or {}).get("startedAt")
         self._begun = micros_of(started) if started else 0
+        self._hook_failed: int | None = None  # when its postStart hook failed, which ends it
 
     @property
     def is_running(self) -> bool:
@@ -137,6 +153,20 @@ class Container:
     @property
     def has_run(self) -> bool:
         return self.is_running or self.end is not None
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether it was removed with all others, to start again."""
+        return bool((self.state.get("waiting") or {}).get("reason") == _RESTARTING_ALL)
+
+    @property
+    def may_restart_all(self) -> bool:
+        return any(rule.get("action") == _ALL for rule in self.spec.get("restartPolicyRules") or ())
+
+    @property
+    def restarts_all(self) -> bool:
+        """Whether all containers of its pod restart, because it has ended as it has."""
+        return "terminated" in self.state and self._rule(self.state["terminated"]["exitCode"]) == _ALL
 
     @property
     def is_over(self) -> bool:
@@ -174,7 +204,9 @@ class Container:
                 if not self._start(first):
                     return
             else:
-                if "terminated" in self.state and not self._restarts_after(end["exitCode"]):
+                if "terminated" in self.state and (
+                    self.restarts_all or not self._restarts_after(end["exitCode"])
+                ):
                     return
                 finished, pause = micros_of(end.get("finishedAt") or moment.text), self._pause(end)
                 if moment.is_ahead(finished + pause * SECOND):
@@ -201,12 +233,25 @@ class Container:
         }
         self.state = {"terminated": end}
         self.ready = self.started = False
+        self._hook_failed = None
 
     def kill(self, message: str = "", code: int = 0) -> None:
         """Stop it, if it runs."""
         if self.is_running:
             self.event(NORMAL, "Killing", message or f"Stopping container {self.name}")
             self.terminate(code, self._moment.now)
+
+    def remove(self) -> None:
+        """Remove it, to start again with all others."""
+        if self.is_running:
+            self.event(NORMAL, "Killing", "killing")
+        if not self.is_removed and self.has_run:
+            self.restarts += 1
+            end = {"exitCode": KILLED, "reason": _RESTARTING_ALL, "message": _REMOVED}
+            self.last = {"terminated": {**end, "startedAt": None, "finishedAt": None}}
+            self.state = {"waiting": {"reason": _RESTARTING_ALL, "message": _REMOVED}}
+        self._moment.hooks.pop(self.name, None)
+        self.ready = self.started = False
 
     def crash_loop(self, restarts: int, code: int) -> None:
         """Wait to be restarted, for as long as an annotation says so."""
@@ -231,7 +276,7 @@ class Container:
             "name": self.name,
             "state": self.state,
             "lastState": self.last,
-            "ready": self.ready,
+            "ready": self.ready or (self.kind == INIT and self.is_initialized),
             "restartCount": self.restarts,
             "image": self.spec["image"],
             "imageID": f"sim://{self.spec['image']}" if is_made else "",
@@ -240,19 +285,65 @@ class Container:
             status["containerID"] = self._id()
         if self.kind in (REGULAR, SIDECAR) or (self.kind == INIT and SIDECARS in self._moment.features):
             status["started"] = self.started
-        if is_made and self.resources and RESIZE in self._moment.features:
-            if "requests" in self.resources:
-                status["allocatedResources"] = self.resources["requests"]
-            status["resources"] = self.resources
-        return status
+        status |= self._mounts()
+        return {**status, **self._facts()} if is_made else status
+
+    def _mounts(self) -> Object:
+        """Its volumes; a read-only one is read-only with all that is mounted below it only if that was asked for."""
+        mounts = self.spec.get("volumeMounts")
+        if not mounts or READ_ONLY_MOUNTS not in self._moment.features:
+            return {}
+        found = []
+        for mount in mounts:
+            one = {"name": mount["name"], "mountPath": mount["mountPath"]}
+            if mount.get("readOnly"):
+                whole = mount.get("recursiveReadOnly") in ("Enabled", "IfPossible")
+                one |= {"readOnly": True, "recursiveReadOnly": "Enabled" if whole else "Disabled"}
+            found.append(one)
+        return {"volumeMounts": found}
+
+    def _facts(self) -> Object:
+        """What a container runtime says of a container that it has made."""
+        features, facts = self._moment.features, {}
+        if RESIZE in features:
+            if self.allocated:
+                facts["allocatedResources"] = self.allocated
+            facts["resources"] = self.resources
+        if GROUPS_POLICY in features:
+            facts["user"] = {"linux": self._user()}
+        if STOP_SIGNALS in features:
+            facts["stopSignal"] = (self.spec.get("lifecycle") or {}).get("stopSignal", "SIGTERM")
+        return facts
+
+    def _user(self) -> Object:
+        """Who runs it, as if all images said root."""
+        of_pod = self._moment.pod["spec"].get("securityContext") or {}
+        context = {**of_pod, **(self.spec.get("securityContext") or {})}
+        group = context.get("runAsGroup") or 0
+        groups = [group, *(of_pod.get("supplementalGroups") or ())]
+        if of_pod.get("fsGroup") is not None:
+            groups.append(of_pod["fsGroup"])
+        return {
+            "uid": context.get("runAsUser") or 0,
+            "gid": group,
+            "supplementalGroups": list(dict.fromkeys(groups)),
+        }
 
     @property
     def is_resized(self) -> bool:
         """Whether its spec asks for other resources than it has."""
         return self.is_running and self._old.get("resources", {}) != self.resources
 
-    def keep_resources(self) -> None:
+    @property
+    def is_allocated(self) -> bool:
+        """Whether it was allocated what its spec requests, although it may not have it yet."""
+        return bool(self._old.get("allocatedResources", {}) == self.allocated)
+
+    def keep_resources(self, *, allocated: bool = False) -> None:
+        """Leave it what it has; `allocated`: it gets more later."""
         self.resources = self._old.get("resources", {})
+        if not allocated:
+            self.allocated = self._old.get("allocatedResources", {})
 
     def restart_to_resize(self) -> None:
         """Restart it, if one of the resources that change requires that."""
@@ -287,13 +378,33 @@ class Container:
                 self.event(WARNING, "Failed", f"Error: {problem}")
             self.wait("CreateContainerConfigError", problem)
             return False
-        self._report_pull()
-        self._report_start()
-        if (end := self.end) is not None:
+        begun = moment.hooks.get(self.name)
+        if begun is None:
+            begun = moment.now
+            self._report_pull()
+            self._report_start()
+        if not self._has_run_hook(begun):
+            return False
+        if not self.is_removed and (end := self.end) is not None:
             self.last = {"terminated": end}
             self.restarts += 1
-        self.state = {"running": {"startedAt": moment.text}}
-        self._begun = moment.now
+        self.state = {"running": {"startedAt": seconds_text(begun)}}
+        self._begun = begun
+        return True
+
+    def _has_run_hook(self, begun: int) -> bool:
+        """Whether its postStart hook is over. Until then its node waits, and reports the state from before."""
+        hook = self.spec.get("lifecycle", {}).get("postStart")
+        if hook is None:
+            return True
+        moment, fails = self._moment, self._script.fail_post_start
+        seconds = hook_seconds(hook, self._script.post_start_for, moment.features) if fails is None else fails
+        over = begun + round(seconds * SECOND)
+        if moment.is_ahead(over):
+            moment.hooks[self.name] = begun
+            return False
+        moment.hooks.pop(self.name, None)
+        self._hook_failed = None if fails is None else over
         return True
 
     def _report_pull(self) -> None:
@@ -363,6 +474,10 @@ class Container:
         """The exit code and the time of its end, if it has ended by now."""
         script, moment = self._script, self._moment
         ends: list[tuple[int, int, str]] = []
+        if self._hook_failed is not None:
+            self.event(WARNING, "FailedPostStartHook", "PostStartHook failed")
+            self.event(NORMAL, "Killing", "FailedPostStartHook")
+            return KILLED, self._hook_failed
         if script.exit_after is not None:
             ends.append((self._begun + round(script.exit_after * SECOND), script.exit_code, ""))
         for kind in ("startup", "liveness"):
@@ -382,9 +497,11 @@ class Container:
         if moment.is_ahead(due):
             return None
         if probe_kind:
-            message = f"Container {self.name} failed {probe_kind} probe"
-            restarts = self._restarts_after(code)
-            self.event(NORMAL, "Killing", f"{message}, will be restarted" if restarts else message)
+            who = "Init container" if self.kind == SIDECAR else "Container"
+            message = f"{who} {self.name} failed {probe_kind} probe"
+            if self.kind == REGULAR and self._restarts_after(code):
+                message += ", will be restarted"
+            self.event(NORMAL, "Killing", message)
         return code, due
 
     def _restarts_after(self, code: int) -> bool:
@@ -393,21 +510,34 @@ class Container:
             return False
         if self.kind == SIDECAR:
             return True
+        if self.kind == INIT and not code:
+            return self._rule(code) == _ALL
+        if self._rule(code):
+            return True
         policy = spec.get("restartPolicy", "Always")
         if RESTART_RULES in self._moment.features:
-            for rule in self.spec.get("restartPolicyRules") or ():
-                codes = rule.get("exitCodes") or {}
-                if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
-                    return True
             policy = self.spec.get("restartPolicy") or policy
         if self.kind == INIT:
-            return bool(code and policy != "Never")
+            return bool(policy != "Never")
         return bool(policy == "Always" or (policy == "OnFailure" and code))
+
+    def _rule(self, code: int) -> str:
+        """The action of the first of its rules that is for an exit code; "" if none is."""
+        features = self._moment.features
+        rules = self.spec.get("restartPolicyRules") or () if RESTART_RULES in features else ()
+        for rule in rules:
+            codes = rule.get("exitCodes") or {}
+            if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+                action: str = rule.get("action", "")
+                return action if action != _ALL or RESTART_ALL in features else ""
+        return ""
 
     def _pause(self, end: Object) -> int:
         """Seconds between its end and its restart: twice the last pause, if it did not run for long."""
         waiting = self.state.get("waiting") or {}
         if waiting:
+            if self.is_removed:
+                return 0
             said = _BACK_OFF.match(waiting.get("message", ""))
             return int(said[1] or 0) * 60 + int(said[2]) if said is not None else 0
         started = micros_of(end.get("startedAt") or self._moment.text)
@@ -496,6 +626,13 @@ class Container:
         if "grpc" in probe:
             return 'service unhealthy (responded with "NOT_SERVING")'
         return ""
+
+
+def hook_seconds(hook: Object, annotated: float, features: frozenset[str]) -> float:
+    """How long a lifecycle hook takes: as long as it says if it sleeps, else what an annotation says."""
+    if "sleep" in hook:
+        return float(hook["sleep"].get("seconds") or 0) if SLEEP_ACTION in features else 0.0
+    return annotated
 
 
 def _delay(probe: Object | None) -> int:

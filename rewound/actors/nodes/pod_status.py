@@ -37,19 +37,25 @@ from rewound.actors.nodes.containers import (
     PodEvent,
 )
 from rewound.actors.nodes.references import Find, Reference, References
+from rewound.actors.nodes.resources import pod_resources
+from rewound.actors.nodes.termination import Ending, endings, takes_time
 from rewound.actors.versions.features import (
     HOST_IPS,
     OBSERVED_GENERATION,
     READY_TO_START,
     REJECTED_PODS,
     RESIZE,
+    RESIZE_CONDITIONS,
     RESIZE_EVENTS,
+    RESIZE_POD_LEVEL,
+    RESTART_ALL,
     TERMINAL_WHEN_DELETED,
     UNPROCESSED_VOLUMES,
     V1_25,
 )
 
 FINAL_PHASES: Final = ("Succeeded", "Failed")
+_ENDS: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}  # the reasons of conditions, by phase
 CRASH_LOOP_RESTARTS: Final = 3  # of a pod in CrashLoop, unless an annotation sets the number
 _FIRST_MOUNT, _LONGEST_MOUNT = SECOND // 2, 122 * SECOND  # between two tries to set up a volume
 _MOUNT_TIMEOUT: Final = 123 * SECOND  # until a kubelet says which volumes it waits for
@@ -60,7 +66,9 @@ _OWN_CONDITIONS: Final = (
     "ContainersReady",
     "PodScheduled",
 )
-_RESIZE_PENDING: Final = "PodResizePending"
+_RESIZE_PENDING, _RESIZE_IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
+_RESTARTING_ALL: Final = "AllContainersRestarting"
+_GRACE_SECONDS: Final = 30  # of a pod that names none
 _DEADLINE: Final = Rejection(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
@@ -86,6 +94,7 @@ class Placement:
     features: frozenset[str] = V1_25.features
     bad_images: tuple[str, ...] = ()
     images: set[str] = field(default_factory=set)  # that the node has
+    hooks: dict[str, int] = field(default_factory=dict)  # of the pod: see `Moment`
     runtime_handlers: frozenset[str] | None = None  # None: all
     device_group: str = ""  # of the claims of devices; empty: pods can have none
     has_events: bool = True  # whether somebody records the Events
@@ -155,17 +164,60 @@ def stopping_events(pod: Object) -> list[PodEvent]:
     return found
 
 
-def seconds_to_deletion(pod: Object, behaviour: Behaviour, now: int) -> float | None:
+def seconds_to_deletion(
+    pod: Object, behaviour: Behaviour, features: frozenset[str], now: int
+) -> float | None:
     """After how many seconds the node stops a pod that is being deleted; None if it does not, or has."""
-    metadata = pod["metadata"]
-    grace: int | None = metadata.get("deletionGracePeriodSeconds")
-    if not grace or behaviour.holds_termination:
+    if not pod["metadata"].get("deletionGracePeriodSeconds") or behaviour.holds_termination:
         return None
-    if not behaviour.terminate_after:
+    if not takes_time(pod["spec"], behaviour):
         return 0.0
-    deadline = micros_of(metadata["deletionTimestamp"])
-    takes = min(behaviour.terminate_after, float(grace))
-    return max(0.0, (deadline - now) / SECOND - grace + takes)
+    found = _endings(pod, behaviour, features).values()
+    last = max(
+        (one.finished for one in found), default=_begin_of_end(pod) + _time_without_containers(pod, behaviour)
+    )
+    return max(0.0, (last - now) / SECOND)
+
+
+def _begin_of_end(pod: Object) -> int:
+    """When a deleted pod was told to stop."""
+    metadata = pod["metadata"]
+    return micros_of(metadata["deletionTimestamp"]) - int(metadata["deletionGracePeriodSeconds"]) * SECOND
+
+
+def _time_without_containers(pod: Object, behaviour: Behaviour) -> int:
+    """How long a pod takes to stop in which nothing runs."""
+    grace = float(pod["metadata"]["deletionGracePeriodSeconds"])
+    return round(min(behaviour.terminate_after, grace) * SECOND)
+
+
+def failing_hooks(pod: Object, behaviour: Behaviour, features: frozenset[str]) -> list[tuple[int, PodEvent]]:
+    """The Events of the preStop hooks that fail while a pod stops, and when these are due."""
+    if not behaviour.hooks and not behaviour.of_containers:
+        return []
+    inits = {one["name"] for one in pod["spec"].get("initContainers") or ()}
+    return [
+        (
+            one.hook_failed,
+            PodEvent(WARNING, "FailedPreStopHook", "PreStopHook failed", f"spec.{kind}{{{name}}}"),
+        )
+        for name, one in _endings(pod, behaviour, features).items()
+        if one.hook_failed is not None
+        for kind in ("initContainers" if name in inits else "containers",)
+    ]
+
+
+def _endings(pod: Object, behaviour: Behaviour, features: frozenset[str]) -> dict[str, Ending]:
+    """How the containers of a deleted pod end."""
+    status = pod.get("status") or {}
+    running = {
+        one["name"]
+        for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+        for one in status.get(kind) or ()
+        if "running" in (one.get("state") or {})
+    }
+    grace = pod["metadata"]["deletionGracePeriodSeconds"]
+    return endings(pod["spec"], running, behaviour, _begin_of_end(pod), grace, features)
 
 
 class _PodRun:
@@ -196,6 +248,7 @@ class _PodRun:
             now if since is None else since,
             bad_images=placement.bad_images,
             images=placement.images,
+            hooks=placement.hooks,
             has_events=placement.has_events,
         )
         self._inits = [
@@ -207,9 +260,15 @@ class _PodRun:
             self._container(one, EPHEMERAL) for one in self._spec.get("ephemeralContainers") or ()
         ]
         self._has_sandbox = any(one.has_run for one in (*self._inits, *self._regular))
-        self._was_initialized = any(one.has_run for one in self._regular)
+        self._was_initialized = any(one.has_run and not one.is_removed for one in self._regular)
         self._chosen_phase = ""  # by an annotation
         self._resize_problem: Rejection | None = None
+        self._resizing_since: int | None = None
+        self._resources: Object = {}  # of the whole pod
+        if RESIZE_POD_LEVEL in placement.features:
+            self._resources = pod_resources(self._spec)
+        self._allocated: Object = self._resources.get("requests") or {}
+        self._was_over = self._is_over()
 
     def _container(self, spec: Object, kind: str, number: int = 0) -> Container:
         behaviour, name = self._behaviour, spec["name"]
@@ -230,24 +289,49 @@ class _PodRun:
 
     def resize(self) -> None:
         """Give the containers the resources that the spec asks for by now, if the node has them."""
+        moment, old = self._moment, self._status.get("resources")
         resized = [one for one in (*self._inits, *self._regular) if one.is_resized]
-        if not resized or RESIZE not in self._moment.features:
+        is_resized = resized or (old is not None and old != self._resources and self._has_sandbox)
+        if RESIZE not in moment.features or not is_resized:
             return
-        self._resize_problem = self._placement.resize_problem()
-        if self._resize_problem is not None:
-            conditions: Sequence[Object] = self._status.get("conditions") or ()
-            old: Object = next((one for one in conditions if one["type"] == _RESIZE_PENDING), {})
-            if old.get("message") != self._resize_problem.message:
-                reason, message = self._resize_problem
-                self._report_resize(f"Resize{reason}", f"Pod resize {reason}", message)
+        begun = self._begin_of_resize()
+        if begun is None or not all(one.is_allocated for one in resized):
+            self._resize_problem = self._placement.resize_problem()
+            if self._resize_problem is not None:
+                self._defer_resize(self._resize_problem)
+                for one in resized:
+                    one.keep_resources()
+                self._resources, self._allocated = old or {}, self._status.get("allocatedResources") or {}
+                return
+            self._report_resize("ResizeStarted", "Pod resize started")
+            begun = moment.now
+        if RESIZE_CONDITIONS in moment.features and moment.is_ahead(
+            begun + round(self._behaviour.resize_for * SECOND)
+        ):
+            self._resizing_since = begun
             for one in resized:
-                one.keep_resources()
-            self._moment.is_ahead(self._moment.now + RETRY)
+                one.keep_resources(allocated=True)
+            self._resources = old or {}
             return
-        self._report_resize("ResizeStarted", "Pod resize started")
         for one in resized:
             one.restart_to_resize()
         self._report_resize("ResizeCompleted", "Pod resize completed")
+
+    def _begin_of_resize(self) -> int | None:
+        """When the resize began that is in progress."""
+        conditions: Sequence[Object] = self._status.get("conditions") or ()
+        for one in conditions:
+            if one["type"] == _RESIZE_IN_PROGRESS and one["status"] == "True":
+                return micros_of(one.get("lastTransitionTime") or self._moment.text)
+        return None
+
+    def _defer_resize(self, problem: Rejection) -> None:
+        """Report why a resize has to wait, once, and try again later."""
+        conditions: Sequence[Object] = self._status.get("conditions") or ()
+        old: Object = next((one for one in conditions if one["type"] == _RESIZE_PENDING), {})
+        if old.get("message") != problem.message:
+            self._report_resize(f"Resize{problem.reason}", f"Pod resize {problem.reason}", problem.message)
+        self._moment.is_ahead(self._moment.now + RETRY)
 
     def _report_resize(self, reason: str, text: str, problem: str = "") -> None:
         if RESIZE_EVENTS in self._moment.features:
@@ -274,20 +358,40 @@ class _PodRun:
         self._has_sandbox = True
         if self._moment.is_ahead(first):
             return
+        self._advance_containers(first)
+        if self._restarts_all():
+            for one in reversed((*self._inits, *self._regular)):
+                one.remove()
+            self._was_initialized = False
+            self._advance_containers(self._moment.now)
+            if self._restarts_all():  # again: a kubelet looks at its containers every second
+                self._moment.is_ahead(self._moment.now + SECOND)
+
+    def _restarts_all(self) -> bool:
+        return any(one.restarts_all for one in (*self._inits, *self._regular))
+
+    def _advance_containers(self, first: int) -> None:
         for one in self._ephemeral:
             one.advance(first)
         for one in self._inits:
-            if self._was_initialized and one.kind == INIT:
+            if (self._was_initialized and one.kind == INIT) or self._was_over:
                 continue
             one.advance(first)
             if one.is_initialized:
                 first = max(first, one.done_at)
             elif not self._was_initialized:
-                self._stop_sidecars_of_ended_pod()
+                self._stop_sidecars()
                 return
+        runs_hook = False  # a kubelet starts the next container after it
         for one in self._regular:
-            self._advance_regular(one, first)
-        self._stop_sidecars_of_ended_pod()
+            if one.has_run or not runs_hook:
+                self._advance_regular(one, first)
+            runs_hook = runs_hook or one.name in self._moment.hooks
+        self._stop_sidecars()
+
+    def _is_over(self) -> bool:
+        """Whether all containers have ended, and none restarts."""
+        return all(one.is_over for one in self._regular)
 
     def _advance_regular(self, container: Container, first: int) -> None:
         behaviour, now = self._behaviour, self._moment.now
@@ -304,10 +408,26 @@ class _PodRun:
                 container.terminate(0 if phase == "Succeeded" else _failure(behaviour), now)
                 self._chosen_phase = phase
 
-    def _stop_sidecars_of_ended_pod(self) -> None:
-        if self._phase() in FINAL_PHASES:
-            for one in reversed(self._inits):
-                one.kill()
+    def _stop_sidecars(self) -> None:
+        """Stop them once the containers have ended, the last one first."""
+        sidecars = [one for one in reversed(self._inits) if one.is_running and one.kind == SIDECAR]
+        if not sidecars:
+            return
+        if self._chosen_phase or not self._is_over():
+            if self._phase() in FINAL_PHASES:
+                for one in sidecars:
+                    one.kill()
+            return
+        ends = [one.end["finishedAt"] for one in self._regular if one.end and one.end.get("finishedAt")]
+        begun = max(map(micros_of, ends), default=self._moment.now)
+        grace = self._spec.get("terminationGracePeriodSeconds", _GRACE_SECONDS)
+        names = {one.name for one in self._inits if one.kind == SIDECAR and one.has_run}
+        found = endings(self._spec, names, self._behaviour, begun, grace, self._moment.features)
+        for one in sidecars:
+            if not self._was_over:
+                one.event(NORMAL, "Killing", f"Stopping container {one.name}")
+            if not self._moment.is_ahead(found[one.name].finished):
+                one.terminate(found[one.name].code, found[one.name].finished)
 
     def _lacks_volumes(self) -> bool:
         moment, references, first = self._moment, self._references, self._started
@@ -373,10 +493,12 @@ class _PodRun:
 
     def stop(self) -> Object:
         """The status after the containers of a deleted pod have ended by themselves, or at the end of their time."""
-        metadata = self._pod["metadata"]
-        in_time = self._behaviour.terminate_after < metadata.get("deletionGracePeriodSeconds", 0)
-        for one in (*self._regular, *reversed(self._inits), *self._ephemeral):
-            one.kill(code=0 if in_time else KILLED)
+        made = _endings(self._pod, self._behaviour, self._moment.features)
+        last = max((one.finished for one in made.values()), default=0)
+        late = max(self._moment.now - last, 0)  # an annotation or a node that was down held it back
+        for one in (*self._regular, *self._inits, *self._ephemeral):
+            if one.is_running:
+                one.terminate(made[one.name].code, made[one.name].finished + late)
         phase = self._status["phase"]
         if TERMINAL_WHEN_DELETED in self._moment.features:
             ends = [one.end["exitCode"] if one.end else KILLED for one in self._regular]
@@ -402,6 +524,15 @@ class _PodRun:
         if "podIP" not in new and self._has_sandbox and self._behaviour.phase != "ImagePull":
             address = placement.host_ip if self._spec.get("hostNetwork") else placement.new_ip()
             new["podIP"], new["podIPs"] = address, [{"ip": address}]
+        if RESIZE_POD_LEVEL in features and self._has_sandbox:
+            new["resources"] = self._resources
+            new["allocatedResources"] = self._allocated
+            if not self._allocated:
+                del new["allocatedResources"]
+        if RESIZE in features and RESIZE_CONDITIONS not in features:
+            new["resize"] = "" if self._resize_problem is None else self._resize_problem.reason
+            if not new["resize"]:
+                del new["resize"]
         generation = pod["metadata"].get("generation") if OBSERVED_GENERATION in features else None
         if generation is not None:
             new["observedGeneration"] = generation
@@ -420,7 +551,7 @@ class _PodRun:
         waits = any(not one.has_run for one in self._regular)
         if not is_initialized or waits:
             return "Pending"
-        if not all(one.is_over for one in self._regular):
+        if not all(one.is_over for one in self._regular) or any(one.is_running for one in self._inits):
             return "Running"
         failed = any(one.end is not None and one.end["exitCode"] for one in self._regular)
         return "Failed" if failed else "Succeeded"
@@ -433,19 +564,26 @@ class _PodRun:
         if READY_TO_START in self._moment.features:
             is_up = self._has_sandbox and new["phase"] not in FINAL_PHASES
             made["PodReadyToStartContainers"] = {} if is_up else {"status": "False"}
-        if self._resize_problem is not None:
-            made[_RESIZE_PENDING] = {**self._resize_problem._asdict(), "status": "True"}
+        if RESIZE_CONDITIONS in self._moment.features:
+            if self._resize_problem is not None:
+                made[_RESIZE_PENDING] = {**self._resize_problem._asdict(), "status": "True"}
+            if self._resizing_since is not None:
+                made[_RESIZE_IN_PROGRESS] = {"status": "True", "since": seconds_text(self._resizing_since)}
         made["Initialized"] = self._initialized(new["phase"])
         made["Ready"] = containers_ready or _gates(self._spec, old)
         made["ContainersReady"] = containers_ready
         made["PodScheduled"] = {}
+        if RESTART_ALL in self._moment.features and any(
+            one.may_restart_all for one in (*self._inits, *self._regular)
+        ):
+            made[_RESTARTING_ALL] = {"status": "False", "reason": _ENDS.get(new["phase"], "")}
         text = self._moment.text
         conditions = []
         for one in old:
             kind = one["type"]
             if kind in made:
                 conditions.append(_condition(kind, made.pop(kind), one, text, generation))
-            elif kind != _RESIZE_PENDING:
+            elif kind not in (_RESIZE_PENDING, _RESIZE_IN_PROGRESS):
                 conditions.append(one)
         conditions.extend(_condition(kind, problem, None, text, generation) for kind, problem in made.items())
         return conditions
@@ -453,13 +591,13 @@ class _PodRun:
     def _initialized(self, phase: str) -> Object:
         if phase == "Succeeded":
             return {"status": "True", "reason": "PodCompleted"}
-        if any(one.has_run for one in self._regular):
+        if any(one.has_run for one in self._regular):  # also before all restarted: it stays so
             return {}
         incomplete = (one.name for one in self._inits if not one.is_initialized)
         return _unready(incomplete, "ContainersNotInitialized", "incomplete")
 
     def _containers_ready(self, phase: str) -> Object:
-        if (reason := {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)) is not None:
+        if (reason := _ENDS.get(phase)) is not None:
             return {"status": "False", "reason": reason}
         lasting = (*(one for one in self._inits if one.kind == SIDECAR), *self._regular)
         return _unready((one.name for one in lasting if not one.ready), "ContainersNotReady", "unready")
@@ -473,6 +611,7 @@ def _condition(kind: str, problem: Object, old: Object | None, text: str, genera
     value = problem.get("status", "True")
     unchanged = old is not None and old["status"] == value
     since = old["lastTransitionTime"] if unchanged and old is not None else text
+    since = problem.get("since", since)
     made = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": since}
     if generation is not None:
         made = {"type": kind, "observedGeneration": generation, **made}

@@ -46,6 +46,7 @@ from rewound.actors.nodes.pod_status import (
     Placement,
     Step,
     failed_step,
+    failing_hooks,
     next_step,
     rejected_status,
     seconds_to_deletion,
@@ -66,6 +67,7 @@ from rewound.actors.nodes.references import (
     SECRETS,
     Reference,
 )
+from rewound.actors.nodes.termination import takes_time
 from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
 from rewound.actors.stages.player import StagePlayer, delete
 from rewound.actors.stages.stage import StageSet
@@ -167,7 +169,9 @@ class SimulatedNodes(WorkloadController):
         self.observed_types = frozenset(self._resources)
         self._awaited: dict[Reference, set[Key]] = {}  # the pods that wait for an object
         self._waits: dict[Key, frozenset[Reference]] = {}  # the same by pod
-        self._stopping: set[str] = set()  # uids of deleted pods whose containers are stopping
+        # When deleted pods whose containers are stopping were last looked at, by uid.
+        self._stopping: dict[str, int] = {}
+        self._hooks: dict[str, dict[str, int]] = {}  # postStart hooks that run, by uid of the pod
         self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these are deleted
         self._reported: dict[Key, Sequence[str]] = {}  # problems of the annotations of pods
 
@@ -195,6 +199,7 @@ class SimulatedNodes(WorkloadController):
         self._awaited.clear()
         self._waits.clear()
         self._stopping.clear()
+        self._hooks.clear()
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
         self._node_addresses = Addresses(*_NODE_ADDRESSES)
 
@@ -330,7 +335,8 @@ class SimulatedNodes(WorkloadController):
             self._reported.pop(key_of(old), None)
             self._looked.pop(key_of(old), None)
             self._wait_for(key_of(old))
-            self._stopping.discard(old["metadata"]["uid"])
+            self._stopping.pop(old["metadata"]["uid"], None)
+            self._hooks.pop(old["metadata"]["uid"], None)
             self._admission.pod_ended(old)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
@@ -364,6 +370,10 @@ class SimulatedNodes(WorkloadController):
         if is_new and not is_finished(pod) and not await self._admits(pod, known):
             return
         step = next_step(pod, behaviour, placement, now, self._looked.pop(key, None))
+        if placement.hooks:
+            self._hooks[pod["metadata"]["uid"]] = placement.hooks
+        else:
+            self._hooks.pop(pod["metadata"]["uid"], None)
         if step.wake is not None:
             self._looked[key] = now
             self.queue.add_after(key, step.wake)
@@ -379,6 +389,7 @@ class SimulatedNodes(WorkloadController):
             self._features,
             bad_images=bad_images_of(node) if node is not None else (),
             images=known.images,
+            hooks=self._hooks.get(pod["metadata"]["uid"], {}),
             runtime_handlers=runtime_handlers_of(node) if node is not None else None,
             device_group=self._device_group,
             has_events=self._node_events != "none",
@@ -499,14 +510,20 @@ class SimulatedNodes(WorkloadController):
         return self._assigned[uid]
 
     async def _end(self, pod: Object, known: SimulatedNode) -> None:
-        behaviour = behaviour_of(pod, self.names)
-        seconds = seconds_to_deletion(pod, behaviour, self.now())
+        behaviour, now = behaviour_of(pod, self.names), self.now()
+        seconds = seconds_to_deletion(pod, behaviour, self._features, now)
         if seconds is None:
             return
-        metadata = pod["metadata"]
-        if metadata["uid"] not in self._stopping:
-            self._stopping.add(metadata["uid"])
+        uid = pod["metadata"]["uid"]
+        looked = self._stopping.get(uid)
+        if looked is None:
             self._record(stopping_events(pod), pod, known)
+        self._stopping[uid] = now
+        for due, event in failing_hooks(pod, behaviour, self._features):
+            if due > now:
+                seconds = min(seconds, (due - now) / 1_000_000)
+            elif looked is None or due > looked:
+                self._record([event], pod, known)
         if seconds:
             self.queue.add_after(key_of(pod), seconds)
             return
@@ -516,7 +533,7 @@ class SimulatedNodes(WorkloadController):
     async def _stop(self, pod: Object, behaviour: Behaviour, known: SimulatedNode) -> None:
         """Write how the containers of a deleted pod ended, unless it goes at once and nobody would see it."""
         stays = pod["metadata"].get("finalizers") and TERMINAL_WHEN_DELETED in self._features
-        if behaviour.terminate_after or stays:
+        if stays or takes_time(pod["spec"], behaviour):
             status = stopped_status(pod, behaviour, self._placement(pod, known), self.now())
             if status is not None:
                 await self._take(Step(status), pod, known)

@@ -160,6 +160,8 @@ class Recorder:
             "firstTimestamp": text,
             "lastTimestamp": text,
             "count": 1,
+            "reportingComponent": self._source["component"],
+            "reportingInstance": self._source.get("host", ""),
         }
         taken = self._correlation.take(event, now)
         if taken is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.nodes.admission import Rejection
@@ -43,6 +44,7 @@ class Pod:
         self._numbers = count(1)
         self._since: int | None = None
         self._images: set[str] = set()
+        self._hooks: dict[str, int] = {}
         self.events: list[tuple[str, str]] = []
         self.features = V1_25.features
         self.resize_problem: Rejection | None = None
@@ -57,6 +59,7 @@ class Pod:
             self.features,
             bad_images=("*:non-existent",),
             images=self._images,
+            hooks=self._hooks,
             resize_problem=lambda: self.resize_problem,
         )
         now = START + round(seconds * SECOND)
@@ -297,7 +300,9 @@ def test_deletion_is_completed_in_time(
     pod = Pod(annotations).object
     pod["metadata"] |= {"deletionGracePeriodSeconds": grace, "deletionTimestamp": "2023-11-14T22:13:50Z"}
     behaviour = behaviour_of(pod, KUBERNETES)
-    assert seconds_to_deletion(pod, behaviour, START + SECOND) == seconds  # deleted a second ago
+    assert (
+        seconds_to_deletion(pod, behaviour, V1_25.features, START + SECOND) == seconds
+    )  # deleted a second ago
 
 
 def test_pause_starts_again_after_a_healthy_run() -> None:
@@ -560,3 +565,237 @@ def test_resize_waits_for_room_and_then_restarts_what_has_to() -> None:
     pod.object["spec"]["containers"] = [container("2", "2Gi")]
     pod.at(14)
     assert (allocated()["memory"], pod.restarts) == ("2Gi", 1)
+
+
+def test_resize_takes_as_long_as_annotated() -> None:
+    def container(cpu: str) -> Object:
+        return {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+
+    def cpus() -> list[str]:
+        (one,) = pod.status["containerStatuses"]
+        of_pod = (pod.status["allocatedResources"], pod.status["resources"]["requests"])
+        return [found["cpu"] for found in (one["allocatedResources"], one["resources"]["requests"], *of_pod)]
+
+    pod = Pod({"resize-for": "5"}, containers=[container("1")])
+    pod.features = NEWEST.features
+    pod.at(0)
+    pod.object["spec"]["containers"] = [container("2")]
+    assert pod.at(10).wake == 5 and cpus() == ["2", "1", "2", "1"]
+    assert pod.condition("PodResizeInProgress")["status"] == "True"
+    pod.object["spec"]["containers"] = [container("3")]
+    assert pod.at(12).wake == 5 and cpus() == ["3", "1", "3", "1"]
+    assert pod.at(13).status is None
+    pod.at(17)
+    assert cpus() == ["3"] * 4 and pod.events[-1][0] == "ResizeCompleted"
+    assert "PodResizeInProgress" not in [one["type"] for one in pod.status["conditions"]]
+
+
+def test_alpha_resize_has_a_field_instead_of_conditions() -> None:
+    pod = Pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}])
+    pod.features = choose_release("1.30", "InPlacePodVerticalScaling=true").features
+    pod.at(0)
+    pod.object["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+    pod.resize_problem = Rejection("Infeasible", "Node didn't have enough capacity: cpu")
+    pod.at(1)
+    assert pod.status["resize"] == "Infeasible" and "PodResizePending" not in str(pod.status)
+    pod.resize_problem = None
+    pod.at(13)
+    assert "resize" not in pod.status
+
+
+def test_resources_of_a_pod_are_its_own_or_those_of_its_containers() -> None:
+    def container(name: str, **resources: Object) -> Object:
+        return {"name": name, "image": "i", "resources": resources}
+
+    sidecar = {**container("s", requests={"cpu": "100m"}), "restartPolicy": "Always"}
+    before = container("a", requests={"cpu": "3", "memory": "1Gi"})
+    limited = container("c", requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi"})
+    pod = Pod(
+        containers=[limited, container("d", requests={"cpu": "500m"}, limits={"memory": "1Gi"})],
+        initContainers=[sidecar, before],
+        resources={"limits": {"memory": "4Gi"}},
+        overhead={"cpu": "10m", "memory": "1Mi"},
+    )
+    pod.features = NEWEST.features
+    pod.at(0)
+    assert pod.status["allocatedResources"] == {"cpu": "3110m", "memory": "1025Mi"}
+    assert pod.status["resources"]["limits"] == {"memory": "4097Mi"}
+    plain = Pod()
+    plain.features = NEWEST.features
+    plain.at(0)
+    assert plain.status["resources"] == {} and "allocatedResources" not in plain.status
+    plain.features = choose_release("1.34").features
+    assert "resources" not in Pod().status
+
+
+def test_containers_report_their_mounts_user_and_signal() -> None:
+    mounts = [
+        {"name": "a", "mountPath": "/a"},
+        {"name": "b", "mountPath": "/b", "readOnly": True},
+        {"name": "c", "mountPath": "/c", "readOnly": True, "recursiveReadOnly": "Enabled"},
+    ]
+    container = {"name": "c", "image": "i", "volumeMounts": mounts, "lifecycle": {"stopSignal": "SIGUSR1"}}
+    container["securityContext"] = {"runAsUser": 7}
+    context = {"runAsUser": 1, "runAsGroup": 2, "supplementalGroups": [4, 2], "fsGroup": 3}
+    pod = Pod({"start-after": "1"}, containers=[container], securityContext=context)
+    pod.features = choose_release("1.36", "ContainerStopSignals=true").features
+    pod.at(0)
+    (waiting,) = pod.status["containerStatuses"]
+    assert [one.get("recursiveReadOnly") for one in waiting["volumeMounts"]] == [None, "Disabled", "Enabled"]
+    assert not {"user", "stopSignal", "resources"} & waiting.keys()
+    pod.at(1)
+    (running,) = pod.status["containerStatuses"]
+    assert running["user"] == {"linux": {"uid": 7, "gid": 2, "supplementalGroups": [2, 4, 3]}}
+    assert (running["stopSignal"], running["resources"]) == ("SIGUSR1", {})
+    old = Pod(containers=[container])
+    old.at(0)
+    assert not {"user", "stopSignal", "resources", "volumeMounts"} & old.status["containerStatuses"][0].keys()
+
+
+@cases(
+    "kind, rule, code, restarts, phase",
+    [
+        ("containers", {"operator": "In", "values": [3]}, "3", 1, "Running"),
+        ("containers", {"operator": "NotIn", "values": [3]}, "3", 0, "Failed"),
+        ("containers", {"operator": "In", "values": [0]}, "0", 1, "Running"),
+        ("initContainers", {"operator": "In", "values": [3]}, "3", 1, "Pending"),
+        ("initContainers", {"operator": "In", "values": [0]}, "0", 0, "Running"),
+    ],
+)
+def test_rules_restart_a_container_by_its_exit_code(
+    kind: str, rule: Object, code: str, restarts: int, phase: str
+) -> None:
+    rules = [{"action": "Restart", "exitCodes": rule}]
+    ruled = {"name": "r", "image": "i", "restartPolicy": "Never", "restartPolicyRules": rules}
+    pod = Pod({"exit-after.r": "1", "exit-code.r": code}, restartPolicy="Never")
+    pod.object["spec"][kind] = [ruled]
+    pod.features = NEWEST.features
+    pod.at(0)
+    pod.at(1)
+    (found,) = pod.status[kind[:-1] + "Statuses"]
+    assert (found["restartCount"], pod.status["phase"]) == (restarts, phase)
+
+
+def test_rule_restarts_all_containers_from_the_first_on() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]
+    source = {"name": "c", "image": "i", "restartPolicy": "Never", "restartPolicyRules": rules}
+    pod = Pod(
+        {"exit-after.c": "5", "exit-code.c": "42", "init-for": "2"},
+        restartPolicy="Never",
+        containers=[source, {"name": "d", "image": "i"}],
+        initContainers=[{"name": "a", "image": "i"}],
+    )
+    pod.features = NEWEST.features
+    pod.at(0)
+    pod.at(2)
+    assert pod.ready and pod.condition("AllContainersRestarting")["status"] == "False"
+    assert pod.at(7).wake == 2
+    assert pod.status["phase"] == "Pending" and pod.condition("Initialized")["status"] == "True"
+    assert [one["state"]["waiting"]["reason"] for one in pod.status["containerStatuses"]] == [
+        "RestartingAllContainers"
+    ] * 2
+    assert ("Killing", "killing") in pod.events
+    pod.at(9)
+    assert pod.ready
+    every = pod.status["containerStatuses"] + pod.status["initContainerStatuses"]
+    assert [one["restartCount"] for one in every] == [1, 1, 1]
+    assert {one["lastState"]["terminated"]["reason"] for one in every} == {"RestartingAllContainers"}
+
+
+def test_containers_that_all_restart_at_once_do_so_once_a_second() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [7]}}]
+    source = {"name": "c", "image": "i", "restartPolicy": "Never", "restartPolicyRules": rules}
+    pod = Pod({"exit-after": "0"}, containers=[source])
+    pod.features = NEWEST.features
+    assert [pod.at(second).wake for second in range(3)] == [1.0] * 3
+    assert pod.restarts == 3
+
+
+def test_post_start_hooks_delay_containers_one_after_the_other() -> None:
+    sleeps = {"name": "c", "image": "i", "lifecycle": {"postStart": {"sleep": {"seconds": 3}}}}
+    runs = {"name": "d", "image": "i", "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}
+    pod = Pod({"post-start-for": "2"}, containers=[sleeps, runs])
+    pod.features = NEWEST.features
+    assert pod.at(0).wake == 3 and pod.status["phase"] == "Pending"
+    assert [one for one, _ in pod.events] == ["Pulling", "Pulled", "Created", "Started"]
+    assert pod.at(1).status is None
+    assert pod.at(3).wake == 2 and pod.state == "running"
+    pod.at(5)
+    assert pod.ready and len(pod.events) == 7
+    assert [one["state"]["running"]["startedAt"][-3:] for one in pod.status["containerStatuses"]] == [
+        "20Z",
+        "23Z",
+    ]
+
+
+def test_post_start_hook_that_fails_restarts_its_container() -> None:
+    container = {"name": "c", "image": "i", "lifecycle": {"postStart": {"httpGet": {"port": 80}}}}
+    pod = Pod({"fail-post-start": "1"}, containers=[container])
+    assert pod.at(0).wake == 1
+    assert pod.at(1).wake == 1 and pod.restarts == 0
+    assert [one for one, _ in pod.events[4:6]] == ["FailedPostStartHook", "Killing"]
+    pod.at(2)
+    assert (pod.restarts, pod.state) == (1, "waiting CrashLoopBackOff")
+    assert pod.status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+
+
+def test_sidecars_stop_after_the_containers_in_reverse_order_and_in_time() -> None:
+    def sidecar(name: str) -> Object:
+        return {"name": name, "image": "i", "restartPolicy": "Always"}
+
+    def ended() -> dict[str, tuple[str, int]]:
+        ends = {one["name"]: one["state"]["terminated"] for one in pod.status["initContainerStatuses"]}
+        return {name: (end["finishedAt"][-5:-1], end["exitCode"]) for name, end in ends.items()}
+
+    pod = Pod(
+        {"exit-after.c": "5", "terminate-after.s": "3", "terminate-after.t": "4"},
+        restartPolicy="Never",
+        initContainers=[sidecar("s"), sidecar("t")],
+        terminationGracePeriodSeconds=6,
+    )
+    pod.features = NEWEST.features
+    pod.at(0)
+    assert pod.at(5).wake == 4 and pod.status["phase"] == "Running"
+    assert [message for _, message in pod.events[-2:]] == ["Stopping container t", "Stopping container s"]
+    assert pod.at(9).wake == 2 and pod.status["phase"] == "Running"
+    pod.at(11)
+    assert pod.status["phase"] == "Succeeded" and len(pod.events) == 12
+    assert ended() == {"t": ("3:29", 0), "s": ("3:31", 137)}  # a second longer would have been enough
+
+
+@cases(
+    "grace, seconds, codes",
+    [
+        (30, 13.0, {"c": 0, "s": 0}),
+        (10, 11.0, {"c": 0, "s": 137}),
+        (3, 5.0, {"c": 137, "s": 137}),
+    ],
+)
+def test_deleted_pod_runs_its_hooks_within_the_grace_period(
+    grace: int, seconds: float, codes: dict[str, int]
+) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 5}}}
+    sidecar = {"name": "s", "image": "i", "restartPolicy": "Always"}
+    container = {"name": "c", "image": "i", "lifecycle": hook}
+    pod = Pod({"terminate-after": "4"}, containers=[container], initContainers=[sidecar])
+    pod.features = NEWEST.features
+    pod.at(0)
+    deleted = {"deletionGracePeriodSeconds": grace, "deletionTimestamp": seconds_text(START + grace * SECOND)}
+    pod.object["metadata"] |= deleted
+    behaviour = behaviour_of(pod.object, KUBERNETES)
+    assert seconds_to_deletion(pod.object, behaviour, NEWEST.features, START) == seconds
+    placement = Placement("192.168.0.1", str, features=NEWEST.features)
+    status = stopped_status(pod.object, behaviour, placement, START + round(seconds * SECOND))
+    assert status is not None
+    every = status["containerStatuses"] + status["initContainerStatuses"]
+    assert {one["name"]: one["state"]["terminated"]["exitCode"] for one in every} == codes
+
+
+def test_restarts_after_a_jump_of_the_clock_are_few() -> None:
+    pod = Pod({"exit-after": "1", "exit-code": "1"})
+    pod.at(0)
+    for day in range(30, 120, 30):
+        before = len(pod.events)
+        pod.at(day * 86400)
+        assert len(pod.events) - before < 12
+    assert pod.restarts <= 6
