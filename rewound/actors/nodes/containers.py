@@ -15,7 +15,7 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.nodes.behaviour import Behaviour, Script
-from rewound.actors.nodes.images import full_name, is_bad, parse_error, pull_error
+from rewound.actors.nodes.images import IMAGE_BYTES, full_name, is_bad, parse_error, pull_error
 from rewound.actors.nodes.references import References
 from rewound.actors.versions.features import (
     CONTAINER_CREATED,
@@ -38,7 +38,6 @@ RETRY: Final = 12 * SECOND  # a kubelet looks again at a pod with an error after
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts, or two pulls of an image
 BACK_OFF_RESET: Final = 600  # seconds of running after which a container counts as healthy
 KILLED: Final = 137  # the exit code of a container that does not end when asked to
-IMAGE_BYTES: Final = 10 * 2**20  # of every image
 _ERROR_SECONDS: Final = 1  # how long ErrImagePull is shown before ImagePullBackOff
 _BACK_OFF: Final = re.compile(r"back-off (?:(\d+)m)?(\d+)s restarting")
 _RESOURCES: Final = ("limits", "requests")

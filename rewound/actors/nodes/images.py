@@ -18,6 +18,7 @@ from rewound.actors.versions.features import IMAGE_IN_PARSE_ERRORS
 
 BAD_IMAGES: Final = "sim/bad-images"  # an annotation of Node objects: patterns, separated by commas
 DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*"
+IMAGE_BYTES: Final = 10 * 2**20  # of every image: too small to matter to a scheduler
 _MOST_PATTERNS: Final = 100
 _LONGEST: Final = 1024  # characters; no valid reference is longer, and none that is gets remembered
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

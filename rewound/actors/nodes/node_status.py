@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.nodes.images import IMAGE_BYTES, full_name
 from rewound.actors.nodes.pressure import UNDER_PRESSURE, pressures_of
 
 SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
@@ -28,7 +29,11 @@ HEALTHY: Final = (
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
 # The order in which the API shows the first fields of a status.
-_ORDER: Final = ("capacity", "allocatable", "phase", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+_ORDER: Final = (
+    *("capacity", "allocatable", "phase", "conditions", "addresses", "daemonEndpoints", "nodeInfo", "images"),
+    *("volumesInUse", "volumesAttached"),
+)
+_MOST_IMAGES: Final = 50  # that a kubelet reports
 
 
 def is_simulated(node: Object) -> bool:
@@ -80,11 +85,16 @@ def new_node(name: str, address: str, names: Names, version: str, now: int) -> O
 
 
 def reported_status(
-    node: Object, address: str, version: str, now: int, before: Object | None = None
+    node: Object,
+    address: str,
+    version: str,
+    now: int,
+    before: Object | None = None,
+    images: Collection[str] = (),
 ) -> Object:
     """The status of a healthy node: existing values of the object stay, missing ones are filled in.
 
-    `version` is that of its kubelet, `before` the capacity when it last reported.
+    `version` is that of its kubelet, `before` the capacity when it last reported, `images` what it has pulled.
     """
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
@@ -98,8 +108,18 @@ def reported_status(
         or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name, version)),
     }
+    if found := _images(status.get("images") or (), images):
+        reported["images"] = found
     ordered = [part for part in _ORDER if part in reported]
     return {part: reported[part] for part in (*ordered, *(reported.keys() - _ORDER))}
+
+
+def _images(given: Sequence[Object], pulled: Collection[str]) -> list[Object]:
+    """The images that the object names, and others that the node has pulled."""
+    known = {name for one in given for name in one.get("names") or ()}
+    names = sorted({name for image in pulled if (name := full_name(image))} - known)
+    new = [{"names": [name], "sizeBytes": IMAGE_BYTES} for name in names]
+    return [*given, *new[: max(_MOST_IMAGES - len(given), 0)]]
 
 
 def _allocatable(capacity: Object, given: Object | None, before: Object) -> Object:

@@ -10,7 +10,7 @@ has no time left, or whose containers have all ended, ends. `containers` has the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -147,6 +147,15 @@ def stopped_status(pod: Object, behaviour: Behaviour, placement: Placement, now:
         return None
     run = _PodRun(pod, status, behaviour, placement, now, now)
     return run.stop()
+
+
+def images_of(pod: Object) -> Iterator[str]:
+    """The images that the containers of a pod have used."""
+    status = pod.get("status") or {}
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for one in status.get(kind) or ():
+            if one.get("imageID"):
+                yield one["image"]
 
 
 def stopping_events(pod: Object) -> list[PodEvent]:

@@ -47,6 +47,7 @@ from rewound.actors.nodes.pod_status import (
     Step,
     failed_step,
     failing_hooks,
+    images_of,
     next_step,
     rejected_status,
     seconds_to_deletion,
@@ -88,10 +89,11 @@ NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # of a small cluster, at most: four times within the grace period of a node
 # Renewals a second up to which nodes keep to that; with more nodes, each renews later, within its grace period.
 MOST_RENEWALS: Final = 33
+REPORT_SECONDS: Final = 10.0  # after which a node reports the images that it has pulled
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
 PRESSURES: Final = "/pressures"  # likewise
-FEW_PODS: Final = 500  # up to which nodes record all Events about containers by default
+FEW_PODS: Final = 500  # up to which nodes report images, and by default record all Events about containers
 PREEMPTED: Final = Rejection("Preempting", "Preempted in order to admit critical pod")
 FOR_CRITICAL: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
@@ -109,6 +111,7 @@ class SimulatedNode:
     evicts: bool = False  # whether it is under pressure
     capacity: Object | None = None  # as it was when the node last reported
     images: set[str] = field(default_factory=set)  # that its containers have used
+    reported_images: int = 0  # how many of them it has reported, or is about to
     lag: float = 0.0  # seconds after which it notices a change of a pod
     skew: int = 0  # microseconds by which its clock is wrong
 
@@ -270,7 +273,10 @@ class SimulatedNodes(WorkloadController):
         address = address_of(node) or known.address or self._node_addresses.take()
         known.address = address
         before, known.capacity = known.capacity, (node.get("status") or {}).get("capacity")
-        status = reported_status(node, address, self._version, self.now() + known.skew, before)
+        known.reported_images = len(known.images)
+        status = reported_status(
+            node, address, self._version, self.now() + known.skew, before, images=known.images
+        )
         if status != node.get("status"):
             changed = {**node, "status": status}
             await known.client.replace(self._node_objects.definition, changed, "status")
@@ -287,6 +293,8 @@ class SimulatedNodes(WorkloadController):
         group = len(self._groups) - 1
         self._groups[group].add(name)
         known = SimulatedNode(name, self._client_of(name), group)
+        for pod in self._by_node.get(name):
+            known.images.update(images_of(pod))
         self._nodes[name] = known
         return known
 
@@ -378,6 +386,9 @@ class SimulatedNodes(WorkloadController):
             self._looked[key] = now
             self.queue.add_after(key, step.wake)
         self._wait_for(key, step.missing)
+        if len(known.images) > known.reported_images and len(self._pods) < FEW_PODS:
+            known.reported_images = len(known.images)
+            self.queue.add_after(("", known.name), REPORT_SECONDS)
         await self._take(step, pod, known)
 
     def _placement(self, pod: Object, known: SimulatedNode) -> Placement:

@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from rewound.actors.cel.kwok import language_of_stages
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.namespace_slots import shared_slots
 from rewound.actors.controllers.stored_objects import each_stored
@@ -29,7 +30,6 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.stages.definitions import GROUP, STAGES, WITHOUT_EFFECT, definitions
-from rewound.actors.stages.expressions import language_of_stages
 from rewound.actors.stages.player import StagePlayer
 from rewound.actors.stages.stage import NO_STAGES, KindReference, Stage, StageError, StageSet
 from rewound.actors.store.document import decode
@@ -37,6 +37,7 @@ from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.cache import key_of
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.recorder import Recorder
+from rewound.actors.workloads.usage_rules import USAGES, UsageError, UsageRule
 from rewound.journal.records import Event
 
 NAME: Final = "stages"
@@ -157,8 +158,8 @@ class Stages:
             await self._read_stages()
         elif type_name == _STATUS:
             await self._report_matching(name)
-        elif type_name in WITHOUT_EFFECT:
-            self._report_without_effect(type_name, namespace, name)
+        elif type_name in WITHOUT_EFFECT or type_name in USAGES:
+            self._report_problem(type_name, namespace, name)
         else:
             await self._play(type_name, namespace, name)
 
@@ -182,7 +183,7 @@ class Stages:
                 continue
             if type_name == STAGES:
                 self.queue.add(_READ)
-            elif type_name in WITHOUT_EFFECT and not event.removed:
+            elif (type_name in WITHOUT_EFFECT or type_name in USAGES) and not event.removed:
                 self.queue.add((type_name, event.namespace, event.name))
             if (played := self._played.get(type_name)) is None:
                 continue
@@ -264,7 +265,7 @@ class Stages:
 
     def _follow(self) -> None:
         stored = self._registry.current.stored_type
-        names = [name for name in (STAGES, *WITHOUT_EFFECT) if stored(name) is not None]
+        names = [name for name in (STAGES, *USAGES, *WITHOUT_EFFECT) if stored(name) is not None]
         types = {self._journal.type_id(name): name for name in (*names, *self._played)}
         if types != self._types:
             if self._types:
@@ -273,15 +274,22 @@ class Stages:
             if types:
                 self._feed.follow(self._changed, frozenset(types))
 
-    def _report_without_effect(self, type_name: str, namespace: str, name: str) -> None:
-        """Record an Event for an object of kwok that means nothing here, whenever it changes."""
+    def _report_problem(self, type_name: str, namespace: str, name: str) -> None:
+        """Record an Event for an object of kwok that means nothing here, or is invalid, whenever it changes."""
         stored, found = (
             self._stored(type_name, namespace, name),
             self._registry.current.stored_type(type_name),
         )
-        if stored is not None and found is not None:
+        if stored is None or found is None:
+            return
+        if type_name in WITHOUT_EFFECT:
             message = WITHOUT_EFFECT[type_name]
             self._recorder.event(found.storage, stored, "Warning", "NotSimulated", message)
+            return
+        try:
+            UsageRule(stored, self._context.names)
+        except UsageError as error:
+            self._recorder.event(found.storage, stored, "Warning", "InvalidUsage", str(error))
 
     def _stored(self, type_name: str, namespace: str, name: str) -> Object | None:
         with self._journal.read() as view:

@@ -29,7 +29,6 @@ WITHOUT_EFFECT: Final = {
             "the server runs no commands; set the annotations sim/exec and sim/exec-exit-code of the pod",
         ),
         ("portforwards", "nothing listens in a simulated pod, so port-forward is refused"),
-        ("resourceusages", f"usage is not computed from this; {_USAGE}"),
         (
             "metrics",
             f"these metrics of nodes are not served; kubectl top shows the usage of pods and nodes: {_USAGE}",

@@ -18,18 +18,14 @@ from itertools import islice
 from typing import Any, Final
 
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, may_take_long
+from rewound.actors.cel.kwok import MOST_TEXT, QueryError
 from rewound.actors.stages.budget import Budget, OverBudget, fitting
 
 Filter = Callable[[Any, Budget], Iterator[Any]]
 
-MOST_TEXT: Final = 2 << 10  # characters of a query: parsing takes up to 5 microseconds for each
 _MOST_COST: Final = 3_000_000  # estimated nanoseconds
 _STEP: Final = 1000
 _MOST_EXACT: Final = 1 << 63  # larger integers are floats, like all numbers of jq
-
-
-class QueryError(ValueError):
-    """The text is no query, or uses something unsupported."""
 
 
 class _Refused(Exception):

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
+from rewound.actors.cel.kwok import QueryError
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.errors import Conflict, NotFound, RequestError
@@ -27,7 +28,6 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.stages.budget import Budget, OverBudget, fitting
-from rewound.actors.stages.jq import QueryError
 from rewound.actors.stages.stage import (
     Moment,
     Stage,

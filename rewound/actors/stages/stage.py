@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from rewound.actors.cel.kwok import QueryError, compile_expression
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.values import Duration
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, parse_time
@@ -19,8 +20,7 @@ from rewound.actors.messages import Object
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import parse_json_patch
 from rewound.actors.runtime.steps import Steps
-from rewound.actors.stages.expressions import compile_expression
-from rewound.actors.stages.jq import QueryError, compile_query
+from rewound.actors.stages.jq import compile_query
 from rewound.actors.stages.templates import Template
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -1261,7 +1261,9 @@ PULL_ERRORS: Final = _change(
     "pull-errors", "a container that waits to pull its image again says why that failed", since="1.32"
 )
 RESIZE_CONDITIONS: Final = _change(
-    "resize-conditions", "a pod whose resize is pending or in progress has a condition that says so", since="1.33"
+    "resize-conditions",
+    "a pod whose resize is pending or in progress has a condition that says so",
+    since="1.33",
 )
 RESIZE_EVENTS: Final = _change(
     "resize-events", "a simulated node records Events of resized pods", since="1.34"

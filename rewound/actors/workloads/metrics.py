@@ -30,6 +30,7 @@ from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.workloads.cache import CachedType
 from rewound.actors.workloads.replica_counts import NoReplicaCount, PodMetric, milli_value
 from rewound.actors.workloads.simulated_metrics import pod_metrics
+from rewound.actors.workloads.usage_rules import UsageRules
 
 RESOURCE_VERSION, EXTERNAL_VERSION = "v1beta1", "v1beta1"
 CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # in order of preference
@@ -43,6 +44,7 @@ class MetricsApis:
         self._context = context
         self._pods = pods
         self._user = user
+        self._rules = UsageRules(context.names, context.registry, context.journal)
         self._resource_group = context.names.group("metrics")
         self._custom_group = context.names.group("custom.metrics")
         self._external_group = context.names.group("external.metrics")
@@ -178,8 +180,9 @@ class MetricsApis:
 
     async def _computed(self, namespace: str, selector: LabelSelector) -> list[Object]:
         found, turn, now = [], Turn(), self._context.clock.now()
+        rules = self._rules.current()
         for pod in tuple(self._pods.in_namespace(namespace)):
-            if _matches(selector, pod) and (one := pod_metrics(pod, now)) is not None:
+            if _matches(selector, pod) and (one := pod_metrics(pod, now, rules)) is not None:
                 found.append(one)
             if turn.over():
                 await next_turn()

@@ -396,3 +396,24 @@ async def test_a_pod_that_is_deleted_right_after_its_status_was_written_goes(
         await cluster.create("pods", "p", content=bound_to("node-0"))
         await cluster.wait_until_idle(60)
         assert cluster.names("pods") == []
+
+
+async def test_node_lists_its_images_after_ten_seconds(tmp_path: Path, autojump_clock: MockClock) -> None:
+    def names() -> list[str]:
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        return [name for one in node["status"].get("images", ()) for name in one["names"]]
+
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        node["status"]["images"] = [{"names": ["example.io/given:1"], "sizeBytes": 10**9}]
+        await cluster.client.replace(cluster.catalog.storage("nodes"), node, "status")
+        for name in ("web", "team/web:2"):
+            containers = [{"name": "c", "image": name}]
+            await cluster.create("pods", name[:3], content=bound_to("node-0", containers=containers))
+        await cluster.wait_until_idle()
+        assert names() == ["example.io/given:1"]
+        await trio.sleep(11)
+        await cluster.wait_until_idle()
+        assert names() == ["example.io/given:1", "docker.io/library/web:latest", "docker.io/team/web:2"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.stages.jq import QueryError, compile_query
+from rewound.actors.cel.kwok import QueryError
+from rewound.actors.stages.jq import compile_query
 from tests.cases import cases
 
 MANY: dict[str, Any] = {"many": [{"n": number} for number in range(20_000)], "text": 100_000 * "a"}

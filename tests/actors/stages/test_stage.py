@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import pytest
 
 from rewound import Rewound
+from rewound.actors.cel.kwok import language_of_stages
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.runtime.steps import Steps
-from rewound.actors.stages.expressions import language_of_stages
 from rewound.actors.stages.stage import Moment, Stage, StageError, StagePatch, StageSet, changed_finalizers
 from rewound.actors.stages.templates import Template
 from tests.cases import cases

@@ -28,13 +28,19 @@ from rewound.actors.cel.types import DOUBLE, DYN, TIMESTAMP, Environment
 from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, Timestamp
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.stages.jq import MOST_TEXT, QueryError
 from rewound.actors.versions.features import CEL_LIBRARIES, CEL_QUANTITIES
 
 # A function of the variables, the time in microseconds, and a source of random numbers; None: it has no value.
 Evaluate = Callable[[Mapping[str, Object], int, Random], Any]
 _NOW, _RANDOM = "now of kwok", "random number of kwok"  # no identifiers of an expression
+MOST_TEXT: Final = (
+    2 << 10
+)  # characters of an expression or a query: parsing takes up to 5 microseconds for each
 _MOST_PAUSES: Final = 15  # about three milliseconds
+
+
+class QueryError(ValueError):
+    """The text is no expression or query, uses something unsupported, or takes too long."""
 
 
 def language_of_stages(names: Names) -> Language:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from rewound.actors.cel.kwok import QueryError, compile_expression, language_of_stages
 from rewound.actors.cel.values import Duration
 from rewound.actors.names import KUBERNETES
-from rewound.actors.stages.expressions import compile_expression, language_of_stages
-from rewound.actors.stages.jq import QueryError
 from tests.cases import cases
 
 NOW = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
