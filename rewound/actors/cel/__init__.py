@@ -2,5 +2,5 @@
 
 `parser` and `checker` read an expression (`recovery` explains syntax errors), `cost_estimate` bounds its cost,
 `planner` turns it into a `program`. An evaluation uses `operations`, `library` and the values of objects (`data`).
-Pure, and imports nothing of kinds.
+`kwok` has the dialect of kwok. Pure, and imports nothing of kinds.
 """

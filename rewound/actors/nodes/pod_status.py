@@ -189,7 +189,7 @@ def seconds_to_deletion(
 
 
 def _begin_of_end(pod: Object) -> int:
-    """When a deleted pod was told to stop."""
+    """When a deleted pod began to stop."""
     metadata = pod["metadata"]
     return micros_of(metadata["deletionTimestamp"]) - int(metadata["deletionGracePeriodSeconds"]) * SECOND
 

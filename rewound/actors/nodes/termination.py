@@ -1,6 +1,6 @@
 """When and how the containers of a pod end that is stopped.
 
-All are told to stop at once, and their preStop hooks run. Containers then end; a sidecar waits until the containers and
+All begin to stop at once: their preStop hooks run. Containers then end; a sidecar waits until the containers and
 the sidecars after it have ended. Whatever is left when the grace period is over is killed; a container that had to wait
 for its hook or its turn still has two seconds.
 """
@@ -42,7 +42,7 @@ def endings(
     grace: float,
     features: frozenset[str],
 ) -> dict[str, Ending]:
-    """How those containers end that run, if the pod is told to stop at `begun`; times are in microseconds."""
+    """How those containers end that run, if the pod begins to stop at `begun`; times are in microseconds."""
     deadline = begun + round(grace * SECOND)
 
     def ending(container: Object, turn: int) -> Ending:

@@ -316,7 +316,9 @@ async def test_pods_continue_where_they_were_after_a_restart(
         first = cluster.get("pods", "q")
         assert first is not None and phase(cluster, "p") == "Pending"
     async with simulated_cluster(tmp_path, nodes=1) as cluster:
-        assert phase(cluster, "p") == "Pending" and len(cluster.events("nodes", "node-0")) == 1
+        node = cluster.get("nodes", "node-0")
+        assert phase(cluster, "p") == "Pending" and node is not None
+        assert len(cluster.events("nodes", "node-0")) == 2 and node["status"]["images"]  # of q
         await cluster.wait_until_idle(60)
         second = cluster.get("pods", "p")
         assert second is not None and second["status"]["phase"] == "Running"
