@@ -43,6 +43,11 @@ NAME: Final = "node-devices"
 NODES: Final = "sim/nodes"  # an annotation of slices in the file: which nodes have them
 PUBLISHED: Final = "sim/devices"  # an annotation of published slices: the driver of the file
 _NODE: Final = "{{node}}"
+_KEPT: Final = (
+    "name",
+    "labels",
+    "annotations",
+)  # of the metadata in the file: all else is of another cluster
 _CLASSES: Final = ("", "classes")  # takes the place of a node's key; no node can have this name
 _LARGEST: Final = 8 << 20  # bytes of a file
 _EXAMPLE: Final = "node-0"  # the node with which slices are validated
@@ -97,6 +102,13 @@ class _Reader:
         if not isinstance(document, dict):
             raise ValueError("is not an object")
         api_version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+        if kind == "List":  # of `kubectl get -o yaml`
+            for one in document.get("items") or ():
+                self.take(one)
+            return
+        metadata = document.get("metadata")
+        if isinstance(metadata, dict):
+            document = {**document, "metadata": {one: metadata[one] for one in _KEPT if one in metadata}}
         if kind not in ("DeviceClass", "ResourceSlice"):
             raise ValueError(f"kind: must be DeviceClass or ResourceSlice, not {kind!r}")
         definition = self._catalog.of_kind(api_version, kind)

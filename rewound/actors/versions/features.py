@@ -1010,6 +1010,8 @@ STRUCTURED_DEVICES: Final = _change(
     "allocates devices that ResourceSlices describe, where DynamicResourceAllocation is on",
     since="1.32",
 )
+DEVICE_TAINTS: Final = _gate("DRADeviceTaints")
+DEVICE_TAINT_RULES: Final = _gate("DRADeviceTaintRules")
 CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
 LIST_ATTRIBUTES: Final = _gate("DRAListTypeAttributes")
 DEVICE_STATUS: Final = _gate("DRAResourceClaimDeviceStatus")
@@ -1287,7 +1289,7 @@ _OF_DECLARATIONS: Final = """
     StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
-    DRAControlPlaneController DRADeviceBindingConditions DRADeviceTaints DRAPartitionableDevices
+    DRAControlPlaneController DRADeviceBindingConditions DRAPartitionableDevices
     DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """
 GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))

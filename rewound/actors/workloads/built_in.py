@@ -8,6 +8,7 @@ from typing import Any, Final
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.versions.features import (
+    DEVICE_TAINTS,
     DYNAMIC_ALLOCATION,
     SEPARATE_TAINT_EVICTION,
     STRUCTURED_DEVICES,
@@ -17,6 +18,7 @@ from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.cronjobs import CronJobs
 from rewound.actors.workloads.daemonsets import DaemonSets
 from rewound.actors.workloads.deployments import Deployments
+from rewound.actors.workloads.device_taints import DeviceTaintEviction
 from rewound.actors.workloads.disruption import Disruption
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
@@ -37,6 +39,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "cronjob": CronJobs,
     "daemonset": DaemonSets,
     "deployment": Deployments,
+    "device-taint-eviction-controller": DeviceTaintEviction,
     "disruption": Disruption,
     "endpoint": Endpoints,
     "endpointslice": EndpointSlices,
@@ -56,6 +59,7 @@ BY_NAME: Final[dict[str, Build]] = {
 }
 # The features without which a controller does not run.
 NEEDS: Final[dict[str, frozenset[str]]] = {
+    "device-taint-eviction-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES, DEVICE_TAINTS}),
     "node-devices": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
     "resourceclaim-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
 }

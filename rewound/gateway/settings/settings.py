@@ -114,6 +114,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "cronjob",
     "daemonset",
     "deployment",
+    "device-taint-eviction-controller",
     "disruption",
     ENDPOINT,
     "endpointslice",
