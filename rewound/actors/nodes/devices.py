@@ -118,6 +118,10 @@ class _Reader:
             self.classes.append(self._decoded(definition, document))
             return
         template = self._decoded(definition, _completed(document))
+        if _NODE not in template["metadata"]["name"]:
+            raise ValueError(f"metadata.name: must contain {_NODE}, because every node has such a slice")
+        if template["spec"].get("nodeName", _NODE) != _NODE:
+            raise ValueError(f"spec.nodeName: must be {_NODE}")
         text = (template["metadata"].get("annotations") or {}).pop(NODES, "")
         try:
             selector = LabelSelector.parse(text)
