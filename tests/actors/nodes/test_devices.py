@@ -144,8 +144,8 @@ SLICE: Object = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
         (FILE.replace("gpu-2", "gpu-1"), "spec.devices: there are two devices 'gpu-1' of driver gpu.example.com"),
         (FILE.replace("disk=fast", "disk in"), "document 3: metadata.annotations[sim/nodes]: "),
         (FILE.replace("40Gi", "forty"), "document 2: "),
-        (FILE.replace("  annotations: {sim", "  name: s\n  annotations: {sim"), "document 3: metadata.name: must contain {{node}}"),
-        (FILE.replace("Slice\nspec:\n", "Slice\nspec:\n  nodeName: n1\n"), "document 2: spec.nodeName: must be {{node}}"),
+        (FILE.replace("  annotations:", "  name: s\n  annotations:"), "metadata.name: must contain {{node}}"),
+        (FILE.replace("Slice\nspec:\n", "Slice\nspec:\n  nodeName: n1\n"), "spec.nodeName: must be {{node}}"),
         (FILE.replace('device.driver ==', 'device.'), "document 1: spec.selectors[0].cel.expression: Invalid value"),
     ],
 )  # fmt: skip
