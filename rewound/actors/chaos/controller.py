@@ -6,14 +6,20 @@ the nodes. A fault of the API is only in the status of the object (`active`), wh
 
 What has begun is in the status, written before the nodes are: after a restart the same faults go on, and those whose
 time has passed meanwhile are left out. A finalizer makes sure that the faults of a deleted object end.
+
+Several faults, also of several objects, may hold the same annotation of a node. Each knows what the annotation was
+before the first of them began (`before`); the node has what all active ones make of it (`combined`), and the one that
+ends last restores it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from rewound.actors.chaos.plan import (
+    BAD_IMAGES,
+    DEFAULT_BAD_IMAGES,
     GROUP,
     KIND,
     KINDS,
@@ -28,7 +34,7 @@ from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.values.times import micros_of, seconds_text
+from rewound.actors.kinds.values.times import micros_of, micros_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
@@ -127,9 +133,11 @@ class ChaosController(WorkloadController):
             await self.client.patch(definition, "", metadata["name"], patch)
             return  # that is a change, which makes the key due again
         elapsed = (self.now() - micros_of(metadata["creationTimestamp"])) / 1_000_000
-        new, wake = self._next_state(plan, old, elapsed)
+        others = self._active_of_others(metadata["name"])
+        new, wake = self._next_state(plan, old, elapsed, others)
+        staying = [*others, *_active({name: new[name] for name in old if name in new}, begun_in=old)]
         for name, active in _ended(old, new):
-            await self._release_nodes(active, new)
+            await self._settle(active, staying)
             self._record(definition, stored, name, active, begins=False)
         if new != old:
             faults = [{"name": name, **state} for name, state in new.items()]
@@ -138,8 +146,9 @@ class ChaosController(WorkloadController):
             await self.client.patch(definition, "", metadata["name"], patch, "merge", "status")
         for name, active in _ended(new, old):  # those that have begun
             self._record(definition, stored, name, active, begins=True)
-        for state in new.values():
-            await self._annotate_nodes(state.get("active") or {})
+        holding = [*others, *_active(new)]
+        for active in _active(new):
+            await self._settle(active, holding)
         if wake is not None:
             self.queue.add_after(("", metadata["name"]), max(0.001, wake - elapsed))
 
@@ -149,7 +158,7 @@ class ChaosController(WorkloadController):
                 raise ChaosError(f"{fault.name}: {fault.kind} needs a server with --enable-test-controls")
 
     def _next_state(
-        self, plan: Plan, old: dict[str, Object], elapsed: float
+        self, plan: Plan, old: dict[str, Object], elapsed: float, others: list[Object]
     ) -> tuple[dict[str, Object], float | None]:
         """What has begun of each fault, and the seconds since the creation when that changes next."""
         new: dict[str, Object] = {}
@@ -167,7 +176,9 @@ class ChaosController(WorkloadController):
                 number, state["begun"] = state["begun"], state["begun"] + 1
                 ends = None if fault.lasts is None else begins + fault.lasts
                 if ends is None or ends > elapsed:  # otherwise its time has passed
-                    active = self._begun(plan.seed, fault, number, ends)
+                    active = self._begun(
+                        plan.seed, fault, number, ends, [*others, *_active(old), *_active(new)]
+                    )
             state.pop("active", None)
             if active is not None:
                 state["active"] = active
@@ -175,8 +186,10 @@ class ChaosController(WorkloadController):
             new[fault.name] = state
         return new, min(moments, default=None)
 
-    def _begun(self, seed: int, fault: PlannedFault, number: int, ends: float | None) -> Object:
-        active: Object = {"number": number, "kind": fault.kind, "since": seconds_text(self.now())}
+    def _begun(
+        self, seed: int, fault: PlannedFault, number: int, ends: float | None, others: list[Object]
+    ) -> Object:
+        active: Object = {"number": number, "kind": fault.kind, "since": micros_text(self.now())}
         if ends is not None:
             active["ends"] = ends
         if fault.target is None:
@@ -185,41 +198,44 @@ class ChaosController(WorkloadController):
         source.random()  # that of the time
         nodes = fault.target.chosen(list(self._nodes), self._zone, source)
         active |= {"nodes": nodes, "annotations": dict(fault.annotations)}
-        found = {name: self._annotations_of(name) for name in nodes}
-        before = {
-            name: {key: current[key] for key in fault.annotations if key in current}
-            for name, current in found.items()
-            if not current.keys().isdisjoint(fault.annotations)
-        }
+        found = {name: self._before(name, fault.annotations, others) for name in nodes}
+        before = {name: values for name, values in found.items() if values}
         return {**active, "before": before} if before else active
+
+    def _before(self, node: str, keys: Iterable[str], others: list[Object]) -> dict[str, str]:
+        """The annotations of a node as they were before any fault that is active."""
+        current = self._annotations_of(node)
+        for key in keys:
+            if held := _holding(others, node, key):
+                current = {**current, key: held[0].get("before", {}).get(node, {}).get(key)}
+        return {key: current[key] for key in keys if current.get(key) is not None}
+
+    def _active_of_others(self, name: str) -> list[Object]:
+        """The active faults of all other objects."""
+        assert self._followed is not None
+        with self._journal.read() as view:
+            bodies = [row.body for _, other, row in view.rows(self._followed, None) if other != name]
+        return [active for body in bodies for active in _active(_faults_of(decode(bytes(body))))]
 
     def _annotations_of(self, node: str) -> dict[str, str]:
         stored = self._nodes.get("", node)
         return (stored["metadata"].get("annotations") or {}) if stored is not None else {}
 
-    async def _annotate_nodes(self, active: Object) -> None:
-        for name in active.get("nodes", ()):
-            current = self._annotations_of(name)
-            wanted = active["annotations"].items()
-            missing = {key: value for key, value in wanted if current.get(key) != value}
-            if missing:
-                await self._annotate(name, missing)
-
-    async def _release_nodes(self, active: Object, new: dict[str, Object]) -> None:
-        """End a fault of nodes: annotations are as before, unless other active faults of the object need them."""
-        for name in active.get("nodes", ()):
-            held = {
-                key
-                for state in new.values()
-                for key in state.get("active", {}).get("annotations", ())
-                if name in state["active"].get("nodes", ())
-            }
-            current, before = self._annotations_of(name), active.get("before", {}).get(name, {})
-            ended = {
-                key: before.get(key) for key in active["annotations"] if key in current and key not in held
-            }
-            if ended:
-                await self._annotate(name, ended)
+    async def _settle(self, fault: Object, active: list[Object]) -> None:
+        """Give the nodes of a fault, which may have ended, the annotations that all active faults make of them."""
+        for node in fault.get("nodes", ()):
+            current = self._annotations_of(node)
+            before = fault.get("before", {}).get(node, {})
+            changed = {}
+            for key, value in fault["annotations"].items():
+                held = _holding(active, node, key)
+                if not held and not _is_from(current.get(key), value):
+                    continue  # somebody else has changed it meanwhile
+                wanted = combined(key, before.get(key), held)
+                if current.get(key) != wanted:
+                    changed[key] = wanted
+            if changed:
+                await self._annotate(node, changed)
 
     async def _annotate(self, node: str, annotations: dict[str, Any]) -> None:
         try:
@@ -249,8 +265,9 @@ class ChaosController(WorkloadController):
 
     async def _end_all(self, definition: Definition, stored: Object, old: dict[str, Object]) -> None:
         metadata = stored["metadata"]
+        others = self._active_of_others(metadata["name"])
         for name, active in _ended(old, {}):
-            await self._release_nodes(active, {})
+            await self._settle(active, others)
             self._record(definition, stored, name, active, begins=False)
         left = [one for one in metadata.get("finalizers", ()) if one != FINALIZER]
         if left != metadata.get("finalizers", []):
@@ -275,6 +292,44 @@ def _faults_of(stored: Object) -> dict[str, Object]:
         one["name"]: {key: value for key, value in one.items() if key != "name"}
         for one in (stored.get("status") or {}).get("faults") or ()
     }
+
+
+def _active(states: dict[str, Object], begun_in: dict[str, Object] | None = None) -> list[Object]:
+    """The active faults among states; with `begun_in`, those that were active there already."""
+    found = []
+    for name, state in states.items():
+        active = state.get("active")
+        if active is None:
+            continue
+        earlier = None if begun_in is None else begun_in[name].get("active")
+        if begun_in is None or (earlier is not None and earlier["number"] == active["number"]):
+            found.append(active)
+    return found
+
+
+def _holding(active: list[Object], node: str, key: str) -> list[Object]:
+    """The faults that hold an annotation of a node, in the order in which they began."""
+    found = [one for one in active if key in one.get("annotations", ()) and node in one.get("nodes", ())]
+    return sorted(found, key=lambda one: one["since"])
+
+
+def _is_from(current: str | None, value: str) -> bool:
+    """Whether an annotation may be what faults made of it, this one among them."""
+    return current is not None and set(value.split(",")) <= set(current.split(","))
+
+
+def combined(key: str, before: str | None, faults: list[Object]) -> str | None:
+    """What an annotation is while these faults hold it: patterns of images add up, of other values the newest counts.
+
+    `before` is what it was without them.
+    """
+    if not faults:
+        return before
+    values = [str(one["annotations"][key]) for one in faults]
+    if key != BAD_IMAGES:
+        return values[-1]
+    every = ",".join((DEFAULT_BAD_IMAGES if before is None else before, *values))
+    return ",".join(dict.fromkeys(pattern for part in every.split(",") if (pattern := part.strip())))
 
 
 def _ended(before: dict[str, Object], after: dict[str, Object]) -> list[tuple[str, Object]]:

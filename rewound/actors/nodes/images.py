@@ -12,12 +12,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from rewound.actors.chaos.plan import BAD_IMAGES, DEFAULT_BAD_IMAGES
 from rewound.actors.golang.quoting import cut, quoted
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import IMAGE_IN_PARSE_ERRORS
 
-BAD_IMAGES: Final = "sim/bad-images"  # an annotation of Node objects: patterns, separated by commas
-DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*"
 IMAGE_BYTES: Final = 10 * 2**20  # of every image: too small to matter to a scheduler
 _MOST_PATTERNS: Final = 100
 _LONGEST: Final = 1024  # characters; no valid reference is longer, and none that is gets remembered

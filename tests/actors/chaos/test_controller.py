@@ -13,11 +13,11 @@ CHAOS = "/apis/sim.rewound/v1alpha1/chaos"
 AUTHOR = "system:serviceaccount:kube-system:chaos"
 
 
-def begin(rewound: Rewound, *faults: dict[str, Any], seed: int = 7) -> None:
+def begin(rewound: Rewound, *faults: dict[str, Any], seed: int = 7, name: str = "day") -> None:
     document = {
         "apiVersion": "sim.rewound/v1alpha1",
         "kind": "Chaos",
-        "metadata": {"name": "day"},
+        "metadata": {"name": name},
         "spec": {"seed": seed, "faults": list(faults)},
     }
     rewound.request("POST", CHAOS, document)
@@ -32,6 +32,50 @@ def annotations(rewound: Rewound, key: str) -> dict[str, str]:
 def ready(rewound: Rewound, node: str) -> str:
     conditions = rewound.request("GET", f"/api/v1/nodes/{node}")["status"]["conditions"]
     return next(str(one["status"]) for one in conditions if one["type"] == "Ready")
+
+
+@pytest.mark.rewound(nodes=2, mode="in-process")
+def test_faults_of_two_objects_do_not_undo_each_other(rewound: Rewound) -> None:
+    rewound.advance(1)
+    node = rewound.request("GET", "/api/v1/nodes/node-0")
+    node["metadata"]["annotations"] |= {"sim/lag": "3", "sim/bad-images": "mine/*"}
+    rewound.request("PUT", "/api/v1/nodes/node-0", node)
+    images = {"failImages": {"images": ["one/*"]}}
+    begin(
+        rewound,
+        {"for": "100s", "lagNodes": {"seconds": 10}},
+        {"for": "300s", "stopNodes": {}},
+        {"for": "100s", **images},
+        name="first",
+    )
+    begin(
+        rewound,
+        {"after": "50s", "for": "200s", "lagNodes": {"seconds": 20}},
+        {"after": "50s", "for": "200s", "stopNodes": {}},
+        {"after": "50s", "for": "200s", "failImages": {"images": ["two/*"]}},
+        name="second",
+    )
+    default = "*:non-existent,invalid.*/*"
+    for seconds, lag, bad_images, stopped in (
+        (10, ["10", "10"], ["mine/*,one/*", f"{default},one/*"], True),
+        (60, ["20", "20"], ["mine/*,one/*,two/*", f"{default},one/*,two/*"], True),
+        (50, ["20", "20"], ["mine/*,two/*", f"{default},two/*"], True),  # the first has ended
+        (150, ["3"], ["mine/*"], True),  # the second as well
+        (50, ["3"], ["mine/*"], False),
+    ):
+        rewound.advance(seconds)
+        assert [*annotations(rewound, "sim/lag").values()] == lag
+        assert [*annotations(rewound, "sim/bad-images").values()] == bad_images
+        assert bool(annotations(rewound, "sim/stopped")) is stopped
+    begin(rewound, {"lagNodes": {"seconds": 40}}, name="third")
+    begin(rewound, {"lagNodes": {"seconds": 50}}, name="fourth")
+    rewound.advance(5)
+    rewound.request("DELETE", f"{CHAOS}/third")
+    rewound.advance(5)
+    assert annotations(rewound, "sim/lag") == {"node-0": "50", "node-1": "50"}
+    rewound.request("DELETE", f"{CHAOS}/fourth")
+    rewound.advance(5)
+    assert annotations(rewound, "sim/lag") == {"node-0": "3"}
 
 
 @pytest.mark.rewound(nodes=3, mode="in-process")
