@@ -50,14 +50,18 @@ class Writers:
 
     without: tuple[str, ...] = ()
     server_writes: bool = True  # the server runs its own controllers: their recorded writes are left out too
+    idle_accounts: frozenset[str] = frozenset()  # of the controllers that it does not run
 
     def leaves_out(self, event: Event) -> bool:
-        if self.server_writes and is_of_server(event):
+        if self.server_writes and is_of_server(event) and not self._is_idle(event):
             return True
         return any(
             fnmatchcase(event.user, pattern) or fnmatchcase(event.manager, pattern)
             for pattern in self.without
         )
+
+    def _is_idle(self, event: Event) -> bool:
+        return event.user.startswith(_ACCOUNTS) and event.user.rpartition(":")[2] in self.idle_accounts
 
 
 def is_of_server(event: Event) -> bool:

@@ -139,7 +139,7 @@ async def run_writable(
     clock, ending = ForkClock(plan.at.time or recording.time), _Ending()
     if not plan.play:
         clock.start(1.0)
-    writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.rules) != frozenset())
+    writers = _writers(settings, plan)
     authorizers = (_WatchNotice(progress.watched), *extensions.authorizers)
     extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:
@@ -165,6 +165,17 @@ async def run_writable(
     return replace(
         _compared(settings, recording, plan, applied, writers), unfinished=tuple(ending.unfinished(progress))
     )
+
+
+def _writers(settings: Settings, plan: WritablePlan) -> Writers:
+    # Imported here, because only a writable replay needs them.
+    from rewound.actors.chaos.controller import ChaosController
+    from rewound.actors.workloads.built_in import BY_NAME
+
+    enabled = settings.controllers.enabled_controllers(settings.rules)
+    accounts: dict[str, Any] = {**BY_NAME, ChaosController.name: ChaosController}
+    idle = frozenset(built.account for name, built in accounts.items() if name not in enabled)
+    return Writers(plan.without, enabled != frozenset(), idle)
 
 
 @dataclass(slots=True)
