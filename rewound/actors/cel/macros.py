@@ -22,6 +22,7 @@ from rewound.actors.cel.syntax import (
     Select,
 )
 from rewound.actors.versions.features import (
+    CEL_BINDINGS,
     CEL_CHECKED_CONVERSIONS,
     CEL_CHECKED_VARIABLES,
     CEL_LISTS,
@@ -346,6 +347,26 @@ def _with_value(
     return build.call(offset, "_?_:_", has_value, wrap(found), none)
 
 
+def _bind(build: Builder, offset: int, target: Node, arguments: tuple[Node, ...]) -> Node:
+    """cel.bind(name, value, expression): the expression, in which the name stands for the value."""
+    if not isinstance(target, Identifier) or target.name != "cel":
+        return Call(build.id_at(offset), "bind", arguments, target)
+    name, value, result = arguments
+    if not isinstance(name, Identifier):
+        where = build.positions.get(name.id, 0)
+        raise MacroError(where, "cel.bind() variable names must be simple identifiers")
+    return Comprehension(
+        build.id_at(offset),
+        UNUSED,
+        ListLiteral(build.id_at(offset), ()),
+        name.name,
+        value,
+        build.constant(offset, False),
+        Identifier(build.id_at(offset), name.name),
+        result,
+    )
+
+
 _Macros = dict[tuple[str, int], Callable[[Builder, int, Node, tuple[Node, ...]], Node]]
 _RECEIVER_MACROS: Final[_Macros] = {
     ("all", 2): _all,
@@ -367,4 +388,5 @@ _LATER_MACROS: Final[dict[str, _Macros]] = {
         **{("transformMapEntry", count): _transform_map_entry for count in (3, 4)},
     },
     CEL_LISTS: {("sortBy", 2): _sort_by},
+    CEL_BINDINGS: {("bind", 3): _bind},
 }

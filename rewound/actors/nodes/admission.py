@@ -150,8 +150,10 @@ class PodAdmission:
 
     def _shortages(self, pod: PodFacts, state: NodeState) -> list[_Shortage]:
         requests, offered = pod.shape.requests, state.allocatable
-        # Resources of the cluster are unknown to nodes.
-        elsewhere = [name for name in requests if self._shapes.is_extended(name) and name not in offered]
+        # Resources of the cluster are unknown to nodes, and a claim may provide some.
+        claim = pod.pod.get("status", {}).get("extendedResourceClaimStatus", {})
+        elsewhere = {one["resourceName"] for one in claim.get("requestMappings", ())}
+        elsewhere |= {name for name in requests if self._shapes.is_extended(name) and name not in offered}
         found = []
         for name in insufficient(requests, state, self._features, elsewhere):
             if name == PODS:

@@ -31,6 +31,7 @@ from rewound.actors.kinds.core.node_selector import node_selector_rules, node_se
 from rewound.actors.kinds.validation import collect, qualified_name
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.scheduler.dynamic_resources import DynamicResources
 from rewound.actors.scheduler.evaluation import Profile
 from rewound.actors.scheduler.plugins import (
     NodeAffinity,
@@ -92,6 +93,7 @@ _DEFAULTS: Final[Mapping[str, int]] = {
     "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 2,
     "DefaultPreemption": 0,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
@@ -114,6 +116,7 @@ _FILTERS: Final = frozenset(
         "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
+        "DynamicResources",
     ]
 )
 _POINTS: Final[Mapping[str, frozenset[str]]] = {
@@ -127,10 +130,11 @@ _POINTS: Final[Mapping[str, frozenset[str]]] = {
             "VolumeBinding",
             "PodTopologySpread",
             "InterPodAffinity",
+            "DynamicResources",
         ]
     ),
     "filter": _FILTERS,
-    "postFilter": frozenset(["DefaultPreemption"]),
+    "postFilter": frozenset(["DynamicResources", "DefaultPreemption"]),
     "preScore": frozenset(["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"]),
     "score": frozenset(
         [
@@ -139,13 +143,14 @@ _POINTS: Final[Mapping[str, frozenset[str]]] = {
             "NodeResourcesFit",
             "PodTopologySpread",
             "InterPodAffinity",
+            "DynamicResources",
             "NodeResourcesBalancedAllocation",
             "ImageLocality",
         ]
     ),
-    "reserve": frozenset(["VolumeBinding"]),
+    "reserve": frozenset(["VolumeBinding", "DynamicResources"]),
     "permit": frozenset(),
-    "preBind": frozenset(["VolumeBinding"]),
+    "preBind": frozenset(["VolumeBinding", "DynamicResources"]),
     "bind": frozenset(["DefaultBinder"]),
     "postBind": frozenset(),
 }
@@ -303,7 +308,7 @@ def _profile(section: _Section, name: str) -> Profile:
         name,
         tuple(plugins[one] for one in points["filter"]),
         tuple((plugins[one], weights[one]) for one in points["score"]),
-        preempts=bool(points["postFilter"]),
+        preempts="DefaultPreemption" in points["postFilter"],
         least_candidates_percent=percent,
         least_candidates=number,
         bind_timeout=float(timeout),
@@ -539,6 +544,7 @@ _PLUGINS: Final[Mapping[str, Callable[[_Section], Plugin]]] = {
     "VolumeZone": lambda _: VolumeZone(),
     "PodTopologySpread": _spread,
     "InterPodAffinity": _pod_affinity,
+    "DynamicResources": lambda _: DynamicResources(),
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda _: ImageLocality(),
 }

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
-from rewound.actors.scheduler.matching import Selector
+from rewound.actors.scheduler.dynamic_resources import DeviceFilter, uses_devices
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import (
     Failure,
@@ -171,8 +171,8 @@ class Evaluation:
         self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
         self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
         self._changed: dict[str, None] = {}  # nodes that must be checked again
-        # The claims of a pod may be compared with thousands of volumes at each node.
-        self._stride = 1 if claim_names(pod) else STEP
+        # The claims of a pod may be compared with thousands of volumes or devices at each node.
+        self._stride = 1 if claim_names(pod) or self.devices() is not None else STEP
         self._forget()
         self.steps = self._count()
 
@@ -203,7 +203,9 @@ class Evaluation:
         for plugin, weight in profile.scores:
             if plugin.name not in prepared:
                 prepared[plugin.name] = plugin.prepare(self.pod, around)
-            self.scores.append((plugin, weight, prepared[plugin.name].score))
+            score = prepared[plugin.name].score
+            if score is not None or plugin.of_every_pod:
+                self.scores.append((plugin, weight, score))
         if self.names is not None and not self.names:
             raise Refusal(Failure("", (f"node(s) didn't satisfy plugin {self.named_by[0]}",)))
 
@@ -396,6 +398,9 @@ class Evaluation:
     def volumes(self) -> BindingFilter | None:
         return next((one for _, one in self.filters if isinstance(one, BindingFilter)), None)
 
+    def devices(self) -> DeviceFilter | None:
+        return next((one for _, one in self.filters if isinstance(one, DeviceFilter)), None)
+
     def explained(self, nodes: Sequence[NodeState]) -> Steps[dict[str, dict[str, int]]]:
         """The weighted score of each plugin for each of these feasible nodes. Raises Outdated."""
         keys = yield from self.keys(nodes)
@@ -468,7 +473,7 @@ class Evaluations:
     def _find_or_create(self, profile: Profile, pod: PodFacts, around: SchedulingContext) -> Evaluation:
         if not self._cluster.nodes:
             raise NoNodes
-        key = _signature(profile, pod, around.default_selector)
+        key = _signature(profile, pod, around)
         found = self._remembered.get(key) if key is not None else None
         if found is not None and found.is_current():
             self._remembered.move_to_end(key)
@@ -554,9 +559,9 @@ class Evaluations:
         return [nodes[name] for name in sorted(names) if name in nodes]
 
 
-def _signature(profile: Profile, pod: PodFacts, default_selector: Selector) -> Hashable | None:
+def _signature(profile: Profile, pod: PodFacts, around: SchedulingContext) -> Hashable | None:
     """Equal for pods that no plugin can distinguish; None: claims make this pod unlike any other."""
-    if claim_names(pod):
+    if claim_names(pod) or (around.devices is not None and uses_devices(pod, around.devices)):
         return None
     spec = pod.spec
     parts = (
@@ -567,4 +572,4 @@ def _signature(profile: Profile, pod: PodFacts, default_selector: Selector) -> H
         spec.get("topologySpreadConstraints"),
         [one.get("image") for one in spec["containers"]],
     )
-    return profile.name, pod.shape.key, default_selector, repr(parts)
+    return profile.name, pod.shape.key, around.default_selector, repr(parts)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.messages import Object
+from rewound.actors.scheduler.device_objects import DeviceObjects
 from rewound.actors.scheduler.matching import Selector
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.pods import PodFacts
@@ -106,6 +107,7 @@ class SchedulingContext:
     namespace_labels: Mapping[str, Mapping[str, str]]
     # The selector of the pod's services and of its controller, for default spreading.
     default_selector: Selector
+    devices: DeviceObjects | None = None  # None: no scheduler of this version allocates devices
 
 
 class Plugin(ABC):
@@ -115,6 +117,7 @@ class Plugin(ABC):
     wakes: frozenset[str]
     filters = False
     scores = False
+    of_every_pod = True  # otherwise explanations leave it out where it scores nothing
 
     @abstractmethod
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared: ...

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from rewound.actors.scheduler.dynamic_resources import DEVICE_CLASS
 from rewound.actors.scheduler.nodes import NodeState, insufficient
 from rewound.actors.scheduler.plugins import (
     MAX_SCORE,
@@ -46,11 +47,18 @@ DEFAULT_WEIGHTS: Final[Weights] = {CPU: 1, MEMORY: 1}
 
 
 class _FitFilter(Filter):
-    def __init__(self, pod: PodFacts, features: frozenset[str], ignored: frozenset[str]) -> None:
+    def __init__(
+        self, pod: PodFacts, features: frozenset[str], ignored: frozenset[str], devices: frozenset[str]
+    ) -> None:
+        """`devices`: the requested resources that device classes provide on nodes which have none themselves."""
         self._requests, self._features, self._ignored = pod.shape.requests, features, ignored
+        self._devices = devices
 
     def check(self, node: NodeState) -> Failure | None:
-        missing = insufficient(self._requests, node, self._features, self._ignored)
+        ignored = self._ignored
+        if self._devices:
+            ignored |= {name for name in self._devices if not node.allocatable.get(name)}
+        missing = insufficient(self._requests, node, self._features, ignored)
         if not missing:
             return None
         reasons = ("Too many pods" if one == PODS else f"Insufficient {one}" for one in missing)
@@ -177,7 +185,7 @@ def balanced(resources: Sequence[tuple[int, int, int]]) -> int:
 
 class NodeResourcesFit(Plugin):
     name, filters, scores = "NodeResourcesFit", True, True
-    wakes = frozenset([POD_DELETE, NODE_ADD, *NODE_UPDATE])
+    wakes = frozenset([POD_DELETE, NODE_ADD, *NODE_UPDATE, DEVICE_CLASS])
 
     def __init__(
         self,
@@ -197,7 +205,8 @@ class NodeResourcesFit(Plugin):
             and (name in self._ignored or name.split("/", 1)[0] in self._ignored_groups)
         )
         score = _ResourceScore(pod, around, self._weights, self._strategy, nonzero=True)
-        return Prepared(_FitFilter(pod, around.cluster.features, ignored), score)
+        devices = around.devices.delegated(pod.shape.requests) if around.devices is not None else frozenset()
+        return Prepared(_FitFilter(pod, around.cluster.features, ignored, devices), score)
 
 
 class NodeResourcesBalancedAllocation(Plugin):

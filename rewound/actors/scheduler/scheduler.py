@@ -28,6 +28,15 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.scheduler.configuration import SchedulerConfiguration, default_configuration
+from rewound.actors.scheduler.device_binding import POLL, DeviceBinding
+from rewound.actors.scheduler.device_objects import DeviceObjects, devices_are_allocated
+from rewound.actors.scheduler.dynamic_resources import (
+    DEVICE_CLAIM,
+    DEVICE_CLASS,
+    DEVICE_SLICE,
+    DEVICES,
+    ReservedDevices,
+)
 from rewound.actors.scheduler.evaluation import (
     Diagnosis,
     Evaluation,
@@ -77,7 +86,9 @@ from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untoler
 from rewound.actors.versions.features import (
     ASYNC_PREEMPTION,
     CLAIMS_BEFORE_PREEMPTION,
+    DEVICE_TAINT_RULES,
     DISRUPTION_CONDITIONS,
+    NOMINATION_OF_BINDING,
     OBSERVED_GENERATION,
     PREEMPTING_POD,
     PREEMPTING_SCHEDULER,
@@ -113,6 +124,9 @@ class Binding:
     explanation: str = ""  # for the pod's annotation, if it asked for one
     volumes: Reserved | None = None  # to be bound or provisioned first
     volumes_since: float | None = None  # when these were written
+    devices: ReservedDevices | None = None  # to be written first
+    has_devices: bool = False  # whether these were written
+    is_expected: bool = False  # whether the pod's status names the node
 
 
 @dataclass(slots=True)
@@ -122,6 +136,7 @@ class Failed:
     reason: str
     outcome: Outcome
     explanation: str = ""
+    release: Object | None = None  # a resource claim whose allocation is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +191,7 @@ class Scheduler:
             (drivers, CSI_DRIVER_ADD, CSI_DRIVER_UPDATE),
             (capacities, CAPACITY_ADD, CAPACITY_UPDATE),
         )
+        self._device_types = self._find_device_types()
         self._attempts: Counter[tuple[str, str]] = Counter()
         self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
@@ -185,6 +201,16 @@ class Scheduler:
         self._is_ready = self._pauses = False
         self._begin()
         self._listen()
+
+    def _find_device_types(self) -> tuple[CachedType, ...]:
+        """Claims, classes, slices and rules of taints; none if this version does not allocate devices."""
+        if not devices_are_allocated(self._features):
+            return ()
+        group = self._names.group("resource")
+        plurals = ["resourceclaims", "deviceclasses", "resourceslices"]
+        if DEVICE_TAINT_RULES in self._features:
+            plurals.append("devicetaintrules")
+        return tuple(self._cache.collection(f"{one}.{group}") for one in plurals)
 
     def _begin(self) -> None:
         configuration = self._configuration
@@ -197,6 +223,13 @@ class Scheduler:
         )
         self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
         self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
+        self._devices: DeviceObjects | None = None
+        self._held: dict[Key, PodFacts] = {}  # pods whose resource claims do not exist yet
+        self._waiting_for_devices: set[Key] = set()
+        if self._device_types:
+            self._devices = DeviceObjects(self._names, self._features, self._clock.now, *self._device_types)
+            definitions = self._pods.definition, self._device_types[0].definition
+            self._device_binding = DeviceBinding(self._client, *definitions, self._devices)
         self._namespace_labels: dict[str, Object] = {}
         self._selectors: dict[tuple[str, str, str], Selector] = {}
         self._work.clear()
@@ -211,6 +244,9 @@ class Scheduler:
             collection.listen(self._selector_changed)
         for collection, added, updated in self._storage:
             collection.listen(partial(self._storage_changed, added, updated))
+        changed = (self._claim_changed, self._class_changed, self._slices_changed, self._slices_changed)
+        for collection, listener in zip(self._device_types, changed, strict=False):
+            collection.listen(listener)
 
     def statistics(self) -> SchedulerStatistics:
         return SchedulerStatistics(
@@ -252,7 +288,8 @@ class Scheduler:
         turn = Turn()
         self._pauses = False
         while True:
-            if len(self._work) - len(self._waiting_for_volumes) >= MAX_IN_FLIGHT:
+            waiting = len(self._waiting_for_volumes) + len(self._waiting_for_devices)
+            if len(self._work) - waiting >= MAX_IN_FLIGHT:
                 self._pauses = True
                 break
             for _ in self._pending.waking():
@@ -302,15 +339,20 @@ class Scheduler:
             )
             self._pending.delete(pod)
             return True
+        if self._devices is not None and pod.spec.get("resourceClaims") and self._devices.missing(pod.pod):
+            self._pending.delete(pod)
+            self._held[queued.key] = pod
+            return True
         nominated = self._nominated_for(pod)
         evaluation, node, outcome = None, None, Outcome(nominate="")
+        release: Object | None = None
         message, reason, plugins = "", "Unschedulable", frozenset[str]()
         try:
             evaluation = yield from self._evaluations.of(profile, pod, self._surroundings(pod))
             node = yield from self._evaluations.choose(evaluation, pod, nominated)
         except Unschedulable as wrong:
             diagnosis = wrong.diagnosis
-            outcome = yield from self._preempted(profile, pod, evaluation, diagnosis)
+            outcome, release = yield from self._preempted(profile, pod, evaluation, diagnosis)
             is_old = evaluation is not None and not evaluation.has_seen_all
             if is_old and outcome.nominate == "" and pod.pod["status"].get("nominatedNodeName"):
                 return False  # its last victim may have ended meanwhile: it must not lose its place
@@ -327,13 +369,15 @@ class Scheduler:
         if node is not None:
             assert evaluation is not None
             return self._assign(queued, evaluation, node, explanation)
-        self._failed(queued, message, reason, outcome, plugins, explanation)
+        self._failed(queued, message, reason, outcome, plugins, explanation, release)
         return True
 
     def _assign(self, queued: QueuedPod, evaluation: Evaluation, node: NodeState, explanation: str) -> bool:
         """Count the pod on a node, and queue the write; False if the node is no longer feasible."""
-        pod, volumes = queued.facts, evaluation.volumes()
+        pod, volumes, devices = queued.facts, evaluation.volumes(), evaluation.devices()
         if volumes is not None and not volumes.is_current(node):
+            return False
+        if devices is not None and not devices.is_current():
             return False
         if not self._evaluations.is_still_feasible(evaluation, node, self._nominated_for(pod)):
             return False
@@ -345,28 +389,39 @@ class Scheduler:
             self._volumes.assume(reserved.claims, reserved.volumes)
         self._cluster.assume(pod, node.name)
         self._pending.nominate(pod, "")
-        self._add_work(queued, Binding(queued, node.name, explanation, reserved))
+        binding = Binding(queued, node.name, explanation, reserved)
+        binding.devices = None if devices is None else devices.reserve(node)
+        self._add_work(queued, binding)
         return True
 
     def _preempted(
         self, profile: Profile, pod: PodFacts, evaluation: Evaluation | None, diagnosis: Diagnosis
-    ) -> Steps[Outcome]:
+    ) -> Steps[tuple[Outcome, Object | None]]:
+        """What may help the pod: fewer pods of lower priority, or a resource claim that gives up its allocation."""
+        released, claim = self._released(evaluation, diagnosis)
         if not profile.preempts:
-            return Outcome()
-        looks_at_claims = CLAIMS_BEFORE_PREEMPTION in self._features
-        if looks_at_claims and evaluation is None:
-            diagnosis.after = (
-                "not found"  # the claims, which kube-scheduler then has not looked up; it gives up
-            )
-            return Outcome()
+            return Outcome(), claim
+        if released == "not found":
+            diagnosis.after = released  # kube-scheduler has not looked up the claims then, and gives up
+            return Outcome(), None
         nominated = self._nominated_for(pod) or (lambda _: ())
         outcome = yield from self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
         diagnosis.after = outcome.message
-        if outcome.message and looks_at_claims:
-            diagnosis.after = f"no new claims to deallocate, {outcome.message}"
+        if outcome.message and released:
+            diagnosis.after = f"{released}, {outcome.message}"
         self._preemption_attempts += 1
         self._victims += len(outcome.victims)
-        return outcome
+        return outcome, claim
+
+    def _released(self, evaluation: Evaluation | None, diagnosis: Diagnosis) -> tuple[str, Object | None]:
+        """A resource claim that gives up its allocation, and what is said about that."""
+        says_so = CLAIMS_BEFORE_PREEMPTION in self._features or self._devices is not None
+        if evaluation is None and diagnosis.plugins != {DEVICES}:
+            return ("not found" if says_so else ""), None
+        devices = None if evaluation is None else evaluation.devices()
+        if devices is None:
+            return ("no new claims to deallocate" if says_so else ""), None
+        return devices.release()
 
     def _failed(
         self,
@@ -376,6 +431,7 @@ class Scheduler:
         outcome: Outcome,
         plugins: frozenset[str],
         explanation: str = "",
+        release: Object | None = None,
     ) -> None:
         if (
             outcome.victims
@@ -388,7 +444,7 @@ class Scheduler:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
         self._attempts["unschedulable" if reason == "Unschedulable" else "error", profile.name] += 1
-        self._add_work(queued, Failed(queued, message, reason, outcome, explanation))
+        self._add_work(queued, Failed(queued, message, reason, outcome, explanation, release))
 
     def _add_work(self, queued: QueuedPod, decision: Binding | Failed) -> None:
         self._work.setdefault(queued.key, []).append(decision)
@@ -411,7 +467,7 @@ class Scheduler:
 
     def _surroundings(self, pod: PodFacts) -> SchedulingContext:
         return SchedulingContext(
-            self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod)
+            self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod), self._devices
         )
 
     def _default_selector(self, pod: PodFacts) -> Selector:
@@ -433,22 +489,37 @@ class Scheduler:
         if decision.explanation:
             metadata["annotations"] = {ANSWERED: decision.explanation}
         binding = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
+        await self._expect(decision)
         try:
             if decision.volumes is not None and not await self._bind_volumes(decision, decision.volumes):
                 return False
         except (RequestError, SchedulingError) as refused:
-            self._forget(decision, f'running PreBind plugin "VolumeBinding": {refused}')
+            await self._forget(decision, f'running PreBind plugin "VolumeBinding": {refused}')
+            return True
+        try:
+            if decision.devices is not None and not await self._bind_devices(decision, decision.devices):
+                return False
+        except (RequestError, SchedulingError) as refused:
+            await self._forget(decision, f'running PreBind plugin "{DEVICES}": {refused}')
             return True
         try:
             await self._client.submit(self._pods.definition, pod.namespace, pod.name, "binding", binding)
         except RequestError as refused:
-            self._forget(decision, f"binding rejected: {refused}")
+            await self._forget(decision, f"binding rejected: {refused}")
             return True
         self._release(decision)
         self._attempts["scheduled", pod.spec["schedulerName"]] += 1
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._event(pod, "Normal", "Scheduled", text, "Binding")
         return True
+
+    async def _expect(self, decision: Binding) -> None:
+        """Name the node in the status of a pod that is not bound to it at once."""
+        if decision.is_expected or NOMINATION_OF_BINDING not in self._features:
+            return
+        if decision.volumes is not None or decision.devices is not None:
+            decision.is_expected = True
+            await self._patch_status(decision.queued.facts, {"nominatedNodeName": decision.node})
 
     async def _bind_volumes(self, decision: Binding, reserved: Reserved) -> bool:
         """Write the choice, once, and wait for the binder and provisioners; False: they have not finished."""
@@ -471,8 +542,27 @@ class Scheduler:
         self.queue.add_after(key, left)
         return False
 
+    async def _bind_devices(self, decision: Binding, reserved: ReservedDevices) -> bool:
+        """Write the allocations, once, and wait for devices that must be bound; False: they are not yet."""
+        pod, key = decision.queued.facts, decision.queued.key
+        if not decision.has_devices:
+            await self._device_binding.bind(pod, reserved)
+            decision.has_devices = True
+            if not reserved.must_be_bound:
+                return True
+            text = f"waiting for binding conditions for device on node {decision.node}"
+            self._event(pod, "Normal", "BindingConditionsPending", text)
+            self._waiting_for_devices.add(key)
+        if self._stored(pod) is None:
+            raise SchedulingError("pod does not exist any more")
+        if not reserved.must_be_bound or self._device_binding.is_bound(reserved):
+            return True
+        self.queue.add_after(key, POLL)
+        return False
+
     def _release(self, decision: Binding) -> None:
         """Drop the assumptions about volumes."""
+        self._waiting_for_devices.discard(decision.queued.key)
         if decision.volumes is not None:
             self._volumes.forget(decision.volumes.claims, decision.volumes.volumes)
             self._end_wait(decision.queued.key)
@@ -491,10 +581,12 @@ class Scheduler:
             if not waiting:
                 self._waiting_for.pop(one, None)
 
-    def _forget(self, decision: Binding, message: str) -> None:
+    async def _forget(self, decision: Binding, message: str) -> None:
         """The pod does not run on the node after all, so another one may."""
         queued = decision.queued
         self._release(decision)
+        if decision.devices is not None:
+            await self._device_binding.unreserve(queued.facts, decision.devices)
         stored = self._stored(queued.facts)
         if stored is not None and stored["spec"].get("nodeName"):
             return  # another program assigned it
@@ -507,6 +599,8 @@ class Scheduler:
 
     async def _report(self, decision: Failed) -> None:
         pod, outcome = decision.queued.facts, decision.outcome
+        if decision.release is not None:
+            await self._device_binding.release(decision.release)
         for victim in outcome.victims:
             await self._preempt(victim, pod, outcome.nominate or "")
         if outcome.victims and outcome.nominate:
@@ -642,11 +736,12 @@ class Scheduler:
             if old["spec"]["schedulerName"] in for_us:
                 self._pending.delete(self._cluster.shapes.facts(old))
             key = old["metadata"]["namespace"], old["metadata"]["name"]
-            if key in self._waiting_for_volumes:
+            self._held.pop(key, None)
+            if key in self._waiting_for_volumes or key in self._waiting_for_devices:
                 self.queue.add(key)  # to give back what was reserved for it
         elif new["spec"]["schedulerName"] in for_us and self._cluster.node_of(new["metadata"]["uid"]) is None:
             facts = self._cluster.shapes.facts(new)
-            if old is None:
+            if old is None or self._held.pop((facts.namespace, facts.name), None) is not None:
                 self._pending.add(facts)
             else:
                 self._pending.update(facts)
@@ -692,7 +787,7 @@ class Scheduler:
         change = NODE_ADD if old is None else _node_change(old, new)
         if change:
             state = self._cluster.nodes[new["metadata"]["name"]]
-            self._move(change, partial(_might_fit, state, self._features))
+            self._move(change, partial(_might_fit, state, self._features, self._devices))
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old
@@ -724,6 +819,33 @@ class Scheduler:
         if added in (CLAIM_ADD, VOLUME_ADD):
             for key in self._waiting_for.get(key_of(stored), ()):
                 self.queue.add(key)
+
+    def _claim_changed(self, old: Object | None, new: Object | None) -> None:
+        if not self._is_ready or self._devices is None:
+            return
+        self._devices.count(old, new)
+        if new is None:
+            return
+        namespace = new["metadata"]["namespace"]
+        for key in [one for one in self._held if one[0] == namespace]:
+            self._pending.add(self._held.pop(key))
+            self.queue.add(PASS)
+        self._move(DEVICE_CLAIM, partial(self._devices.claim_may_help, old, new))
+        for user in new.get("status", {}).get("reservedFor", ()):
+            if (namespace, user["name"]) in self._waiting_for_devices:
+                self.queue.add((namespace, user["name"]))
+
+    def _class_changed(self, old: Object | None, new: Object | None) -> None:
+        if self._is_ready and self._devices is not None:
+            self._devices.changed()
+            self._evaluations.clear()
+            if new is not None:
+                self._move(DEVICE_CLASS, partial(self._devices.class_may_help, new))
+
+    def _slices_changed(self, old: Object | None, new: Object | None) -> None:
+        if self._is_ready and self._devices is not None:
+            self._devices.changed()
+            self._move(DEVICE_SLICE)
 
     def _move(self, change: str, check: partial[bool] | None = None) -> None:
         if self._pending.move(change, check):
@@ -768,9 +890,12 @@ def _conditions(status: Object) -> dict[str, str]:
     return {one["type"]: one["status"] for one in status.get("conditions", ())}
 
 
-def _might_fit(node: NodeState, features: frozenset[str], pod: PodFacts) -> bool:
+def _might_fit(
+    node: NodeState, features: frozenset[str], devices: DeviceObjects | None, pod: PodFacts
+) -> bool:
     """Whether another attempt with this node is worthwhile for the pod."""
-    if insufficient(pod.shape.requests, node, features):
+    elsewhere = devices.delegated(pod.shape.requests) if devices is not None else ()
+    if insufficient(pod.shape.requests, node, features, elsewhere):
         return False
     try:
         if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):

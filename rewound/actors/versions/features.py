@@ -130,6 +130,7 @@ APP_ARMOR_ANNOTATIONS: Final = _change(
 )
 HOST_IPS: Final = _gate("PodHostIPs")
 NOMINATION_ENDS: Final = _gate("ClearingNominatedNodeNameAfterBinding")
+NOMINATION_OF_BINDING: Final = _gate("NominatedNodeNameForExpectation")
 TOPOLOGY_LABELS: Final = _gate("PodTopologyLabelsAdmission")
 LIST_CHUNKING: Final = _gate("APIListChunking")  # lists honour limit and continue
 SELECTORS: Final = _gate("AuthorizeWithSelectors")  # authorizers see the selectors of lists
@@ -517,6 +518,7 @@ CEL_LIBRARIES: Final = frozenset(_libraries)
 LABEL_KEY_TEXTS: Final = _change(
     "label-key-texts", "counts the bytes of labels, and speaks of label keys", since="1.35"
 )
+CEL_BINDINGS: Final = "cel-bindings"  # cel.bind, in selectors of devices
 CEL_JSON_PATCH: Final = "cel-json-patch"  # jsonpatch.escapeKey, in mutating admission policies
 PLAIN_RESOLUTION_TEXTS: Final = _change(
     "plain-resolution-texts",
@@ -1014,6 +1016,12 @@ DEVICE_TAINTS: Final = _gate("DRADeviceTaints")
 DEVICE_TAINT_RULES: Final = _gate("DRADeviceTaintRules")
 CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
 LIST_ATTRIBUTES: Final = _gate("DRAListTypeAttributes")
+SCORED_LISTS: Final = _change(
+    "scored-lists", "prefers nodes that provide the first alternatives of prioritized lists", since="1.35"
+)
+BINDING_CONDITIONS: Final = _gate("DRADeviceBindingConditions")
+EXTENDED_DEVICES: Final = _gate("DRAExtendedResource")
+PARTITIONABLE_DEVICES: Final = _gate("DRAPartitionableDevices")
 DEVICE_STATUS: Final = _gate("DRAResourceClaimDeviceStatus")
 STATUS_PARTS: Final = _gate(
     "DRAResourceClaimGranularStatusAuthorization"
@@ -1284,13 +1292,12 @@ _OF_DECLARATIONS: Final = """
     HPAConfigurableTolerance
     AdmissionWebhookMatchConditions
     APISelfSubjectReview CRDObservedGenerationTracking
-    ClusterTrustBundleProjection CoordinatedLeaderElection DRAExtendedResource DRANodeAllocatableResources
+    ClusterTrustBundleProjection CoordinatedLeaderElection DRANodeAllocatableResources
     GenericWorkload HostnameOverride ImageVolumeWithDigest
     StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
-    DRAControlPlaneController DRADeviceBindingConditions DRAPartitionableDevices
-    DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
+    DRAControlPlaneController DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """
 GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))
 CHANGES: Final = tuple(_changes)

@@ -37,6 +37,7 @@ def test_an_empty_file_means_the_default_profile(tmp_path: Path) -> None:
         ("NodeResourcesFit", 1),
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),
+        ("DynamicResources", 2),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
     ]
@@ -70,6 +71,7 @@ profiles:
         ("NodeAffinity", 7),
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),
+        ("DynamicResources", 2),
         ("NodeResourcesBalancedAllocation", 1),
     ]
     assert (one.preempts, two.preempts) == (False, True)

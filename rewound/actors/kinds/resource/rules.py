@@ -352,7 +352,7 @@ class DeviceRules:
 
     def _selector_error(self, expression: str) -> tuple[str, bool]:
         # Imported here, so that a start does not wait for CEL.
-        from rewound.actors.kinds.resource.selectors import TOO_COMPLEX, selector_error
+        from rewound.actors.cel.device_selectors import TOO_COMPLEX, selector_error
 
         wrong = selector_error(self._names, self._features, expression)
         return wrong, wrong == TOO_COMPLEX
