@@ -37,6 +37,7 @@ SECOND: Final = 1_000_000  # microseconds
 RETRY: Final = 12 * SECOND  # a kubelet looks again at a pod with an error after 10 to 15 seconds
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts, or two pulls of an image
 BACK_OFF_RESET: Final = 600  # seconds of running after which a container counts as healthy
+_MOST_RESTARTS: Final = 2**31 - 1  # that a status can have
 KILLED: Final = 137  # the exit code of a container that does not end when asked to
 _ERROR_SECONDS: Final = 1  # how long ErrImagePull is shown before ImagePullBackOff
 _BACK_OFF: Final = re.compile(r"back-off (?:(\d+)m)?(\d+)s restarting")
@@ -207,7 +208,11 @@ class Container:
                     self.restarts_all or not self._restarts_after(end["exitCode"])
                 ):
                     return
-                finished, pause = micros_of(end.get("finishedAt") or moment.text), self._pause(end)
+                # Somebody else may have written an end without a time: then it was long ago.
+                finished, pause = (
+                    micros_of(end["finishedAt"]) if end.get("finishedAt") else 0,
+                    self._pause(end),
+                )
                 if moment.is_ahead(finished + pause * SECOND):
                     who = f"container={self.name} pod={self._pod_name()}"
                     self._back_off(finished, f"{_duration(pause)} restarting failed {who}")
@@ -245,7 +250,7 @@ class Container:
         if self.is_running:
             self.event(NORMAL, "Killing", "killing")
         if not self.is_removed and self.has_run:
-            self.restarts += 1
+            self.restarts = min(self.restarts + 1, _MOST_RESTARTS)
             end = {"exitCode": KILLED, "reason": _RESTARTING_ALL, "message": _REMOVED}
             self.last = {"terminated": {**end, "startedAt": None, "finishedAt": None}}
             self.state = {"waiting": {"reason": _RESTARTING_ALL, "message": _REMOVED}}
@@ -386,7 +391,7 @@ class Container:
             return False
         if not self.is_removed and (end := self.end) is not None:
             self.last = {"terminated": end}
-            self.restarts += 1
+            self.restarts = min(self.restarts + 1, _MOST_RESTARTS)
         self.state = {"running": {"startedAt": seconds_text(begun)}}
         self._begun = begun
         return True

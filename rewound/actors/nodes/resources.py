@@ -9,6 +9,8 @@ from rewound.actors.messages import Object
 from rewound.actors.quantity import parse_quantity, quantity_text
 
 Amounts = dict[str, tuple[int, str]]  # nano-units and the style of the suffix, by resource
+_KINDS: Final = ("requests", "limits")
+_FURTHER: Final = ("initContainers", "overhead", "resources")  # parts of a spec that add resources
 _OF_PODS: Final = ("cpu", "memory", "hugepages-")
 
 
@@ -18,7 +20,10 @@ def pod_resources(spec: Object) -> Object:
     Containers run together, with the sidecars; init containers before them, with the sidecars before them. There is a
     limit only if every container has one.
     """
-    return {kind: found for kind in ("requests", "limits") if (found := _of_kind(spec, kind))}
+    if len(spec["containers"]) == 1 and not any(spec.get(part) for part in _FURTHER):
+        given = spec["containers"][0].get("resources") or {}
+        return {kind: given[kind] for kind in _KINDS if given.get(kind)}
+    return {kind: found for kind in _KINDS if (found := _of_kind(spec, kind))}
 
 
 def _of_kind(spec: Object, kind: str) -> Object:

@@ -799,3 +799,13 @@ def test_restarts_after_a_jump_of_the_clock_are_few() -> None:
         pod.at(day * 86400)
         assert len(pod.events) - before < 12
     assert pod.restarts <= 6
+
+
+def test_container_whose_end_somebody_else_wrote_restarts() -> None:
+    pod = Pod()
+    pod.at(0)
+    (one,) = pod.status["containerStatuses"]
+    ends: Object = {"state": {"terminated": {"exitCode": 3}}, "lastState": {"terminated": {"exitCode": 4}}}
+    pod.status["containerStatuses"] = [{**one, **ends, "restartCount": 2**31 - 1}]
+    pod.at(1)
+    assert (pod.state, pod.restarts) == ("running", 2**31 - 1)
