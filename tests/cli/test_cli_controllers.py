@@ -48,7 +48,9 @@ def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
 
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
-    newest = choose_release("1.36", "PodCertificateRequest=true")  # has all of them
+    newest = choose_release(
+        "1.36", "PodCertificateRequest=true,StorageVersionMigrator=true"
+    )  # has all of them
     async with open_control_plane(tmp_path, controllers=False, release=newest) as cluster:
         more = {"issuer": object(), "publishes_certificate": True, "release": newest}
         own = len(

@@ -57,6 +57,8 @@ from rewound.actors.controllers.storage import (
     EphemeralVolumeController,
     VolumeProtection,
 )
+from rewound.actors.controllers.storage_migration import NAME as STORAGE_MIGRATOR
+from rewound.actors.controllers.storage_migration import StorageVersionMigrator, can_migrate
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.versions.features import (
     ATTRIBUTES_CLASSES,
@@ -102,6 +104,8 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         by_name["legacy-serviceaccount-token-cleaner-controller"] = lambda: LegacyTokenCleaner(context)
     if have_status(context):
         by_name[POLICY_STATUS] = lambda: PolicyStatusController(context)
+    if can_migrate(context):
+        by_name[STORAGE_MIGRATOR] = lambda: StorageVersionMigrator(context)
     if context.publishes_certificate:
         by_name["root-ca-cert-publisher"] = lambda: RootCertificatePublisher(context)
     chosen = by_name.keys() if context.enabled is None else by_name.keys() & context.enabled

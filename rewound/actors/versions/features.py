@@ -1051,6 +1051,9 @@ DEVICE_RULES: Final = _change(
     since="1.35",
 )
 
+STORAGE_MIGRATIONS: Final = _change(
+    "storage-migrations", "runs storage version migrations, if their kind is served", since="1.36"
+)
 HONOURED_POLICY: Final = _gate("HonorPVReclaimPolicy")
 PHASE_TIMES: Final = _gate("PersistentVolumeLastPhaseTransitionTime")
 MUTABLE_LIMITS: Final = _gate(

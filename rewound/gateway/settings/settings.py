@@ -103,6 +103,7 @@ CONTROLLERS: Final = (
     "service-cidr-controller",
     "serviceaccount",
     "serviceaccount-token",
+    "storage-version-migrator-controller",
     "tokencleaner",
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
