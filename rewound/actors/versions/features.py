@@ -697,6 +697,11 @@ TERMINATING_OF_DELETED: Final = _change(
 EVICTED_PODS_FIRST: Final = _change(
     "evicted-pods-first", "deletes evicted pods first if too many pods have finished", since="1.27"
 )
+LASTING_ANNOUNCEMENTS: Final = _change(
+    "lasting-announcements",
+    "lets pods that have finished, or that a kubelet ends, keep the condition DisruptionTarget",
+    since="1.26",
+)
 UNMANAGED_PODS: Final = _change(
     "unmanaged-pods",
     "records an Event if a disruption budget selects pods without a controller",

@@ -5,7 +5,8 @@ of the selected pods should have. Evictions (`actors/resource/evictions.py`) dec
 pod to `disruptedPods`, where it counts as gone for two minutes at most. If the controllers of pods have no scale,
 nothing may be evicted, and a condition says why.
 
-If a pod still exists two minutes after its condition DisruptionTarget announced its end, it loses that condition.
+If a pod still exists two minutes after its condition DisruptionTarget announced its end, it loses that condition. Since
+1.26 those that have finished, or that a kubelet ends, keep it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import UNMANAGED_PODS
+from rewound.actors.versions.features import LASTING_ANNOUNCEMENTS, UNMANAGED_PODS
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Pace, Parts, WorkloadController
-from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
+from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, is_terminating
 
 SECOND: Final = 1_000_000
 PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, or its end was announced
@@ -297,6 +298,9 @@ class Disruption(WorkloadController):
     async def _end_announcement(self, key: Key, pod: Object) -> None:
         condition = condition_of(pod, TARGET)
         if condition is None or condition["status"] != "True" or is_terminating(pod):
+            return
+        lasts = is_finished(pod) or condition.get("reason") == "TerminationByKubelet"
+        if lasts and LASTING_ANNOUNCEMENTS in self.release.features:
             return
         since = condition.get("lastTransitionTime")
         left = 0 if since is None else micros_of(since) + PATIENCE - self.now()
