@@ -375,7 +375,8 @@ class Container:
         if is_bad(image, moment.bad_images):
             self._fail_to_pull(first)
             return False
-        problem = moment.references.environment_problem(self.spec)
+        references = moment.references
+        problem = references.environment_problem(self.spec) or references.mount_problem(self.spec)
         if problem:
             if moment.repeats(first, RETRY):
                 self._report_pull()

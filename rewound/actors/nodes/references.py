@@ -8,6 +8,8 @@ not found, for the node to look again when it changes.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -24,6 +26,13 @@ SECRETS, CONFIG_MAPS, CLAIMS, RUNTIME_CLASSES, DEVICE_CLAIMS = (
 )
 # Every namespace has it, if anybody publishes it: pods do not wait for it here.
 _ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
+
+# What a node makes of Services, resources and addresses is not known here: such a variable counts as one with a value.
+_UNKNOWN: Final = "unknown"
+_OF_SERVICE: Final = re.compile(r"[A-Z0-9_]+_(SERVICE|PORT)(_.*)?")
+_OF_METADATA: Final = re.compile(r"metadata\.(annotations|labels)\['(.*)'\]")
+# `$$` is a dollar sign, which stands for nothing else.
+_VARIABLE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
 class Reference(NamedTuple):
@@ -125,6 +134,53 @@ class References:
                         return problem
         return ""
 
+    def mount_problem(self, container: Object) -> str:
+        """Why the path that a mount takes from the environment cannot be used; "" if it can."""
+        mounts = [mount for mount in container.get("volumeMounts") or () if mount.get("subPathExpr")]
+        if not mounts:
+            return ""
+        environment = self._environment(container)
+        for mount in mounts:
+            names = {found[1] for found in _VARIABLE.finditer(mount["subPathExpr"]) if found[1] is not None}
+            missing = sorted(name for name in names if not _value(environment, name))
+            if missing:
+                return f"missing value for {', '.join(missing)}"
+            path = _expanded(mount["subPathExpr"], environment)
+            if path.startswith("/"):
+                return f"error SubPath `{path}` must not be an absolute path"
+            if ".." in path.split("/"):
+                return f"unable to provision SubPath `{path}`: must not contain '..'"
+        return ""
+
+    def _environment(self, container: Object) -> dict[str, str]:
+        """The variables of a container whose references were found."""
+        environment: dict[str, str] = {}
+        for source in container.get("envFrom") or ():
+            for resource, reference in ((CONFIG_MAPS, "configMapRef"), (SECRETS, "secretRef")):
+                if reference in source:
+                    content = _content(resource, self._get(resource, source[reference].get("name", "")))
+                    environment |= {f"{source.get('prefix', '')}{key}": content[key] for key in content}
+        for variable in container.get("env") or ():
+            value = self._value_from(variable.get("valueFrom") or {})
+            if variable.get("value"):
+                value = _expanded(variable["value"], environment)
+            if value is not None:
+                environment[variable["name"]] = value
+        return environment
+
+    def _value_from(self, source: Object) -> str | None:
+        for resource, reference in ((CONFIG_MAPS, "configMapKeyRef"), (SECRETS, "secretKeyRef")):
+            if reference in source:
+                found = self._get(resource, source[reference].get("name", ""))
+                return _content(resource, found).get(source[reference]["key"])
+        if "fieldRef" not in source:
+            return _UNKNOWN if source else ""
+        path, metadata = source["fieldRef"]["fieldPath"], self._pod["metadata"]
+        if one := _OF_METADATA.fullmatch(path):
+            return str((metadata.get(one[1]) or {}).get(one[2], ""))
+        part, _, name = path.partition(".")
+        return str(self._pod[part].get(name, "")) if part in ("metadata", "spec") else _UNKNOWN
+
     def runtime_problem(self, handlers: frozenset[str] | None) -> str:
         """Why the RuntimeClass of the pod cannot be used; `handlers` are those of the node, None: all."""
         name = self._pod["spec"].get("runtimeClassName")
@@ -203,3 +259,26 @@ class References:
 
 def _keys(found: Object) -> set[str]:
     return {*(found.get("data") or ()), *(found.get("binaryData") or ())}
+
+
+def _content(resource: str, found: Object | None) -> dict[str, str]:
+    data = (found or {}).get("data") or {}
+    if resource == CONFIG_MAPS:
+        return dict(data)
+    return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+
+
+def _value(environment: dict[str, str], name: str) -> str | None:
+    return environment.get(name, _UNKNOWN if _OF_SERVICE.fullmatch(name) else None)
+
+
+def _expanded(text: str, environment: dict[str, str]) -> str:
+    """With its `$(NAME)` replaced; one without a value stays as it is."""
+
+    def replace(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return "$"
+        value = _value(environment, found[1])
+        return found[0] if value is None else value
+
+    return _VARIABLE.sub(replace, text)

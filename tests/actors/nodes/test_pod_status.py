@@ -456,6 +456,36 @@ def test_missing_objects_of_the_environment_are_a_config_error(source: Object, m
         assert pod.events[-1] == ("Failed", f"Error: {message}")
 
 
+@cases(
+    "path, message",
+    [
+        ("$(A)/$(HERE)-$(NAME)", ""),
+        ("$$(GONE)/x", ""),
+        ("$(A)/$(GONE)/$(EMPTY)", "missing value for EMPTY, GONE"),
+        ("$(ROOT)/x", "error SubPath `/tmp-1/x` must not be an absolute path"),
+        ("$(A)/$(UP)", "unable to provision SubPath `1/..`: must not contain '..'"),
+        ("$(KUBERNETES_SERVICE_HOST)/$(HOST)", ""),
+    ],
+)
+def test_mount_path_of_the_environment_is_expanded(path: str, message: str) -> None:
+    environment = [
+        {"name": "A", "value": "1"},
+        {"name": "ROOT", "value": "/tmp-$(A)"},
+        {"name": "UP", "valueFrom": {"secretKeyRef": {"name": "s", "key": "up"}}},
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+        {"name": "EMPTY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['gone']"}}},
+    ]
+    mounts = [{"name": "data", "mountPath": "/data", "subPathExpr": path}]
+    container = {"name": "c", "image": "i", "env": environment, "volumeMounts": mounts}
+    container["envFrom"] = [{"configMapRef": {"name": "m"}}]
+    pod = Pod(containers=[container], volumes=[{"name": "data", "emptyDir": {}}])
+    pod.found = {("configmaps", "m"): {"data": {"HERE": "1"}}, ("secrets", "s"): {"data": {"up": "Li4="}}}
+    pod.at(0)
+    waiting = pod.status["containerStatuses"][0]["state"].get("waiting", {})
+    assert waiting == ({"reason": "CreateContainerConfigError", "message": message} if message else {})
+
+
 def test_failing_liveness_probe_restarts_a_container() -> None:
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 2}
     pod = Pod({"fail-liveness": "7"}, containers=[{"name": "c", "image": "i", "livenessProbe": probe}])
