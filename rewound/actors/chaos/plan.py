@@ -30,7 +30,8 @@ GROUP, VERSION, KIND = "sim.rewound", "v1alpha1", "Chaos"
 TYPE_NAME: Final = f"chaos.{GROUP}"
 # Annotations of Node objects, which `nodes` obeys.
 STOPPED, LAG, BAD_IMAGES, CLOCK_SKEW = "sim/stopped", "sim/lag", "sim/bad-images", "sim/clock-skew"
-DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*"  # patterns of a node without that annotation
+# Patterns of a node without that annotation; Kubernetes' end-to-end tests use the last one.
+DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*,webserver:404"
 MOST_FAULTS: Final = 100
 _SHORTEST: Final = 1.0  # seconds between two times of a fault
 _SCHEDULE: Final = ("name", "after", "every", "jitter", "for", "times")

@@ -31,6 +31,7 @@ def test_reference_has_a_full_name_or_is_invalid(image: str, name: str | None) -
     [
         ({}, "web:1", False),
         ({}, "web:non-existent", True),
+        ({}, "webserver:404", True),
         ({}, "invalid.example.com/web:1", True),
         ({"sim/bad-images": "team/*, *:broken"}, "team/web:1", True),
         ({"sim/bad-images": "team/*, *:broken"}, "web:broken", True),

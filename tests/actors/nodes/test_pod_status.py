@@ -183,6 +183,7 @@ def test_init_containers_run_one_after_the_other() -> None:
         ["terminated"],
         ["running"],
     ]
+    assert [one["ready"] for one in pod.status["initContainerStatuses"]] == [True, False]
     pod.at(6)
     assert pod.status["phase"] == "Running" and pod.condition("Initialized")["status"] == "True"
 
