@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 
 RELEASE = "0.11.0"
+# What git calls no commit: clients expect hexadecimal digits, and an installed package does not know its own.
+NO_COMMIT = "0" * 40
 
 # Go's names, which clients expect, for machines that Python names differently.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -31,7 +33,7 @@ def version_document(kubernetes: str, *, names_emulation: bool = False) -> dict[
         "minor": minor,
         **(emulation if names_emulation else {}),
         "gitVersion": served_version(kubernetes),
-        "gitCommit": "",
+        "gitCommit": NO_COMMIT,
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
