@@ -1,9 +1,10 @@
 """The namespace controller: deletes the content of a terminating namespace, then finalizes it.
 
 It deletes every object of every namespaced type, also those of aggregated servers: while one of these cannot be
-reached, the namespace stays, with the condition NamespaceDeletionDiscoveryFailure. The namespace's conditions report
-the objects that finalizers keep; it checks again when an object there changes, or after a pause. When the namespace is
-empty, it removes its own entry from spec.finalizers; without finalizers the namespace is removed.
+reached, the namespace stays, with the condition NamespaceDeletionDiscoveryFailure. Since 1.33 pods go first, and the
+rest waits for them, so that programs have their configuration and policies until they end. The namespace's conditions
+report the objects that finalizers keep; it checks again when an object there changes, or after a pause. When the
+namespace is empty, it removes its own entry from spec.finalizers; without finalizers the namespace is removed.
 
 It misses no object: a create that admission allowed before it saw the deletionTimestamp is in the journal before the
 conditions are, so the check after writing them finds it.
@@ -34,9 +35,10 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode, is_being_deleted
+from rewound.actors.versions.features import PODS_DELETED_FIRST
 from rewound.journal.records import Event
 
-NAMESPACES = "namespaces"
+NAMESPACES, PODS = "namespaces", "pods"
 # Objects of one namespace are often removed together: one check covers all that are removed within this time.
 RECHECK_DELAY = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -55,6 +57,8 @@ class NamespaceController:
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, "namespace-controller"
         )
+        self._pods_first = PODS_DELETED_FIRST in context.features
+        self._pods = context.journal.type_id(PODS)
         self._aggregation = context.aggregation
         self._user = _service_account(self._client.user, context.names)  # for other servers
         self.queue: WorkQueue[str] = WorkQueue(FIRST_PAUSE, LONGEST_PAUSE)
@@ -111,9 +115,15 @@ class NamespaceController:
 
     async def _delete_content(self, namespace: str) -> Remaining:
         remaining = Remaining()
-        for type_id, definition in self._types_with_content(namespace):
+        types = self._types_with_content(namespace)
+        if self._pods_first:
+            types.sort(key=lambda one: one[0] != self._pods)
+        for type_id, definition in types:
             await self._delete_all(type_id, definition, namespace, remaining)
             await self._count(type_id, definition, namespace, remaining)
+            if self._pods_first and type_id == self._pods and not remaining.empty:
+                remaining.waits_for_pods = True
+                return remaining
         if self._aggregation is not None:
             for one in self._aggregation.api_services.remote.values():
                 await self._delete_remote(self._aggregation, one, namespace, remaining)
@@ -249,6 +259,7 @@ class Remaining:
     finalizers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     undiscovered: dict[str, str] = field(default_factory=dict)  # group versions of other servers -> why
+    waits_for_pods: bool = False  # what remains besides is not known yet, and no condition reports it
 
     def count(self, plural: str, group: str, finalizers: Iterable[str]) -> None:
         self.resources[f"{plural}.{group}"] += 1
@@ -312,6 +323,8 @@ def _problems(remaining: Remaining) -> dict[str, tuple[str, str]]:
         text = ", ".join(remaining.failures)
         message = f"Failed to delete all resource types, {len(remaining.failures)} remaining: {text}"
         problems["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+    if remaining.waits_for_pods:
+        return problems
     if remaining.resources:
         text = _counts_text(remaining.resources, "has {} resource instances")
         problems["NamespaceContentRemaining"] = (

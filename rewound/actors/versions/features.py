@@ -374,6 +374,7 @@ APPROVALS_FIELD: Final = _change(
     "approvals-field", "errors of requests both approved and denied name the list of conditions", since="1.34"
 )
 CIDR_STATUS_WIPING: Final = _gate("ServiceCIDRStatusFieldWiping")  # writes of a ServiceCIDR keep its status
+PODS_DELETED_FIRST: Final = _gate("OrderedNamespaceDeletion")  # before anything else of their namespace
 ATTRIBUTES_CLASSES: Final = _gate("VolumeAttributesClass")
 ZERO_SHARES: Final = _gate(
     "ZeroLimitedNominalConcurrencyShares"

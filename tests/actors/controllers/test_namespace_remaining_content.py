@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from rewound.actors.errors import StorageRefused
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import choose_release
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 FINE = [
@@ -104,6 +105,24 @@ async def test_failed_delete_is_reported_and_retried(tmp_path: Path, autojump_cl
 
 async def _refuse() -> None:
     raise StorageRefused("full")
+
+
+async def test_content_waits_for_pods_since_1_33(tmp_path: Path, autojump_clock: MockClock) -> None:
+    pod = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with open_control_plane(tmp_path, release=choose_release("1.33")) as cluster:
+        await cluster.create("namespaces", "n")
+        await cluster.create("pods", "p", namespace="n", content=pod, finalizers=["example.com/one"])
+        await cluster.create("configmaps", "c", namespace="n")
+        await cluster.wait_until_idle()
+        await cluster.delete("namespaces", "n")
+        await cluster.wait_until_idle(1)
+        namespace = cluster.get("namespaces", "n")
+        assert namespace is not None
+        assert {status for _, status, _ in _summary(namespace)} == {"False"}
+        assert cluster.get("configmaps", "c", "n") is not None
+        await cluster.remove_finalizers("pods", "p", "n")
+        await cluster.wait_until_idle(1)
+        assert cluster.get("namespaces", "n") is None
 
 
 async def _held(cluster: ControlPlane) -> None:
