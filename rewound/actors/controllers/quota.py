@@ -29,6 +29,9 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
+# Clients may write a status, too: what differs from the accounts is corrected within this time, as in Kubernetes.
+SYNC_PERIOD = 300.0
+
 
 class ResourceQuotaController:
     """The resource quota controller: writes the status of quotas, their limits and the usage of the namespace.
@@ -67,6 +70,7 @@ class ResourceQuotaController:
             row = view.get(self._type_id, namespace, name)
         if row is None or used is None:
             return
+        self.queue.add_after(key, SYNC_PERIOD)
         quota = decode(row.body)
         status: Object = {"hard": quota["spec"].get("hard", {}), "used": used}
         if _without_empty(quota["status"]) == _without_empty(status):

@@ -54,6 +54,23 @@ async def test_status_follows_the_spec(tmp_path: Path, autojump_clock: MockClock
         assert len(cluster.events("resourcequotas", "q")) == versions
 
 
+async def test_status_of_a_client_is_corrected_within_five_minutes(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await cluster.create("resourcequotas", "q", content={"spec": {"hard": HARD}})
+        await cluster.wait_until_idle(1)
+        before = status(cluster)
+        quota = cluster.get("resourcequotas", "q")
+        assert quota is not None
+        quota["status"]["hard"] = {"secrets": "7"}
+        await cluster.client.replace(cluster.catalog.storage("resourcequotas"), quota, "status")
+        await cluster.wait_until_idle(1)
+        assert status(cluster) != before
+        await cluster.wait_until_idle(300)
+        assert status(cluster) == before
+
+
 async def test_restarted_controller_counts_again(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_control_plane(tmp_path) as cluster:
         await cluster.create("resourcequotas", "q", content={"spec": {"hard": HARD}})
