@@ -27,7 +27,7 @@ from rewound.actors.kinds.schema.scalars import json_type_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
-from rewound.actors.patch.managed_fields.applied_types import find_typing_error
+from rewound.actors.patch.managed_fields.applied_types import find_typing_error, undeclared
 from rewound.actors.patch.transform import read_patch
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.resource.patching import SECRETS
@@ -329,7 +329,7 @@ class Bodies:
         unknown = decoded.problems[len(loaded.problems) :]
         if unknown and self._rules.apply_unknown_fields == "refused":
             if self._rules.ill_typed_apply == "500":
-                _refuse_ill_typed(definition, value)
+                _refuse_ill_typed(definition, value, unknown)
             raise BadRequest(
                 f"the applied object cannot be merged: {', '.join(unknown)}; remove it or correct its name: "
                 f"{definition.kind} of {definition.api_version} does not have it"
@@ -416,8 +416,12 @@ def _unreadable(why: str) -> str:
     return re.sub(r"Go struct field \S+ of type string$", "Go value of type string", why)
 
 
-def _refuse_ill_typed(definition: Definition, value: dict[str, Any]) -> None:
-    wrong = "" if definition.is_custom else find_typing_error(definition.fields, value)
+def _refuse_ill_typed(definition: Definition, value: dict[str, Any], unknown: tuple[str, ...] = ()) -> None:
+    """Refuse an applied object with an error of Kubernetes; `unknown`: problems with fields that the kind lacks."""
+    if definition.is_custom:
+        wrong = undeclared(problem.removeprefix('unknown field "').removesuffix('"') for problem in unknown)
+    else:
+        wrong = find_typing_error(definition.fields, value)
     if wrong:
         raise IllTyped.fields(value, wrong)
 

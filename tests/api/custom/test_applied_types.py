@@ -67,6 +67,18 @@ async def test_wrong_types_are_refused_before_conflicts() -> None:
                 assert (await api.ask("GET", f"{WIDGETS}/new")).status == 404
 
 
+async def test_unknown_fields_are_refused_with_the_error_of_kubernetes() -> None:
+    async with served(rule="ill-typed-apply=500,apply-unknown-fields=refused") as api:
+        await define(api, definition(version(spec=SPEC)))
+        sent = widget("a", spec={"size": 1, "color": "red"}, other=1)
+        refused = await api.ask("PATCH", f"{WIDGETS}/a", sent, headers=APPLY, fieldManager="m")
+        message = refused.expect(500)["message"]
+        assert message.startswith("failed to create typed patch object (")
+        assert message.endswith(
+            "errors:\n  .other: field not declared in schema\n  .spec.color: field not declared in schema"
+        )
+
+
 async def test_types_that_a_schema_leaves_open() -> None:
     embedded = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     spec = {"either": "x", "open": {"a": [1, "x"]}, "ratio": 1, "text": None, "embedded": embedded}

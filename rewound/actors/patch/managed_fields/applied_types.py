@@ -7,7 +7,7 @@ validation decides whether a number is an integer. The decoder of built-in kinds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from rewound.actors.golang.format import GoValue
@@ -38,6 +38,7 @@ from rewound.actors.patch.managed_fields.topology import default_of_key, is_set_
 from rewound.actors.runtime.time_limit import check_time
 
 _LONGEST: Final = 64  # characters of the value in a message
+_NOT_DECLARED: Final = "field not declared in schema"
 _LONGEST_IN_GO: Final = 1024  # characters of a value in a message of Kubernetes
 _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
@@ -103,10 +104,20 @@ def find_typing_error(struct: Struct, config: Any, *, zero_keys: bool = False) -
     Several errors are listed in the order of the document; "" if there are none. `zero_keys`: keys of entries that
     an object always has may be missing.
     """
-    found = _typing_errors(struct, None, config, (), default_of_key if zero_keys else _declared_default)
-    if len(found) == 1:
-        return found[0]
-    return "\n".join(("errors:", *(f"  {one}" for one in found))) if found else ""
+    return _listed(
+        _typing_errors(struct, None, config, (), default_of_key if zero_keys else _declared_default)
+    )
+
+
+def undeclared(paths: Iterable[str]) -> str:
+    """Return the error of Kubernetes for fields of a custom object, such as `spec.color`, that its schema lacks."""
+    return _listed([f".{path}: {_NOT_DECLARED}" for path in paths])
+
+
+def _listed(errors: list[str]) -> str:
+    if len(errors) == 1:
+        return errors[0]
+    return "\n".join(("errors:", *(f"  {one}" for one in errors))) if errors else ""
 
 
 def _declared_default(key: Field) -> Any:
@@ -142,7 +153,7 @@ def _errors_of_members(
         elif name in type_.by_name:
             found += _typing_errors(type_.by_name[name].type, type_.by_name[name], member, inside, default)
         elif path or name not in ("apiVersion", "kind"):
-            found.append(f"{path_text(inside)}: field not declared in schema")
+            found.append(f"{path_text(inside)}: {_NOT_DECLARED}")
             break
     return found
 
