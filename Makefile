@@ -11,7 +11,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed man run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks release robustness conformance workloads clean
+.PHONY: help setup installed man run cluster test failed-again coverage hooks test-programs test-etcd faults-etcd browser-test clients check docs fix bench hops attacks release robustness conformance workloads e2e clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -36,6 +36,7 @@ help:
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
 	@echo "make workloads    play all recorded stories of workloads, with played and with simulated nodes"
+	@echo "make e2e          run Kubernetes' own conformance tests on simulated nodes; E2E_TEST is the path of its e2e.test"
 	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2, asgi-http3, workers or etcd"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
@@ -176,6 +177,12 @@ robustness: installed
 workloads: installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m "" tests/stories \
 		|| $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "" tests/stories
+
+# FLAGS may be --focus PATTERN, or --processes N.
+E2E_TEST ?=
+e2e: installed
+	@test -n "$(E2E_TEST)" || { echo "make e2e E2E_TEST=.../kubernetes/test/bin/e2e.test: docs/nodes.md says where it is from"; exit 1; }
+	$(BIN)/python -m tests.conformance.e2e $(E2E_TEST) $(FLAGS)
 
 conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)

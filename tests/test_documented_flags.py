@@ -28,6 +28,7 @@ OTHERS = {
     "configure of CPython": "enable-optimizations",
     "ctags": "links",
     "curl": "cacert cert http1 http2-prior-knowledge insecure key raw retry retry-connrefused silent unix-socket",
+    "e2e.test": "ginkgo provider",
     "etcd": "auto-compaction-retention enable-grpc-gateway listen-client-urls max-request-bytes max-txn-ops "
     "quota-backend-bytes",
     "etcdctl": "keys-only prefix",
