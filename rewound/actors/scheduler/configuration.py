@@ -174,13 +174,15 @@ class SchedulerConfiguration:
     initial_backoff: float = INITIAL_BACKOFF
     longest_backoff: float = LONGEST_BACKOFF
 
+    def plugins(self) -> list[Plugin]:
+        return [plugin for profile in self.profiles.values() for plugin in profile.plugins]
+
     def wakes(self) -> dict[str, frozenset[str]]:
         """The plugins that each kind of change may help."""
         found: dict[str, frozenset[str]] = {}
-        for profile in self.profiles.values():
-            for plugin in profile.plugins:
-                for change in plugin.wakes:
-                    found[change] = found.get(change, frozenset()) | {plugin.name}
+        for plugin in self.plugins():
+            for change in plugin.wakes:
+                found[change] = found.get(change, frozenset()) | {plugin.name}
         return found
 
 

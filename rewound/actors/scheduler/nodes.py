@@ -197,10 +197,9 @@ class Cluster:
         self._order = None
         self._all_changed()
 
-    def assume(self, pod: PodFacts, node: str) -> None:
-        """Count the pod on the node; a newer version of the same pod replaces the old one."""
-        if self._placed.get(pod.uid) is not None:
-            self.remove_pod(pod.uid)
+    def assume(self, pod: PodFacts, node: str) -> PodFacts | None:
+        """Count the pod on the node; a newer version of the same pod replaces the old one, which is returned."""
+        before = self.remove_pod(pod.uid)
         self._placed[pod.uid] = node
         self._count_pod(pod, 1)
         state = self.nodes.get(node)
@@ -209,6 +208,7 @@ class Cluster:
         else:
             state.add(pod)
             self._changed(node)
+        return before
 
     def renew(self, pod: Object) -> None:
         """Store a newer version of a pod that has not changed for the scheduler."""
@@ -218,19 +218,21 @@ class Cluster:
         held = self._pods_of_missing_nodes[node] if state is None else state.pods
         held[uid].pod = pod
 
-    def remove_pod(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> PodFacts | None:
         node = self._placed.pop(uid, None)
         if node is None:
-            return
+            return None
         state = self.nodes.get(node)
         if state is None:
             waiting = self._pods_of_missing_nodes[node]
-            self._count_pod(waiting.pop(uid), -1)
+            pod = waiting.pop(uid)
             if not waiting:
                 del self._pods_of_missing_nodes[node]
         else:
-            self._count_pod(state.remove(uid), -1)
+            pod = state.remove(uid)
             self._changed(node)
+        self._count_pod(pod, -1)
+        return pod
 
     def _add_node(self, state: NodeState) -> None:
         for pod in self._pods_of_missing_nodes.pop(state.name, {}).values():

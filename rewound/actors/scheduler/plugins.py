@@ -134,6 +134,9 @@ def normalized(keys: Collection[int], *, reverse: bool = False) -> dict[int, int
 
 # Changes of the cluster, as plugins name them.
 POD_ADD, POD_UPDATE, POD_DELETE = "pod added", "pod updated", "pod deleted"
+POD_LABELS, POD_SCALE_DOWN, POD_TOLERATIONS = "pod labels", "pod scaled down", "pod tolerations"
+NODE_DELETE: Final = "node deleted"
+POD_ASKS: Final = "pod asks for an explanation"
 NODE_ADD, NODE_ALLOCATABLE, NODE_LABELS = "node added", "node allocatable", "node labels"
 NODE_TAINTS, NODE_CONDITIONS = "node taints", "node conditions"
 NODE_UPDATE: Final = frozenset([NODE_ALLOCATABLE, NODE_LABELS, NODE_TAINTS, NODE_CONDITIONS])

@@ -6,7 +6,6 @@ Pods of one template share a `PodShape`, so that ten thousand of them cost ten t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Final, NamedTuple
 
 from rewound.actors.kinds.core.resources import is_extended, is_sidecar, nanos
@@ -93,25 +92,25 @@ def _request(requests: Object, name: str, default: int) -> int:
 def requests_of(pod: Object, features: frozenset[str]) -> Requests:
     """The requests of a pod; on its node, those that are not resized yet count as long as they are larger."""
     spec, status = pod["spec"], pod.get("status", {})
-    resized = spec.get("nodeName") and RESIZE in features
+    resized = "nodeName" in spec and RESIZE in features
     held = {one["name"]: one for one in _statuses(status) if "resources" in one} if resized else {}
-    effective = partial(_effective, is_infeasible=bool(held) and is_infeasible(status))
+    fails = bool(held) and is_infeasible(status)
     whole: Object = {}
-    if POD_LEVEL_RESOURCES in features and "resources" in spec:
-        wanted = effective(spec["resources"], status if resized and RESIZE_POD_LEVEL in features else None)
+    if "resources" in spec and POD_LEVEL_RESOURCES in features:
+        of_pod = status if resized and RESIZE_POD_LEVEL in features else None
+        wanted = _effective(spec["resources"], of_pod, fails)
         whole = {name: value for name, value in wanted.items() if _is_of_whole_pod(name)}
-    return Requests(
-        tuple(effective(one.get("resources", {}), held.get(one["name"])) for one in spec["containers"]),
-        tuple(
-            (
-                effective(one.get("resources", {}), held.get(one["name"]) if is_sidecar(one) else None),
-                is_sidecar(one),
-            )
-            for one in spec.get("initContainers", ())
-        ),
-        whole,
-        spec.get("overhead", {}),
-    )
+    initial = [
+        (
+            _effective(one.get("resources", {}), held.get(one["name"]) if is_sidecar(one) else None, fails),
+            is_sidecar(one),
+        )
+        for one in spec.get("initContainers", ())
+    ]
+    containers = [
+        _effective(one.get("resources", {}), held.get(one["name"]), fails) for one in spec["containers"]
+    ]
+    return Requests(tuple(containers), tuple(initial), whole, spec.get("overhead", {}))
 
 
 def _statuses(status: Object) -> Iterable[Object]:
@@ -124,7 +123,7 @@ def is_infeasible(status: Object) -> bool:
     return any(one["type"] == "PodResizePending" and one.get("reason") == "Infeasible" for one in conditions)
 
 
-def _effective(resources: Object, held: Object | None, *, is_infeasible: bool) -> Object:
+def _effective(resources: Object, held: Object | None, is_infeasible: bool) -> Object:
     """The largest of what is requested, allocated and in use."""
     requests: Object = resources.get("requests", {})
     if held is None or "resources" not in held:
@@ -192,7 +191,7 @@ class Shapes:
         requested = requests_of(pod, self._features)
         ports = [one.get("ports") for one in spec["containers"]]
         volumes = tuple(one for one in spec.get("volumes", ()) if any(kind in one for kind in VOLUME_SOURCES))
-        key = repr((namespace, requested, ports, spec.get("affinity"), volumes))
+        key = repr((namespace, *requested, ports, spec.get("affinity"), volumes))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:

@@ -7,6 +7,9 @@ A pod without a feasible node becomes unschedulable, and stays so until somethin
 names the changes that help the pods that it rejected. It is then tried again, but not before its backoff has passed,
 which doubles with every attempt. After five minutes it is tried in any case.
 
+Since v1.32 a change helps a pod only if a hint of such a plugin says so, also if it happened while the pod was tried;
+before, any change meanwhile set it back.
+
 A change is only recorded: `waking` finds the pods that it may help, in steps, before the next pod is tried. Until then
 no pod becomes unschedulable, so it finds those that were when the change happened.
 
@@ -16,6 +19,7 @@ The queue also knows which pods are nominated to which node.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -25,7 +29,7 @@ from rewound.actors.scheduler.explanation import ANSWERED
 from rewound.actors.scheduler.pods import PodFacts
 
 Key = tuple[str, str]  # namespace and name
-Check = Callable[[PodFacts], bool]
+Check = Callable[[PodFacts, frozenset[str]], bool]  # a pod, and the plugins that rejected it
 
 INITIAL_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
@@ -33,16 +37,20 @@ LONGEST_UNSCHEDULABLE: Final = 300.0
 _FEW_OUTDATED: Final = 64  # entries of a heap
 _STEP: Final = 64  # pods that become active between two checks of the clock
 _MOST_CHANGES: Final = 1000  # recorded changes; beyond this, all pods that a plugin rejected are tried again
+_MOST_POPPED_EARLY: Final = (
+    100  # pods that back off; more would keep the scheduler busy with what does not fit
+)
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedulable", "in flight"
 
 
 class QueuedPod:
-    __slots__ = ("attempts", "facts", "plugins", "since", "state")
+    __slots__ = ("attempts", "cycle", "facts", "plugins", "since", "state")
 
     def __init__(self, facts: PodFacts, now: float) -> None:
         self.facts = facts
         self.since = now  # when it was added, or last tried
         self.attempts = 0
+        self.cycle = 0  # in which it was last tried
         self.plugins: frozenset[str] = frozenset()  # that rejected it
         self.state = ""
 
@@ -64,9 +72,14 @@ class SchedulingQueue:
         wakes: Mapping[str, Collection[str]],
         initial_backoff: float = INITIAL_BACKOFF,
         longest_backoff: float = LONGEST_BACKOFF,
+        *,
+        has_hints: bool = False,
+        pops_early: bool = False,
     ) -> None:
-        """`wakes`: the plugins that each kind of change may help."""
-        self._now, self._wakes = now, wakes
+        """`wakes`: the plugins that each kind of change may help; `pops_early`: an idle scheduler ignores backoff."""
+        self._now, self._wakes, self._has_hints, self._pops_early = now, wakes, has_hints, pops_early
+        # With hints, the changes since the first pod in flight was popped, and in which cycle.
+        self._recent: deque[tuple[int, str, Check | None]] = deque(maxlen=_MOST_CHANGES)
         self._initial_backoff, self._longest_backoff = initial_backoff, longest_backoff
         self._pods: dict[Key, QueuedPod] = {}
         # All may have outdated entries: of pods that are gone or have changed their state.
@@ -107,14 +120,17 @@ class SchedulingQueue:
         self._activate(queued)
         self.nominate(facts, _nominated_node(facts.pod))
 
-    def update(self, facts: PodFacts) -> None:
-        """A newer version of a waiting pod."""
+    def update(self, facts: PodFacts, changes: Sequence[_Noted] = ()) -> None:
+        """A newer version of a waiting pod; with hints, `changes` are those of the pod itself."""
         queued = self._pods.get((facts.namespace, facts.name))
         if queued is None or queued.facts.uid != facts.uid:
             self.add(facts)
             return
         old, queued.facts = queued.facts, facts
         self._renominate(old, facts)
+        if self._has_hints:
+            self._update_by_hints(queued, changes, old.priority)
+            return
         if not _differs(old.pod, facts.pod):
             return
         if queued.state == _UNSCHEDULABLE:
@@ -122,6 +138,14 @@ class SchedulingQueue:
         elif queued.state == _IN_FLIGHT:
             self._moved_in = self._cycle
         elif queued.state == _ACTIVE and old.priority != facts.priority:
+            self._activate(queued)
+
+    def _update_by_hints(self, queued: QueuedPod, changes: Sequence[_Noted], old_priority: int) -> None:
+        if queued.state == _UNSCHEDULABLE and any(self._helps_pod(queued, *one) for one in changes):
+            self._retry(queued)
+        elif queued.state == _IN_FLIGHT:
+            self._recent.extend((self._cycle, *one) for one in changes)
+        elif queued.state == _ACTIVE and old_priority != queued.facts.priority:
             self._activate(queued)
 
     def delete(self, facts: PodFacts) -> None:
@@ -136,6 +160,10 @@ class SchedulingQueue:
         """The next pod to try; it is in flight until `add_unschedulable` or `delete`."""
         for _ in self.waking():
             pass
+        if not self._counts[_IN_FLIGHT]:
+            self._recent.clear()
+        if not self._counts[_ACTIVE] and self._pops_early:
+            self._end_first_backoff()
         while self._order:
             place = heapq.heappop(self._order)
             namespace = place[-1]
@@ -148,6 +176,7 @@ class SchedulingQueue:
                 queued.attempts += 1
                 queued.plugins = frozenset()
                 self._cycle += 1
+                queued.cycle = self._cycle
                 return queued
         return None
 
@@ -197,12 +226,14 @@ class SchedulingQueue:
             heapq.heappop(self._due)
         return None
 
-    def add_unschedulable(self, queued: QueuedPod, plugins: frozenset[str]) -> None:
-        """Take back a pod that was tried; if a change meanwhile may help, it is tried again soon."""
+    def add_unschedulable(
+        self, queued: QueuedPod, plugins: frozenset[str], *, is_error: bool = False
+    ) -> None:
+        """Take back a pod that was tried; after an error, or if a change meanwhile may help, it is tried again soon."""
         if self._pods.get(queued.key) is not queued:
             return
         queued.since, queued.plugins = self._now(), plugins
-        if self._moved_in >= self._cycle:
+        if self._was_helped(queued) or (is_error and self._has_hints):
             self._set_back(queued)
         else:
             self._become(queued, _UNSCHEDULABLE)
@@ -213,6 +244,22 @@ class SchedulingQueue:
         if queued.facts.uid not in self._nominations:
             self.nominate(queued.facts, _nominated_node(queued.facts.pod))
 
+    def _was_helped(self, queued: QueuedPod) -> bool:
+        """Whether a change since the pod was popped may help it."""
+        if not self._has_hints:
+            return self._moved_in >= self._cycle
+        if len(self._recent) == _MOST_CHANGES and self._recent[0][0] >= queued.cycle:
+            return True  # some are forgotten
+        return any(
+            cycle >= queued.cycle and self._helps_pod(queued, change, check)
+            for cycle, change, check in self._recent
+        )
+
+    def _helps_pod(self, queued: QueuedPod, change: str, check: Check | None) -> bool:
+        if not self._helps(change, queued.plugins):
+            return False
+        return check is None or check(queued.facts, queued.plugins)
+
     def note_change(self) -> None:
         """Something changes during the current decision that may help the pod: it is tried again soon."""
         self._moved_in = self._cycle
@@ -220,6 +267,8 @@ class SchedulingQueue:
     def move(self, change: str, check: Check | None = None) -> bool:
         """Try the unschedulable pods again that this change may help; returns whether there may be any."""
         self._moved_in = self._cycle
+        if self._has_hints and self._counts[_IN_FLIGHT]:
+            self._recent.append((self._cycle, change, check))
         if not any(self._helps(change, plugins) for plugins in self._unschedulable):
             return False
         self._note(self._changes, change, check)
@@ -264,7 +313,7 @@ class SchedulingQueue:
                 for checks in parts_of(by_plugins.get(queued.plugins, ()), _STEP):
                     if queued.state != _UNSCHEDULABLE:
                         break  # it has changed or is gone, or another change helps it
-                    if any(check is None or check(queued.facts) for check in checks):
+                    if any(check is None or check(queued.facts, queued.plugins) for check in checks):
                         self._retry(queued)
                     elif len(checks) == _STEP:
                         yield
@@ -275,6 +324,9 @@ class SchedulingQueue:
 
     def _retry(self, queued: QueuedPod) -> None:
         self._leave(queued)
+        if self._has_hints and not queued.plugins:
+            # There were no nodes: kube-scheduler tries such a pod again and again, at the latest after its backoff.
+            queued.since = self._now()
         if self._backoff_end(queued) > self._now():
             self._set_back(queued)
         else:
@@ -343,6 +395,17 @@ class SchedulingQueue:
                 looked % _STEP == 0
             ):  # outdated entries count too: after a change that helps many, there are as many
                 yield
+
+    def _end_first_backoff(self) -> None:
+        """Let the first pod that backs off be tried at once, unless an error or too many others would cost much."""
+        if not 0 < self._counts[_BACKOFF] <= _MOST_POPPED_EARLY:
+            return
+        while self._due and not self._is_due(self._due[0]):
+            heapq.heappop(self._due)
+        queued = self._due[0][2] if self._due else None
+        if queued is not None and queued.state == _BACKOFF and queued.plugins:
+            heapq.heappop(self._due)
+            self._activate(queued)
 
     def _due_time(self, queued: QueuedPod) -> float:
         if queued.state == _BACKOFF:

@@ -1,4 +1,4 @@
-"""The scheduler: it finds a node for every pod that has none, as kube-scheduler v1.25 does.
+"""The scheduler: it finds a node for every pod that has none, as the kube-scheduler of its version does.
 
 One pass makes all decisions in order (`_attempt`), so that each knows of those before it. A decision takes turns on the
 event loop, and stands if the chosen node is still feasible at its end. The resulting writes are then concurrent, so
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -48,23 +48,29 @@ from rewound.actors.scheduler.evaluation import (
     Unschedulable,
 )
 from rewound.actors.scheduler.explanation import ANSWERED, IN_ANNOTATION, explain, is_asked
+from rewound.actors.scheduler.hints import Hints
 from rewound.actors.scheduler.matching import Selector
 from rewound.actors.scheduler.nodes import Cluster, NodeState, insufficient
 from rewound.actors.scheduler.plugins import (
     NODE_ADD,
     NODE_ALLOCATABLE,
     NODE_CONDITIONS,
+    NODE_DELETE,
     NODE_LABELS,
     NODE_TAINTS,
     POD_ADD,
+    POD_ASKS,
     POD_DELETE,
+    POD_LABELS,
+    POD_SCALE_DOWN,
+    POD_TOLERATIONS,
     POD_UPDATE,
     SchedulingContext,
     SchedulingError,
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.preemption import Outcome, Preemption
-from rewound.actors.scheduler.queue import Key, QueuedPod, SchedulingQueue
+from rewound.actors.scheduler.queue import Check, Key, QueuedPod, SchedulingQueue
 from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.scheduler.volumes import (
@@ -88,10 +94,14 @@ from rewound.actors.versions.features import (
     CLAIMS_BEFORE_PREEMPTION,
     DEVICE_TAINT_RULES,
     DISRUPTION_CONDITIONS,
+    NOMINATION_CHANGES,
     NOMINATION_OF_BINDING,
     OBSERVED_GENERATION,
+    POP_FROM_BACKOFF,
     PREEMPTING_POD,
+    PREEMPTING_POD_UNRELATED,
     PREEMPTING_SCHEDULER,
+    QUEUEING_HINTS,
     REASON_OF_SCHEDULER,
 )
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
@@ -215,14 +225,6 @@ class Scheduler:
     def _begin(self) -> None:
         configuration = self._configuration
         self._cluster = Cluster(self._names, self._features)
-        self._pending = SchedulingQueue(
-            trio.current_time,
-            configuration.wakes(),
-            configuration.initial_backoff,
-            configuration.longest_backoff,
-        )
-        self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
-        self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
         self._devices: DeviceObjects | None = None
         self._held: dict[Key, PodFacts] = {}  # pods whose resource claims do not exist yet
         self._waiting_for_devices: set[Key] = set()
@@ -230,6 +232,23 @@ class Scheduler:
             self._devices = DeviceObjects(self._names, self._features, self._clock.now, *self._device_types)
             definitions = self._pods.definition, self._device_types[0].definition
             self._device_binding = DeviceBinding(self._client, *definitions, self._devices)
+        self._hints: Hints | None = None
+        wakes = configuration.wakes()
+        if QUEUEING_HINTS in self._features:
+            self._hints = Hints(
+                self._names, self._features, self._cluster.shapes, configuration.plugins(), self._devices
+            )
+            wakes = self._hints.wakes
+        self._pending = SchedulingQueue(
+            trio.current_time,
+            wakes,
+            configuration.initial_backoff,
+            configuration.longest_backoff,
+            has_hints=self._hints is not None,
+            pops_early=POP_FROM_BACKOFF in self._features,
+        )
+        self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
+        self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
         self._namespace_labels: dict[str, Object] = {}
         self._selectors: dict[tuple[str, str, str], Selector] = {}
         self._work.clear()
@@ -439,7 +458,7 @@ class Scheduler:
             and ASYNC_PREEMPTION not in self._features
         ):
             self._pending.note_change()  # of the victims, which get a condition while the decision is made
-        self._pending.add_unschedulable(queued, plugins)
+        self._pending.add_unschedulable(queued, plugins, is_error=reason == "SchedulerError")
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
@@ -591,7 +610,7 @@ class Scheduler:
         if stored is not None and stored["spec"].get("nodeName"):
             return  # another program assigned it
         self._cluster.remove_pod(queued.facts.uid)
-        self._pending.move(POD_DELETE)
+        self._change(POD_DELETE, queued.facts)
         if stored is not None:
             queued.facts = self._cluster.shapes.facts(stored)
             self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
@@ -629,8 +648,9 @@ class Scheduler:
         reporter = self._reporters[pod.spec["schedulerName"]]
         who = f"pod {pod.uid}" if PREEMPTING_POD in self._features else "a pod"
         text = f"Preempted by {who} on node {node}"
+        related = None if PREEMPTING_POD_UNRELATED in self._features else pod.pod
         reporter.event(
-            self._pods.definition, victim.pod, "Normal", "Preempted", text, "Preempting", related=pod.pod
+            self._pods.definition, victim.pod, "Normal", "Preempted", text, "Preempting", related=related
         )
 
     async def _mark_disrupted(self, victim: PodFacts, pod: PodFacts) -> None:
@@ -726,6 +746,8 @@ class Scheduler:
         was, now = _placement(old), _placement(new)
         if was == "waits" or now == "waits":
             self._waiting_changed(old if was == "waits" else None, new if now == "waits" else None)
+        if was == "waits" and now != "assigned" and NOMINATION_CHANGES in self._features:
+            self._nomination_changed(old, new)
         if was == "assigned" or now == "assigned":
             self._assigned_changed(old if was == "assigned" else None, new if now == "assigned" else None)
 
@@ -744,28 +766,53 @@ class Scheduler:
             if old is None or self._held.pop((facts.namespace, facts.name), None) is not None:
                 self._pending.add(facts)
             else:
-                self._pending.update(facts)
+                self._pending.update(facts, self._own_changes(old, facts))
             self.queue.add(PASS)
+
+    def _own_changes(self, old: Object, new: PodFacts) -> Sequence[tuple[str, Check | None]]:
+        """The changes of a waiting pod that may help itself."""
+        if self._hints is None:
+            return ()
+        if is_asked(new.pod) and not is_asked(old):
+            return [(POD_ASKS, None)]
+        before, hints = self._cluster.shapes.facts(old), self._hints
+        kinds = _pod_changes(before, new)
+        return [(kind, partial(hints.helps, hints.change(kind, before, new))) for kind in kinds]
+
+    def _nomination_changed(self, old: Object | None, new: Object | None) -> None:
+        """It no longer counts on the node that it was nominated to: others of at most its priority may fit there."""
+        before, after = ((one or {}).get("status", {}).get("nominatedNodeName") for one in (old, new))
+        if old is not None and before and before != after:
+            self._change(POD_DELETE, self._cluster.shapes.facts(old), most=old["spec"].get("priority", 0))
 
     def _assigned_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
-            self._cluster.remove_pod(old["metadata"]["uid"])
-            self._move(POD_DELETE)
+            removed = self._cluster.remove_pod(old["metadata"]["uid"])
+            self._change(POD_DELETE, removed or self._cluster.shapes.facts(old))
             return
         uid, node = new["metadata"]["uid"], new["spec"]["nodeName"]
         if self._cluster.node_of(uid) == node and old is not None and not _pod_differs(old, new):
             self._cluster.renew(new)
+            if self._hints is None:
+                self._wake_near(POD_UPDATE, new)
+            return
+        facts = self._cluster.shapes.facts(new)
+        before = self._cluster.assume(facts, node)
+        if self._hints is None:
+            self._wake_near(POD_ADD if old is None else POD_UPDATE, new)
+        elif old is None or before is None:
+            self._change(POD_ADD, None, facts)
         else:
-            self._cluster.assume(self._cluster.shapes.facts(new), node)
-        self._wake_near(POD_ADD if old is None else POD_UPDATE, new)
+            for kind in _pod_changes(before, facts):
+                self._change(kind, before, facts)
 
     def _wake_near(self, change: str, pod: Object) -> None:
         """Wake pods that must be near others and may have found them."""
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
         namespace_labels = self._namespace_labels.get(namespace, {})
 
-        def selects(other: PodFacts) -> bool:
+        def selects(other: PodFacts, _: frozenset[str]) -> bool:
             terms = other.shape.required_affinity
             return any(one.matches(namespace, labels, namespace_labels) for one in terms)
 
@@ -778,16 +825,21 @@ class Scheduler:
         if new is None:
             assert old is not None
             self._cluster.remove_node(old["metadata"]["name"])
+            if self._hints is not None:
+                self._change(NODE_DELETE, old)
             return
         try:
             self._cluster.set_node(new)
         except Exception:
             logger.exception("the scheduler left out a change of node %s", new["metadata"]["name"])
             return
-        change = NODE_ADD if old is None else _node_change(old, new)
-        if change:
+        kinds = [NODE_ADD] if old is None else _node_changes(old, new)
+        if self._hints is not None:
+            for kind in dict.fromkeys(kinds):
+                self._change(kind, old, new)
+        elif kinds:
             state = self._cluster.nodes[new["metadata"]["name"]]
-            self._move(change, partial(_might_fit, state, self._features, self._devices))
+            self._move(kinds[0], partial(_might_fit, state, self._features, self._devices))
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old
@@ -811,8 +863,9 @@ class Scheduler:
             self._wake_waiting(added, old)  # they wait for something that will not come
             return
         change = added if old is None else updated
-        if change != CLASS_ADD or new.get("volumeBindingMode") == "WaitForFirstConsumer":
-            self._move(change)
+        is_late = new.get("volumeBindingMode") == "WaitForFirstConsumer"
+        if self._hints is not None or change != CLASS_ADD or is_late:
+            self._change(change, old, new)
         self._wake_waiting(added, new)
 
     def _wake_waiting(self, added: str, stored: Object) -> None:
@@ -830,7 +883,7 @@ class Scheduler:
         for key in [one for one in self._held if one[0] == namespace]:
             self._pending.add(self._held.pop(key))
             self.queue.add(PASS)
-        self._move(DEVICE_CLAIM, partial(self._devices.claim_may_help, old, new))
+        self._move(DEVICE_CLAIM, _of_pod_alone(partial(self._devices.claim_may_help, old, new)))
         for user in new.get("status", {}).get("reservedFor", ()):
             if (namespace, user["name"]) in self._waiting_for_devices:
                 self.queue.add((namespace, user["name"]))
@@ -840,14 +893,27 @@ class Scheduler:
             self._devices.changed()
             self._evaluations.clear()
             if new is not None:
-                self._move(DEVICE_CLASS, partial(self._devices.class_may_help, new))
+                self._move(DEVICE_CLASS, _of_pod_alone(partial(self._devices.class_may_help, new)))
 
     def _slices_changed(self, old: Object | None, new: Object | None) -> None:
         if self._is_ready and self._devices is not None:
             self._devices.changed()
             self._move(DEVICE_SLICE)
 
-    def _move(self, change: str, check: partial[bool] | None = None) -> None:
+    def _change(
+        self,
+        kind: str,
+        old: PodFacts | Object | None,
+        new: PodFacts | Object | None = None,
+        most: int | None = None,
+    ) -> None:
+        """Try the pods again that a change may help; `most`: only those of at most this priority."""
+        check: Check | None = None
+        if self._hints is not None:
+            check = partial(self._hints.helps, self._hints.change(kind, old, new))
+        self._move(kind, check if most is None else partial(_is_at_most, most, check))
+
+    def _move(self, change: str, check: Check | None = None) -> None:
         if self._pending.move(change, check):
             self.queue.add(PASS)
 
@@ -868,30 +934,64 @@ def _pod_differs(old: Object, new: Object) -> bool:
         return True
     if before.get("deletionTimestamp") != after.get("deletionTimestamp"):
         return True
-    return bool(old["spec"] != new["spec"])
+    return bool(old["spec"] != new["spec"] or _held(old) != _held(new))
 
 
-def _node_change(old: Object, new: Object) -> str:
-    """The change of a node that may help a pod; the first that v1.25 checks."""
+def _held(pod: Object) -> list[tuple[Object | None, Object | None]]:
+    """The resources that the containers of a pod have or are to have."""
+    status = pod.get("status", {})
+    parts = (status, *status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
+    return [(one.get("resources"), one.get("allocatedResources")) for one in parts]
+
+
+def _pod_changes(old: PodFacts, new: PodFacts) -> list[str]:
+    """The changes of a pod that hints look at."""
+    found = [POD_LABELS] if old.labels != new.labels else []
+    before, after = old.shape.requests, new.shape.requests
+    if before != after and any(value > after.get(name, 0) for name, value in before.items()):
+        found.append(POD_SCALE_DOWN)
+    if old.spec.get("tolerations") != new.spec.get("tolerations"):
+        found.append(POD_TOLERATIONS)
+    return found
+
+
+def _is_at_most(priority: int, check: Check | None, pod: PodFacts, plugins: frozenset[str]) -> bool:
+    return pod.priority <= priority and (check is None or check(pod, plugins))
+
+
+def _node_changes(old: Object, new: Object) -> list[str]:
+    """The changes of a node that may help a pod, in the order in which kube-scheduler looks for them."""
     was, now = old.get("spec", {}), new.get("spec", {})
-    if was.get("unschedulable", False) and not now.get("unschedulable", False):
-        return NODE_TAINTS
     before, after = old.get("status", {}), new.get("status", {})
+    found = []
+    if was.get("unschedulable", False) and not now.get("unschedulable", False):
+        found.append(NODE_TAINTS)
     if before.get("allocatable") != after.get("allocatable"):
-        return NODE_ALLOCATABLE
+        found.append(NODE_ALLOCATABLE)
     if old["metadata"].get("labels") != new["metadata"].get("labels"):
-        return NODE_LABELS
+        found.append(NODE_LABELS)
     if was.get("taints") != now.get("taints"):
-        return NODE_TAINTS
-    return NODE_CONDITIONS if _conditions(before) != _conditions(after) else ""
+        found.append(NODE_TAINTS)
+    if _conditions(before) != _conditions(after):
+        found.append(NODE_CONDITIONS)
+    return found
 
 
 def _conditions(status: Object) -> dict[str, str]:
     return {one["type"]: one["status"] for one in status.get("conditions", ())}
 
 
+def _of_pod_alone(check: Callable[[PodFacts], bool]) -> Check:
+    """A check that does not depend on the plugins that rejected the pod."""
+    return lambda pod, _: check(pod)
+
+
 def _might_fit(
-    node: NodeState, features: frozenset[str], devices: DeviceObjects | None, pod: PodFacts
+    node: NodeState,
+    features: frozenset[str],
+    devices: DeviceObjects | None,
+    pod: PodFacts,
+    _: frozenset[str],
 ) -> bool:
     """Whether another attempt with this node is worthwhile for the pod."""
     elsewhere = devices.delegated(pod.shape.requests) if devices is not None else ()

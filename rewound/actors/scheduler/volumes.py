@@ -32,7 +32,7 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts, amount, claims_in_use
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
-from rewound.actors.versions.features import READ_WRITE_ONCE_POD
+from rewound.actors.versions.features import AFFINITY_OF_VOLUMES, READ_WRITE_ONCE_POD
 from rewound.actors.workloads.volume_matching import (
     VolumeKeys,
     capacity,
@@ -54,7 +54,8 @@ CAPACITY_ADD, CAPACITY_UPDATE = "storage capacity added", "storage capacity upda
 
 T = TypeVar("T")
 _STEP: Final = 64  # objects: a fraction of a turn on the event loop
-_NODE_CONFLICT: Final = "node(s) had volume node affinity conflict"
+_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+_OLD_NODE_CONFLICT: Final = "node(s) had volume node affinity conflict"
 _BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_SPACE: Final = "node(s) did not have enough free storage"
 _NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
@@ -121,8 +122,11 @@ class BindingFilter(Filter):
 
     of_node_only = False
 
-    def __init__(self, objects: VolumeObjects, bound: list[Object], unbound: list[Object]) -> None:
+    def __init__(
+        self, objects: VolumeObjects, bound: list[Object], unbound: list[Object], features: frozenset[str]
+    ) -> None:
         self._objects, self._bound = objects, bound
+        self._node_conflict = _NODE_CONFLICT if AFFINITY_OF_VOLUMES in features else _OLD_NODE_CONFLICT
         self._unbound = sorted(unbound, key=_size)
         self._volumes = [_Candidates(claim, objects.keys) for claim in self._unbound]
         self._capacities: dict[str, _ByLabels[tuple[Selector, Object]]] = {}  # by class
@@ -165,7 +169,7 @@ class BindingFilter(Filter):
         if self._unbound:
             satisfied, enough = self._find(node, choice)
         if not matches:
-            choice.reasons.append(_NODE_CONFLICT)
+            choice.reasons.append(self._node_conflict)
         if not satisfied:
             choice.reasons.append(_BIND_CONFLICT)
         if not enough:
@@ -245,7 +249,7 @@ class BindingFilter(Filter):
             return True
         found = self._capacities.get(made["metadata"]["name"])
         return found is not None and any(
-            _is_enough(one, amount("", quantity)) and selector.matches(node.labels)
+            size_limit(one) >= amount("", quantity) and selector.matches(node.labels)
             for some in found.of(node.labels)
             for selector, one in some
         )
@@ -387,9 +391,16 @@ def _is_allowed(topologies: Iterable[Object], node: NodeState) -> bool:
     )
 
 
-def _is_enough(capacity: Object, size: int) -> bool:
+def size_limit(capacity: Object) -> int:
+    """The largest volume that a CSIStorageCapacity offers; -1 if it does not say."""
     limit = capacity.get("maximumVolumeSize", capacity.get("capacity"))
-    return limit is not None and amount("", limit) >= size
+    return -1 if limit is None else amount("", limit)
+
+
+def zones_of(volume: Object, names: Names) -> dict[str, str]:
+    keys = (names.key(part, of) for of in ("failure-domain.beta", "topology") for part in ("zone", "region"))
+    labels = volume["metadata"].get("labels", {})
+    return {key: labels[key] for key in keys if key in labels}
 
 
 class VolumeBinding(Plugin):
@@ -424,7 +435,7 @@ class VolumeBinding(Plugin):
         if not all(_waits(objects, one) for one in unbound):
             text = "pod has unbound immediate PersistentVolumeClaims"
             raise Refusal(Failure(self.name, (text,), False))
-        return Prepared(BindingFilter(objects, bound, unbound))
+        return Prepared(BindingFilter(objects, bound, unbound, around.cluster.features))
 
     def _claim(self, pod: PodFacts, objects: VolumeObjects, name: str, is_ephemeral: bool) -> Object:
         claim = objects.claim(pod.namespace, name)
@@ -558,6 +569,10 @@ class _RestrictionFilter(Filter):
             for pod in node.pods.values()
             for one in pod.shape.volumes
         )
+
+
+def are_disks_in_conflict(pod: PodFacts, other: PodFacts) -> bool:
+    return any(_conflicts(one, held) for one in pod.shape.volumes for held in other.shape.volumes)
 
 
 def _conflicts(wanted: Object, held: Object) -> bool:

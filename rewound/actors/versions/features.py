@@ -1227,6 +1227,21 @@ FIT_OF_REQUESTED: Final = _change(
     "fit-of-requested", "checks a resource of a node only for pods that request it", since="1.28"
 )
 PREEMPTING_POD: Final = _change("preempting-pod", "names the pod in the Event of a preemption", since="1.29")
+AFFINITY_OF_VOLUMES: Final = _change(
+    "affinity-of-volumes",
+    "says of nodes that cannot reach a volume that they do not match its node affinity",
+    since="1.33",
+)
+PREEMPTING_POD_UNRELATED: Final = _change(
+    "preempting-pod-unrelated",
+    "no longer relates the Event of a preemption to the preempting pod",
+    since="1.36",
+)
+NOMINATION_CHANGES: Final = _change(
+    "nomination-changes",
+    "tries pods again when one of at least their priority is no longer nominated to a node",
+    since="1.33",
+)
 BALANCE_OF_REQUESTS: Final = _change(
     "balance-of-requests", "does not compare the balance of nodes for pods without requests", since="1.33"
 )
@@ -1294,6 +1309,8 @@ CONTAINER_CREATED: Final = _change(
 )
 READY_TO_START: Final = _gate("PodReadyToStartContainersCondition")
 OBSERVED_GENERATION: Final = _gate("PodObservedGenerationTracking")
+QUEUEING_HINTS: Final = _gate("SchedulerQueueingHints")
+POP_FROM_BACKOFF: Final = _gate("SchedulerPopFromBackoffQ")
 ASYNC_PREEMPTION: Final = _gate("SchedulerAsyncPreemption")
 
 # Gates that only declarations name: what they enable is a field, a kind or a subresource.

@@ -9,9 +9,11 @@ from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.matching import EVERYTHING
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import SchedulingContext
-from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.pods import PodFacts, Requests, requests_of
 from rewound.actors.scheduler.resources import NodeResourcesBalancedAllocation
+from rewound.actors.scheduler.scheduler import Scheduler
 from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.selectors.nodes import tolerates
 from rewound.actors.versions.features import choose_release
 from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
 from tests.actors.scheduler.test_preemption import add_classes, run, terminating
@@ -87,3 +89,68 @@ def _balance(cluster: Cluster, state: NodeState, made: Object) -> object:
     around = SchedulingContext(cluster, VolumeObjects(KUBERNETES), {}, EVERYTHING)
     score = NodeResourcesBalancedAllocation().prepare(_facts(cluster, made), around).score
     return None if score is None else score.key(state)
+
+
+async def test_resized_pod_counts_until_its_node_is_done(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        await add_nodes(bench, node("a", cpu="4"))
+        await bench.create("pods", pod("first", cpu="3"))
+        await bench.rest(2)
+        held = {"name": "main", "image": "web:1", "imageID": "", "ready": True, "restartCount": 0}
+        held |= {"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "3"}}
+        await bench.patch("pods", "first", {"status": {"containerStatuses": [held]}}, "status")
+        (container,) = bench.get("pods", "first")["spec"]["containers"]
+        smaller = {**container, "resources": {"requests": {"cpu": "1"}}}
+        await bench.patch("pods", "first", {"spec": {"containers": [smaller]}}, "resize")
+        await bench.create("pods", pod("second", cpu="2"))
+        await bench.rest(20)
+        assert assigned(bench)["second"] == ""
+        held |= {"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}
+        await bench.patch("pods", "first", {"status": {"containerStatuses": [held]}}, "status")
+        await bench.rest(20)
+        assert assigned(bench)["second"] == "a"
+
+
+def _requests(**spec: object) -> Requests:
+    made: Object = {"spec": {"containers": [{"name": "main"}], **spec}}
+    return requests_of(made, NEWEST.features)
+
+
+def test_sidecars_count_beside_what_runs_with_them() -> None:
+    def container(name: str, cpu: str, **more: str) -> Object:
+        return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
+
+    sidecar, first = container("s", "2", restartPolicy="Always"), container("i", "3")
+    main = [container("main", "1")]
+    assert _requests(containers=main, initContainers=[sidecar, first]).total("cpu") == 5000
+    assert _requests(containers=main, initContainers=[first, sidecar]).total("cpu") == 3000
+    whole = _requests(containers=main, initContainers=[sidecar], resources={"requests": {"cpu": "8"}})
+    assert (whole.total("cpu"), whole.total("memory", 7)) == (8000, 14)
+
+
+def test_tolerations_that_compare() -> None:
+    taint = {"key": "sla", "value": "950", "effect": "NoSchedule"}
+    assert tolerates({"key": "sla", "operator": "Gt", "value": "900"}, taint)
+    assert not tolerates({"key": "sla", "operator": "Lt", "value": "900"}, taint)
+    assert not tolerates({"key": "sla", "operator": "Gt", "value": "0900"}, taint)
+
+
+async def test_only_changes_that_concern_a_pod_make_it_tried_again(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+        await add_nodes(bench, node("a", cpu="1", taints=[taint]))
+        await bench.create("pods", pod("waits", cpu="1"))
+        await bench.rest(20)
+
+        (scheduler,) = (loop.controller for loop in bench.workloads.loops if loop.name == "scheduler")
+        assert isinstance(scheduler, Scheduler)
+        before = sum(scheduler.statistics().attempts.values())
+        await bench.patch("nodes", "a", {"metadata": {"labels": {"disk": "ssd"}}})
+        await bench.patch("pods", "waits", {"metadata": {"annotations": {"note": "x"}}})
+        await bench.rest(20)
+        assert sum(scheduler.statistics().attempts.values()) == before
+        await bench.patch("nodes", "a", {"spec": {"taints": None}})
+        await bench.rest(20)
+        assert assigned(bench) == {"waits": "a"}

@@ -93,7 +93,7 @@ def test_only_changes_that_may_help_wake_a_pod() -> None:
     now.now = 30.0
     tested.move(POD_DELETE)
     assert tested.pop() is None
-    tested.move(NODE_ADD, lambda pod: pod.name == "other")
+    tested.move(NODE_ADD, lambda pod, _: pod.name == "other")
     assert tested.pop() is None
     tested.move(NODE_ADD)
     assert popped(tested) is tried
@@ -118,7 +118,7 @@ def test_a_change_that_helps_many_wakes_a_part_of_them_in_each_step() -> None:
     tested, asked = queue(Time()), list[str]()
     unschedulable(tested, 1000)
     for number in range(3):
-        assert tested.move(NODE_ADD, lambda pod, number=number: not asked.append(pod.name) and number == 2)  # type: ignore[func-returns-value, misc]
+        assert tested.move(NODE_ADD, lambda pod, _, number=number: not asked.append(pod.name) and number == 2)  # type: ignore[func-returns-value, misc]
     assert not asked
     steps = woken_in_each_step(tested)
     assert sum(steps) == 1000 and max(steps) <= 64
@@ -153,7 +153,7 @@ def test_pods_near_a_pod_that_runs_wake_in_steps() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     unschedulable(tested, 300, affinity=affinity)
-    assert tested.move_if_near(NODE_ADD, lambda _: True)
+    assert tested.move_if_near(NODE_ADD, lambda _, __: True)
     steps = woken_in_each_step(tested)
     assert sum(steps) == 300 and max(steps) <= 64
 
@@ -162,7 +162,7 @@ def test_more_changes_than_are_noted_help_every_pod_that_they_may_help() -> None
     tested = queue(Time())
     unschedulable(tested, 2)
     for _ in range(5000):
-        tested.move(NODE_ADD, lambda _: False)
+        tested.move(NODE_ADD, lambda _, __: False)
     assert len(tested._changes) <= 1000
     assert tested.pop() is None
     assert tested.counts() == {"active": 0, "backoff": 2, "unschedulable": 0}
