@@ -55,7 +55,7 @@ def test_faults_of_two_objects_do_not_undo_each_other(rewound: Rewound) -> None:
         {"after": "50s", "for": "200s", "failImages": {"images": ["two/*"]}},
         name="second",
     )
-    default = "*:non-existent,invalid.*/*"
+    default = "*:non-existent,invalid.*/*,webserver:404"
     for seconds, lag, bad_images, stopped in (
         (10, ["10", "10"], ["mine/*,one/*", f"{default},one/*"], True),
         (60, ["20", "20"], ["mine/*,one/*,two/*", f"{default},one/*,two/*"], True),
