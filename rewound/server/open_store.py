@@ -424,7 +424,7 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
         yield Stages.name, partial(Stages, book=book, version=version, defines=count is not None)
     devices = settings.controllers.node_devices
     if devices is not None and not {DYNAMIC_ALLOCATION, STRUCTURED_DEVICES} <= settings.features:
-        why = f"needs DynamicResourceAllocation, which Kubernetes {settings.release.version} does not have on"
+        why = "needs the feature DynamicResourceAllocation, which this version of Kubernetes does not turn on"
         raise SettingsError("--node-devices", f"{why}; choose --kubernetes-version 1.34 or later")
     yield (
         NodeDevices.name,
