@@ -45,6 +45,7 @@ from rewound.actors.admission.plugins.namespace_auto_provision import (
 )
 from rewound.actors.admission.plugins.namespace_exists import NamespaceExists
 from rewound.actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from rewound.actors.admission.plugins.node_declared_features import NodeDeclaredFeatureValidator
 from rewound.actors.admission.plugins.node_restriction import NodeCredentials, NodeRestriction
 from rewound.actors.admission.plugins.owner_references_permission_enforcement import (
     OwnerReferencesPermissionEnforcement,
@@ -115,6 +116,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
         PodTopologyLabels(names, journal, feed, features),
+        NodeDeclaredFeatureValidator(journal, feed, features),
         *policy_plugins(context),
         *webhook_plugins(context, partial(conditions_met, context)),
         AlwaysDeny(),

@@ -24,6 +24,7 @@ ON_BY_DEFAULT: Final = (
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "NamespaceLifecycle",
+    "NodeDeclaredFeatureValidator",
     "PersistentVolumeClaimResize",
     "PodSecurity",
     "PodTopologyLabels",

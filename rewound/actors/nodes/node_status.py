@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from rewound.actors.kinds.core.declared_features import declared_by_kubelet
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -31,7 +32,7 @@ HEALTHY: Final = (
 # The order in which the API shows the first fields of a status.
 _ORDER: Final = (
     *("capacity", "allocatable", "phase", "conditions", "addresses", "daemonEndpoints", "nodeInfo", "images"),
-    *("volumesInUse", "volumesAttached"),
+    *("volumesInUse", "volumesAttached", "declaredFeatures"),
 )
 _MOST_IMAGES: Final = 50  # that a kubelet reports
 
@@ -71,7 +72,9 @@ def has_agent(node: Object) -> bool:
     return bool((node.get("status") or {}).get("conditions"))
 
 
-def new_node(name: str, address: str, names: Names, version: str, now: int) -> Object:
+def new_node(
+    name: str, address: str, names: Names, version: str, now: int, features: frozenset[str] = frozenset()
+) -> Object:
     labels = {names.key("hostname"): name}
     for part, value in (("arch", "amd64"), ("os", "linux")):
         labels[names.key(part)] = labels[names.key(part, "beta")] = value
@@ -80,7 +83,7 @@ def new_node(name: str, address: str, names: Names, version: str, now: int) -> O
         "spec": {},
         "status": {},
     }
-    node["status"] = reported_status(node, address, version, now)
+    node["status"] = reported_status(node, address, version, now, features=features)
     return node
 
 
@@ -91,10 +94,12 @@ def reported_status(
     now: int,
     before: Object | None = None,
     images: Collection[str] = (),
+    features: frozenset[str] = frozenset(),
 ) -> Object:
     """The status of a healthy node: existing values of the object stay, missing ones are filled in.
 
-    `version` is that of its kubelet, `before` the capacity when it last reported, `images` what it has pulled.
+    `version` is that of its kubelet, `before` the capacity when it last reported, `images` what it has pulled,
+    `features` those of the server, which decide what the kubelet declares unless the object says it.
     """
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
@@ -108,6 +113,8 @@ def reported_status(
         or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name, version)),
     }
+    if declared := status.get("declaredFeatures") or declared_by_kubelet(features):
+        reported["declaredFeatures"] = declared
     if found := _images(status.get("images") or (), images):
         reported["images"] = found
     ordered = [part for part in _ORDER if part in reported]

@@ -255,7 +255,7 @@ class SimulatedNodes(WorkloadController):
     async def _create(self, name: str) -> None:
         definition = self._node_objects.definition
         address = self._node_addresses.take()
-        made = new_node(name, address, self.names, self._version, self.now())
+        made = new_node(name, address, self.names, self._version, self.now(), self._features)
         try:
             await self._client_of(name).create(definition, "", definition.schema.decode_object(made).object)
         except RequestError as refused:
@@ -275,7 +275,13 @@ class SimulatedNodes(WorkloadController):
         before, known.capacity = known.capacity, (node.get("status") or {}).get("capacity")
         known.reported_images = len(known.images)
         status = reported_status(
-            node, address, self._version, self.now() + known.skew, before, images=known.images
+            node,
+            address,
+            self._version,
+            self.now() + known.skew,
+            before,
+            images=known.images,
+            features=self._features,
         )
         if status != node.get("status"):
             changed = {**node, "status": status}

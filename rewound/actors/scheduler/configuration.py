@@ -35,6 +35,7 @@ from rewound.actors.scheduler.dynamic_resources import DynamicResources
 from rewound.actors.scheduler.evaluation import Profile
 from rewound.actors.scheduler.plugins import (
     NodeAffinity,
+    NodeDeclaredFeatures,
     NodeName,
     NodePorts,
     NodeUnschedulable,
@@ -98,6 +99,7 @@ _DEFAULTS: Final[Mapping[str, int]] = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "DefaultBinder": 0,
+    "NodeDeclaredFeatures": 0,
 }
 _NOT_DEFAULT: Final = ("CinderLimits",)
 # The extension points that each plugin implements.
@@ -117,6 +119,7 @@ _FILTERS: Final = frozenset(
         "PodTopologySpread",
         "InterPodAffinity",
         "DynamicResources",
+        "NodeDeclaredFeatures",
     ]
 )
 _POINTS: Final[Mapping[str, frozenset[str]]] = {
@@ -131,6 +134,7 @@ _POINTS: Final[Mapping[str, frozenset[str]]] = {
             "PodTopologySpread",
             "InterPodAffinity",
             "DynamicResources",
+            "NodeDeclaredFeatures",
         ]
     ),
     "filter": _FILTERS,
@@ -547,6 +551,7 @@ _PLUGINS: Final[Mapping[str, Callable[[_Section], Plugin]]] = {
     "PodTopologySpread": _spread,
     "InterPodAffinity": _pod_affinity,
     "DynamicResources": lambda _: DynamicResources(),
+    "NodeDeclaredFeatures": lambda _: NodeDeclaredFeatures(),
     "NodeResourcesBalancedAllocation": _balanced,
     "ImageLocality": lambda _: ImageLocality(),
 }

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
+from rewound.actors.kinds.core.declared_features import needed_to_start
 from rewound.actors.scheduler.dynamic_resources import DeviceFilter, uses_devices
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import (
@@ -571,5 +572,6 @@ def _signature(profile: Profile, pod: PodFacts, around: SchedulingContext) -> Ha
         spec.get("tolerations"),
         spec.get("topologySpreadConstraints"),
         [one.get("image") for one in spec["containers"]],
+        needed_to_start(spec, around.cluster.features),
     )
     return profile.name, pod.shape.key, around.default_selector, repr(parts)

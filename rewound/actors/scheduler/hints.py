@@ -18,6 +18,7 @@ from rewound.actors.scheduler.dynamic_resources import DEVICE_CLAIM, DEVICE_CLAS
 from rewound.actors.scheduler.plugins import (
     NODE_ADD,
     NODE_ALLOCATABLE,
+    NODE_DECLARES,
     NODE_DELETE,
     NODE_LABELS,
     NODE_TAINTS,
@@ -117,6 +118,7 @@ class Hints:
                 VOLUME_ADD: _always,
                 VOLUME_UPDATE: lambda _, change: zones_of(change.old, names) != zones_of(change.new, names),
             },
+            "NodeDeclaredFeatures": {NODE_ADD: _always, NODE_DECLARES: _always},
             "PodTopologySpread": {
                 POD_ADD: self._changes_spread,
                 POD_LABELS: self._changes_spread,

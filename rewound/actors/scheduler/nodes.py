@@ -287,6 +287,7 @@ def _differs(old: Object, new: Object) -> bool:
         ("spec", "unschedulable"),
         ("status", "allocatable"),
         ("status", "images"),
+        ("status", "declaredFeatures"),
     ):
         if old.get(part, {}).get(field) != new.get(part, {}).get(field):
             return True

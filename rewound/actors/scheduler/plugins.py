@@ -16,6 +16,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from rewound.actors.kinds.core.declared_features import needed_to_start
 from rewound.actors.messages import Object
 from rewound.actors.scheduler.device_objects import DeviceObjects
 from rewound.actors.scheduler.matching import Selector
@@ -139,6 +140,7 @@ NODE_DELETE: Final = "node deleted"
 POD_ASKS: Final = "pod asks for an explanation"
 NODE_ADD, NODE_ALLOCATABLE, NODE_LABELS = "node added", "node allocatable", "node labels"
 NODE_TAINTS, NODE_CONDITIONS = "node taints", "node conditions"
+NODE_DECLARES: Final = "node declares features"
 NODE_UPDATE: Final = frozenset([NODE_ALLOCATABLE, NODE_LABELS, NODE_TAINTS, NODE_CONDITIONS])
 
 
@@ -304,3 +306,26 @@ class NodePorts(Plugin):
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
         return Prepared(_PortFilter(pod)) if pod.shape.ports else Prepared()
+
+
+class _DeclaredFilter(Filter):
+    def __init__(self, needed: frozenset[str]) -> None:
+        self._needed = needed
+
+    def check(self, node: NodeState) -> Failure | None:
+        declared = node.node.get("status", {}).get("declaredFeatures") or ()
+        return None if self._needed.issubset(declared) else _NOT_DECLARED
+
+
+_NOT_DECLARED: Final = Failure(
+    "NodeDeclaredFeatures", ("node(s) didn't match Pod's required features",), False
+)
+
+
+class NodeDeclaredFeatures(Plugin):
+    name, filters = "NodeDeclaredFeatures", True
+    wakes = frozenset([NODE_ADD, NODE_DECLARES])
+
+    def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
+        needed = needed_to_start(pod.spec, around.cluster.features)
+        return Prepared(_DeclaredFilter(frozenset(needed)) if needed else None)

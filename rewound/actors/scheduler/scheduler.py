@@ -55,6 +55,7 @@ from rewound.actors.scheduler.plugins import (
     NODE_ADD,
     NODE_ALLOCATABLE,
     NODE_CONDITIONS,
+    NODE_DECLARES,
     NODE_DELETE,
     NODE_LABELS,
     NODE_TAINTS,
@@ -974,6 +975,8 @@ def _node_changes(old: Object, new: Object) -> list[str]:
         found.append(NODE_TAINTS)
     if _conditions(before) != _conditions(after):
         found.append(NODE_CONDITIONS)
+    if before.get("declaredFeatures") != after.get("declaredFeatures"):
+        found.append(NODE_DECLARES)
     return found
 
 

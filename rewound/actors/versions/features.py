@@ -121,6 +121,18 @@ IMAGE_VOLUMES: Final = _gate("ImageVolume")
 READ_ONLY_MOUNTS: Final = _gate("RecursiveReadOnlyMounts")
 GROUPS_POLICY: Final = _gate("SupplementalGroupsPolicy")
 DECLARED_FEATURES: Final = _gate("NodeDeclaredFeatures")
+DECLARED_CPU_RESIZE: Final = _change(
+    "declared-cpu-resize",
+    "where nodes declare features, they declare that they resize the CPU of guaranteed pods",
+    since="1.35",
+    until="1.35",
+)
+DECLARED_LATER: Final = _change(
+    "declared-later",
+    "where nodes declare features, they declare WebSockets, resizes of init containers and host networks of pods with "
+    "users of their own",
+    since="1.36",
+)
 APP_ARMOR_FIELDS: Final = _gate("AppArmorFields")
 APP_ARMOR_ANNOTATIONS: Final = _change(
     "app-armor-annotations",

@@ -74,6 +74,7 @@ from tests.actors.controllers.control_plane import VirtualClock
 PLUGINS = (
     *("NamespaceLifecycle", "LimitRanger", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass"),
     *("StorageObjectInUseProtection", "TaintNodesByCondition", "ResourceQuota"),
+    "NodeDeclaredFeatureValidator",
 )
 
 Before = Callable[[Definition, Command], Awaitable[None] | None]
@@ -176,6 +177,7 @@ class Bench:
             quotas=quotas,
             rules=rules,
             off=off,
+            features=release.features,
         )
         admission = Admission([one for one in plugins(chosen) if one.name not in off])
         committer = Committer(journal, self.feed, UnmeasuredDisk())  # `rest` does not wait for threads
