@@ -1,15 +1,17 @@
-"""Requests of a story to the server, in its own process and in virtual time."""
+"""Requests of a story to the server: Rewound in this process and in virtual time, or another one in real time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import httpx
 
-from rewound import Rewound, start
+from rewound import start
 
 Object = dict[str, Any]
 
@@ -73,25 +75,49 @@ def is_namespaced(kind: str) -> bool:
     return kind not in _CLUSTER_SCOPED
 
 
+class Clock(Protocol):
+    """How time passes for a server."""
+
+    @property
+    def advanced(self) -> float:
+        """Seconds that its clock is ahead of this machine's."""
+
+    def advance(self, seconds: float) -> Any: ...
+
+
+class RealTime:
+    """The clock of a server that knows no other; controllers get a moment for what is due now."""
+
+    advanced = 0.0
+
+    def advance(self, seconds: float) -> None:
+        time.sleep(max(seconds, 0.03))
+
+
 class Api:
     """One server. `advance` lets time pass for it and for the nodes that a story plays."""
 
-    def __init__(self, server: Rewound, client: httpx.Client) -> None:
-        self._server = server
+    def __init__(self, clock: Clock, client: httpx.Client, *, step: float = 0.5) -> None:
+        self._clock = clock
         self._client = client
-        self.elapsed = 0.0  # seconds
+        self._started = self.now
+        self.step = step  # seconds that pass between two looks
 
     @property
     def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=self._server.advanced)
+        return datetime.now(UTC) + timedelta(seconds=self._clock.advanced)
 
     @property
     def now_text(self) -> str:
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return (self.now - self._started).total_seconds()
+
     def advance(self, seconds: float) -> None:
-        self._server.advance(seconds)
-        self.elapsed += seconds
+        self._clock.advance(seconds)
 
     def path(self, kind: str, namespace: str, name: str = "", subresource: str = "") -> str:
         group, _, plural = {**WORLD, **_OTHERS, **_CLUSTER_SCOPED}[kind].rpartition("/")
@@ -132,11 +158,23 @@ class Api:
 
 
 @contextmanager
-def served(version: str, *, own_nodes: bool) -> Iterator[Api]:
-    """A server with all controllers. With `own_nodes` it simulates every Node object; otherwise somebody plays them."""
-    nodes = ("--nodes=0",) if own_nodes else ()
+def served(version: str, *, own_nodes: bool, scheduler: Path | None = None) -> Iterator[Api]:
+    """A server with all controllers. With `own_nodes` it simulates every Node object; otherwise somebody plays them.
+
+    `scheduler` is the configuration of its scheduler.
+    """
+    flags = _FLAGS + (("--nodes=0",) if own_nodes else ())
+    flags += () if scheduler is None else (f"--scheduler-config={scheduler}",)
     with (
-        start(mode="in-process", kubernetes=version, flags=(*_FLAGS, *nodes)) as server,
+        start(mode="in-process", kubernetes=version, flags=flags) as server,
         server.client("in-process") as client,
     ):
         yield Api(server, client)
+
+
+@contextmanager
+def connected(url: str, token: str) -> Iterator[Api]:
+    """Another server, with its own controllers, in real time. Its certificate is not checked."""
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, verify=False, timeout=60) as client:
+        yield Api(RealTime(), client, step=0.1)

@@ -20,7 +20,6 @@ from tests.stories.played_nodes import PlayedNodes
 from tests.stories.world import differences, world
 
 _POOL: tuple[Object, ...] = ({"name": "node-a"}, {"name": "node-b"}, {"name": "node-c"})
-_STEP = 0.5  # seconds that pass between two looks
 _LONGEST_PAUSE = 8.0  # seconds between two comparisons
 _ROUNDS = 200  # of nodes and controllers that answer each other
 _CLEANED_WITHIN = 120.0  # seconds
@@ -31,10 +30,12 @@ Answer = tuple[int, Object]
 
 def play(api: Api, story: Object, *, own_nodes: bool) -> list[str]:
     """What is other than recorded, as lines."""
-    return _Play(api, story, own_nodes=own_nodes).run()
+    return Play(api, story, own_nodes=own_nodes).run()
 
 
-class _Play:
+class Play:
+    """A story in a namespace of its own. What it does with an answer and at a point of comparison may be replaced."""
+
     def __init__(self, api: Api, story: Object, *, own_nodes: bool) -> None:
         self._api = api
         self._story = story
@@ -56,7 +57,7 @@ class _Play:
                     return found
             return []
         finally:
-            self._clean()
+            self.clean()
 
     def _filled(self, step: Object) -> Object:
         text = orjson.dumps(step).decode()
@@ -68,12 +69,12 @@ class _Play:
         wanted = self._story.get("nodes") or ([] if self._story.get("exclusive") else list(_POOL))
         for node in wanted:
             self._add_node(node)
-        self._until(lambda: all(self._is_ready(node) for node in wanted), 60)
+        self.until(lambda: all(self._is_ready(node) for node in wanted), 60)
         labels = self._story.get("namespaceLabels", {})
         metadata = {"name": self._namespace, "labels": labels}
         code, created = self._api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         assert code == 201, created
-        self._until(lambda: self._api.find("ServiceAccount", self._namespace, "default") is not None, 20)
+        self.until(lambda: self._api.find("ServiceAccount", self._namespace, "default") is not None, 20)
 
     def _add_node(self, node: Object) -> None:
         self._nodes.add(node)
@@ -91,7 +92,7 @@ class _Play:
 
     # Time.
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Let controllers and nodes do all that is due now."""
         for _ in range(_ROUNDS):
             self._api.advance(0)
@@ -105,29 +106,33 @@ class _Play:
                 (kind, one["metadata"]["name"]) for one in self._api.list(kind, self._namespace)
             )
 
-    def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
+    def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         end = self._api.elapsed + seconds
-        self._rest()
+        self.rest()
         while not holds():
             if self._api.elapsed >= end:
                 return False
-            self._api.advance(_STEP)
-            self._rest()
+            self._api.advance(self._api.step)
+            self.rest()
         return True
 
     # Steps.
 
     def _step(self, number: int, step: Object) -> list[str]:
         if step["do"] == "settle":
-            return self._settle(step)
+            return self.settle(step)
         code, answer = self._do(step)
-        recorded = self._story.get("answers", {}).get(str(number))
-        if recorded is None or step.get("mayVary"):
-            return []
         found: Object = {"code": code}
         if code >= 400 or code == 0:
             found |= {key: answer[key] for key in ("reason", "message", "details") if key in answer}
-        return _compare_answers(f"step {number} ({step['do']})", recorded, self._named(found))
+        return self.note_answer(number, step, self._named(found))
+
+    def note_answer(self, number: int, step: Object, found: Object) -> list[str]:
+        """What is other than recorded in the answer to a step."""
+        recorded = self._story.get("answers", {}).get(str(number))
+        if recorded is None or step.get("mayVary"):
+            return []
+        return _compare_answers(f"step {number} ({step['do']})", recorded, found)
 
     def _named(self, answer: Object) -> Object:
         """An answer in the form of a recording: as an object in a world that has no others."""
@@ -181,19 +186,19 @@ class _Play:
             case "mark" | "delete-pods" | "evict" | "pod-status" | "metrics":
                 return self._do_with_pods(step)
             case "wait":
-                held = self._until(lambda: all(map(self._holds, step["until"])), step.get("timeout", 60))
+                held = self.until(lambda: all(map(self.holds, step["until"])), step.get("timeout", 60))
                 return (200, {}) if held else (0, {"message": f"waited in vain for {step['until']}"})
             case "sleep":
-                self._until(lambda: False, step["seconds"])
+                self.until(lambda: False, step["seconds"])
             case "node-stop":
-                self._rest()
+                self.rest()
                 self._nodes.stop(name)
             case "node-start":
                 self._nodes.start(name)
             case "node-add":
                 self._add_node(step["node"])
                 if step.get("wait", True):
-                    self._until(lambda: self._is_ready(step["node"]), 60)
+                    self.until(lambda: self._is_ready(step["node"]), 60)
             case "node-remove":
                 self._nodes.remove(name)
             case unknown:
@@ -206,7 +211,7 @@ class _Play:
             self._created.append((kind, name))
 
     def _do_with_pods(self, step: Object) -> Answer:
-        self._rest()
+        self.rest()
         select, api = step.get("select", {}), self._api
         pods = list(self._selected(select))
         least = 0 if step["do"] == "metrics" and "index" not in select else 1
@@ -226,7 +231,7 @@ class _Play:
                     metadata = {"name": pod["metadata"]["name"], "namespace": self._namespace}
                     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
                     answer = api.send("POST", f"{path}/eviction", eviction | step.get("body", {}))
-                    self._rest()
+                    self.rest()
                 case _:
                     answer = self._write_metrics(pod, step)
         return answer
@@ -273,27 +278,28 @@ class _Play:
 
     # Points of comparison.
 
-    def _settle(self, step: Object) -> list[str]:
+    def settle(self, step: Object) -> list[str]:
+        """What is other than recorded at a point of comparison."""
         self._loose.update(step.get("loose", ()))
         recorded = self._story["recorded"][step["name"]]
         still = max(1.0, step.get("hold", 0) / 2)  # seconds that the state has to last
         end = self._api.elapsed + step.get("timeout", 60)
-        pause = _STEP
+        pause = self._api.step
         while True:
-            self._until(lambda: all(map(self._holds, step.get("until", ()))), end - self._api.elapsed)
+            self.until(lambda: all(map(self.holds, step.get("until", ()))), end - self._api.elapsed)
             found = self._differences(recorded)
             if not found:
-                self._until(lambda: False, still)
+                self.until(lambda: False, still)
                 found = self._differences(recorded)
             if not found or self._api.elapsed >= end:
                 return [f"{step['name']}: {line}" for line in found]
-            self._until(lambda: False, pause)
+            self.until(lambda: False, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _differences(self, recorded: Object) -> list[str]:
-        return differences(recorded, self._world(), self._loose, own_nodes=self._own_nodes)
+        return differences(recorded, self.world_now(), self._loose, own_nodes=self._own_nodes)
 
-    def _world(self) -> Object:
+    def world_now(self) -> Object:
         api, story = self._api, self._story
         objects = {kind: api.list(kind, self._namespace) for kind in WORLD}
         self._seen.update((kind, one["metadata"]["name"]) for kind in objects for one in objects[kind])
@@ -320,7 +326,7 @@ class _Play:
             loose_nodes=story.get("looseNodes", False),
         )
 
-    def _holds(self, condition: Object) -> bool:
+    def holds(self, condition: Object) -> bool:
         objects = self._api.list(condition["kind"], self._namespace)
         if condition["kind"] == "Event":
             return any(one.get("reason") == condition["reason"] for one in objects)
@@ -339,7 +345,7 @@ class _Play:
             return bool(objects) and all(_at(one, condition["path"]) == condition["value"] for one in objects)
         return bool(objects)
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
         """Remove everything, so that the next story finds an empty cluster."""
         api = self._api
         for kind, name in self._created:
@@ -347,7 +353,7 @@ class _Play:
         for name in self._node_names:
             self._nodes.start(name)
         api.delete(api.path("Namespace", "", self._namespace))
-        gone = self._until(self._is_gone, _CLEANED_WITHIN)
+        gone = self.until(self._is_gone, _CLEANED_WITHIN)
         assert gone, f"{self._namespace} is not gone after {_CLEANED_WITHIN:.0f} seconds"
         for volume in api.list("PersistentVolume"):
             path = api.path("PersistentVolume", "", volume["metadata"]["name"])
@@ -355,7 +361,7 @@ class _Play:
             api.delete(path)
         for node in api.list("Node"):
             self._nodes.remove(node["metadata"]["name"])
-        self._rest()
+        self.rest()
 
     def _is_gone(self) -> bool:
         """Whether the namespace is gone; frees pods that the story holds."""
