@@ -2,7 +2,8 @@
 
 Files: --kubeconfig alone, or those of KUBECONFIG (several, separated by colons; missing ones are skipped), or
 ./rewound-data/admin.kubeconfig, or ~/.kube/config. Merged as kubectl merges: the first file that has a cluster, a user,
-a context or the current context wins. Flags take precedence over files.
+a context or the current context wins. Flags take precedence over files. In a pod without any of these, the target is
+the API server of its cluster, with the token of the pod's service account, as for kubectl.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from rewound.client.target import (
 
 DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
 _HINT = "name one with --kubeconfig, or the server with --server"
+# Where a kubelet mounts the token of the pod's service account, with the CA and the namespace.
+POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,17 @@ class Merged:
         )
 
 
-def load_target(overrides: Overrides, environment: Mapping[str, str] = os.environ) -> Target:
+def load_target(
+    overrides: Overrides, environment: Mapping[str, str] = os.environ, pod_folder: Path = POD_FOLDER
+) -> Target:
     try:
         merged = load_files(overrides.kubeconfig, environment, named=bool(overrides.context))
         name = overrides.context or merged.current_context
         if not name and overrides.server:
             return _from_flags(overrides)
         if not merged.files:
+            if not name and environment.get("KUBERNETES_SERVICE_HOST") and _exists(pod_folder / "token"):
+                return _from_pod(overrides, environment, pod_folder)
             raise ConfigError(f"there is no kubeconfig file ({_looked_at(environment)}); {_HINT}")
         if not name:
             raise ConfigError(
@@ -166,6 +173,37 @@ def _from_flags(overrides: Overrides) -> Target:
         impersonated_user=_impersonated(overrides.impersonated_user, groups, "--as-group"),
         impersonated_groups=groups,
     )
+
+
+def _from_pod(overrides: Overrides, environment: Mapping[str, str], folder: Path) -> Target:
+    """The API server of the cluster in which this process runs in a pod."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT") or "443"
+    url = checked_url(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", "KUBERNETES_SERVICE_HOST"
+    )
+    authority = _authority_flag(overrides.certificate_authority)
+    if authority is None and _exists(folder / "ca.crt"):
+        authority = read_pem(folder, "the CA of the cluster", folder / "ca.crt")
+    credentials: CredentialSource = TokenFile(folder / "token", "the service account of this pod", None)
+    if overrides.token:
+        credentials = FixedCredential(Credential(bearer(overrides.token)))
+    groups = overrides.impersonated_groups
+    return Target(
+        server=url,
+        credentials=credentials,
+        configured_in=f"{'--token and ' if overrides.token else ''}the service account of this pod, {folder}",
+        authority=authority,
+        namespace=overrides.namespace or _namespace_of(folder),
+        impersonated_user=_impersonated(overrides.impersonated_user, groups, "--as-group"),
+        impersonated_groups=groups,
+    )
+
+
+def _namespace_of(folder: Path) -> str:
+    try:
+        return (folder / "namespace").read_text().strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
 
 
 def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:

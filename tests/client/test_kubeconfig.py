@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rewound.client.errors import ConfigError
+from rewound.client.errors import ConfigError, CredentialError
 from rewound.client.kubeconfig import Overrides, load_target
 from rewound.client.target import Target
 from tests.client.files import kubeconfig
@@ -206,3 +206,56 @@ def test_missing_entries_are_named(tmp_path: Path) -> None:
         target({}, kubeconfig=path, context="a")
     with pytest.raises(ConfigError, match=r"contexts\[b\].context.user: there is no user 'none'"):
         target({}, kubeconfig=path, context="b")
+
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443", "HOME": "/nonexistent"}
+
+
+def mounted(folder: Path) -> Path:
+    """What a kubelet mounts for a service account."""
+    folder.mkdir()
+    (folder / "token").write_text("first")
+    (folder / "ca.crt").write_bytes(b"the CA")
+    (folder / "namespace").write_text("monitoring")
+    return folder
+
+
+def test_a_pod_without_a_file_uses_its_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = mounted(tmp_path / "account")
+    found = load_target(Overrides(), POD, folder)
+    assert (found.server, found.authority, found.namespace) == (
+        "https://10.0.0.1:6443",
+        b"the CA",
+        "monitoring",
+    )
+    assert authorization(found) == "Bearer first"
+    (folder / "token").write_text("renewed by the kubelet")
+    with pytest.raises(CredentialError, match="the service account of this pod"):
+        load_target(Overrides(), POD, folder).credentials.credential()
+    (folder / "token").write_text("renewed")
+    assert authorization(found) == "Bearer renewed"
+    six = {**POD, "KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": ""}
+    assert load_target(Overrides(), six, folder).server == "https://[fd00::1]:443"
+
+
+def test_a_file_takes_precedence_over_the_service_account_of_a_pod(tmp_path: Path) -> None:
+    folder = mounted(tmp_path / "account")
+    path = write(
+        tmp_path / "config",
+        clusters=[cluster("a", "https://a:1")],
+        contexts=[context("a", "a")],
+        **{"current-context": "a"},
+    )
+    assert load_target(Overrides(kubeconfig=path), POD, folder).server == "https://a:1"
+
+
+def test_outside_of_a_pod_a_mounted_token_means_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = mounted(tmp_path / "account")
+    with pytest.raises(ConfigError, match="there is no kubeconfig file"):
+        load_target(Overrides(), {"HOME": "/nonexistent"}, folder)
