@@ -44,10 +44,11 @@ _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedula
 
 
 class QueuedPod:
-    __slots__ = ("attempts", "cycle", "facts", "plugins", "since", "state")
+    __slots__ = ("added", "attempts", "cycle", "facts", "plugins", "since", "state")
 
     def __init__(self, facts: PodFacts, now: float) -> None:
         self.facts = facts
+        self.added = now
         self.since = now  # when it was added, or last tried
         self.attempts = 0
         self.cycle = 0  # in which it was last tried
@@ -173,12 +174,24 @@ class SchedulingQueue:
             queued = self._first_active(namespace, place[0])
             if queued is not None:
                 self._round = place[1]
-                queued.attempts += 1
-                queued.plugins = frozenset()
-                self._cycle += 1
-                queued.cycle = self._cycle
-                return queued
+                return self._popped(queued)
         return None
+
+    def pop_named(self, key: Key) -> QueuedPod | None:
+        """The pod of this name, even if it is not its turn; None if it is in flight, or not in the queue."""
+        queued = self._pods.get(key)
+        if queued is None or queued.state == _IN_FLIGHT:
+            return None
+        self._leave(queued)
+        self._become(queued, _IN_FLIGHT)
+        return self._popped(queued)
+
+    def _popped(self, queued: QueuedPod) -> QueuedPod:
+        queued.attempts += 1
+        queued.plugins = frozenset()
+        self._cycle += 1
+        queued.cycle = self._cycle
+        return queued
 
     def _first_active(self, namespace: str, priority: int) -> QueuedPod | None:
         """The next pod of a namespace, which then waits for its next turn if it has more.

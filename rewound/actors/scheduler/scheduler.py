@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -23,6 +23,7 @@ from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import NotFound, RequestError
 from rewound.actors.golang.json import dumps
+from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
@@ -69,6 +70,15 @@ from rewound.actors.scheduler.plugins import (
     SchedulingContext,
     SchedulingError,
 )
+from rewound.actors.scheduler.pod_groups import (
+    FOR_OTHERS,
+    FOR_VICTIMS,
+    UNSCHEDULABLE,
+    Group,
+    PodGroups,
+    condition_of,
+    groups_type,
+)
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.preemption import Outcome, Preemption
 from rewound.actors.scheduler.queue import Check, Key, QueuedPod, SchedulingQueue
@@ -98,6 +108,7 @@ from rewound.actors.versions.features import (
     NOMINATION_CHANGES,
     NOMINATION_OF_BINDING,
     OBSERVED_GENERATION,
+    POD_GROUPS,
     POP_FROM_BACKOFF,
     PREEMPTING_POD,
     PREEMPTING_POD_UNRELATED,
@@ -148,6 +159,33 @@ class Failed:
     outcome: Outcome
     explanation: str = ""
     release: Object | None = None  # a resource claim whose allocation is given up
+
+
+@dataclass(slots=True)
+class Found:
+    """What a decision about a pod comes to: a node, or why there is none."""
+
+    evaluation: Evaluation | None = None
+    node: NodeState | None = None
+    message: str = ""
+    reason: str = "Unschedulable"
+    plugins: frozenset[str] = frozenset()
+    outcome: Outcome = field(default_factory=lambda: Outcome(nominate=""))
+    release: Object | None = None
+
+
+@dataclass(slots=True)
+class Member:
+    """A pod of a group, and what its group may do with it."""
+
+    queued: QueuedPod
+    found: Found
+    explanation: str = ""
+    binding: Binding | None = None
+
+    @property
+    def preempts(self) -> bool:
+        return self.binding is None and bool(self.found.outcome.nominate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +241,8 @@ class Scheduler:
             (capacities, CAPACITY_ADD, CAPACITY_UPDATE),
         )
         self._device_types = self._find_device_types()
+        group_type = groups_type(context.names, context.features)
+        self._group_objects = cache.collection(group_type) if group_type else None
         self._attempts: Counter[tuple[str, str]] = Counter()
         self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
@@ -233,6 +273,10 @@ class Scheduler:
             self._devices = DeviceObjects(self._names, self._features, self._clock.now, *self._device_types)
             definitions = self._pods.definition, self._device_types[0].definition
             self._device_binding = DeviceBinding(self._client, *definitions, self._devices)
+        self._groups: PodGroups | None = None
+        if self._group_objects is not None:
+            self._groups = PodGroups(self._features, self._group_objects, self._cluster)
+        self._group_conditions: dict[Key, tuple[str, str, str]] = {}  # that are not written yet
         self._hints: Hints | None = None
         wakes = configuration.wakes()
         if QUEUEING_HINTS in self._features:
@@ -267,6 +311,8 @@ class Scheduler:
         changed = (self._claim_changed, self._class_changed, self._slices_changed, self._slices_changed)
         for collection, listener in zip(self._device_types, changed, strict=False):
             collection.listen(listener)
+        if self._group_objects is not None:
+            self._group_objects.listen(self._group_changed)
 
     def statistics(self) -> SchedulerStatistics:
         return SchedulerStatistics(
@@ -290,6 +336,9 @@ class Scheduler:
     async def reconcile(self, key: Key) -> None:
         if key == PASS:
             await self._pass()
+            return
+        if key in self._group_conditions:
+            await self._report_group(key)
             return
         decisions = self._work.get(key, [])
         while decisions:
@@ -333,7 +382,11 @@ class Scheduler:
     def _attempt(self, queued: QueuedPod) -> Iterator[None]:
         """Decide about a pod, in steps; starts over if the cluster changes too much in between."""
         pod = queued.facts
+        group = None if self._groups is None else self._groups.of(pod.pod)
         try:
+            if self._groups is not None and group is not None:
+                yield from self._decide_group(queued, group, self._groups)
+                return
             for _ in range(_MOST_TRIES):
                 try:
                     if (yield from self._decide(queued)):
@@ -349,70 +402,269 @@ class Scheduler:
 
     def _decide(self, queued: QueuedPod) -> Steps[bool]:
         """Returns False if the decision no longer holds. Raises Outdated."""
-        if not self._pending.is_in_flight(queued):
-            return True  # it was deleted or assigned
+        if not self._can_be_tried(queued):
+            return True
         pod = queued.facts
         profile = self._configuration.profiles[pod.spec["schedulerName"]]
-        if pod.terminating:
-            self._event(
-                pod, "Warning", "FailedScheduling", f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
-            )
-            self._pending.delete(pod)
-            return True
-        if self._devices is not None and pod.spec.get("resourceClaims") and self._devices.missing(pod.pod):
-            self._pending.delete(pod)
-            self._held[queued.key] = pod
-            return True
-        nominated = self._nominated_for(pod)
-        evaluation, node, outcome = None, None, Outcome(nominate="")
-        release: Object | None = None
-        message, reason, plugins = "", "Unschedulable", frozenset[str]()
-        try:
-            evaluation = yield from self._evaluations.of(profile, pod, self._surroundings(pod))
-            node = yield from self._evaluations.choose(evaluation, pod, nominated)
-        except Unschedulable as wrong:
-            diagnosis = wrong.diagnosis
-            outcome, release = yield from self._preempted(profile, pod, evaluation, diagnosis)
-            is_old = evaluation is not None and not evaluation.has_seen_all
-            if is_old and outcome.nominate == "" and pod.pod["status"].get("nominatedNodeName"):
-                return False  # its last victim may have ended meanwhile: it must not lose its place
-            message, plugins = diagnosis.message(), diagnosis.plugins
-        except NoNodes as wrong:
-            message = str(wrong)
-        except SchedulingError as wrong:
-            message, reason = str(wrong), "SchedulerError"
+        found = yield from self._find(profile, pod)
+        if found is None:
+            return False
+        node = found.node
         explanation = yield from self._explanation(profile, pod, node.name if node is not None else "")
         if not self._pending.is_in_flight(queued):
             return True
         if queued.facts is not pod:
             return False  # it has changed
-        if node is not None:
-            assert evaluation is not None
-            return self._assign(queued, evaluation, node, explanation)
-        self._failed(queued, message, reason, outcome, plugins, explanation, release)
+        if node is None:
+            self._failed(
+                queued, found.message, found.reason, found.outcome, found.plugins, explanation, found.release
+            )
+            return True
+        if self._has_too_many_waiting(found):
+            self._failed(queued, _TOO_MANY_WAIT, "SchedulerError", Outcome(nominate=""), frozenset())
+            return True
+        binding = self._reserve(queued, found, explanation)
+        if binding is None:
+            return False
+        self._add_work(queued, binding)
         return True
 
-    def _assign(self, queued: QueuedPod, evaluation: Evaluation, node: NodeState, explanation: str) -> bool:
-        """Count the pod on a node, and queue the write; False if the node is no longer feasible."""
-        pod, volumes, devices = queued.facts, evaluation.volumes(), evaluation.devices()
+    def _can_be_tried(self, queued: QueuedPod) -> bool:
+        if not self._pending.is_in_flight(queued):
+            return False  # it was deleted or assigned
+        pod = queued.facts
+        if pod.terminating:
+            self._event(
+                pod, "Warning", "FailedScheduling", f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+            )
+            self._pending.delete(pod)
+            return False
+        if self._devices is not None and pod.spec.get("resourceClaims") and self._devices.missing(pod.pod):
+            self._pending.delete(pod)
+            self._held[queued.key] = pod
+            return False
+        return True
+
+    def _find(self, profile: Profile, pod: PodFacts) -> Steps[Found | None]:
+        """A node for the pod, or why there is none; None if that no longer holds. Raises Outdated."""
+        nominated = self._nominated_for(pod)
+        found = Found()
+        try:
+            found.evaluation = yield from self._evaluations.of(profile, pod, self._surroundings(pod))
+            found.node = yield from self._evaluations.choose(found.evaluation, pod, nominated)
+        except Unschedulable as wrong:
+            diagnosis, evaluation = wrong.diagnosis, found.evaluation
+            found.outcome, found.release = yield from self._preempted(profile, pod, evaluation, diagnosis)
+            is_old = evaluation is not None and not evaluation.has_seen_all
+            if is_old and found.outcome.nominate == "" and pod.pod["status"].get("nominatedNodeName"):
+                return None  # its last victim may have ended meanwhile: it must not lose its place
+            found.message, found.plugins = diagnosis.message(), diagnosis.plugins
+        except NoNodes as wrong:
+            found.message = str(wrong)
+        except SchedulingError as wrong:
+            found.message, found.reason = str(wrong), "SchedulerError"
+        return found
+
+    def _has_too_many_waiting(self, found: Found) -> bool:
+        evaluation, node = found.evaluation, found.node
+        volumes = None if evaluation is None else evaluation.volumes()
+        if volumes is None or node is None or len(self._waiting_for_volumes) < MAX_WAITING_FOR_VOLUMES:
+            return False
+        return volumes.is_current(node) and volumes.reserve(node) is not None
+
+    def _reserve(self, queued: QueuedPod, found: Found, explanation: str) -> Binding | None:
+        """Count the pod on its node, with volumes and devices; None if the node is no longer feasible."""
+        pod, evaluation, node = queued.facts, found.evaluation, found.node
+        assert evaluation is not None and node is not None
+        volumes, devices = evaluation.volumes(), evaluation.devices()
         if volumes is not None and not volumes.is_current(node):
-            return False
+            return None
         if devices is not None and not devices.is_current():
-            return False
+            return None
         if not self._evaluations.is_still_feasible(evaluation, node, self._nominated_for(pod)):
-            return False
+            return None
         reserved = None if volumes is None else volumes.reserve(node)
         if reserved is not None:
-            if len(self._waiting_for_volumes) >= MAX_WAITING_FOR_VOLUMES:
-                self._failed(queued, _TOO_MANY_WAIT, "SchedulerError", Outcome(nominate=""), frozenset())
-                return True
             self._volumes.assume(reserved.claims, reserved.volumes)
         self._cluster.assume(pod, node.name)
         self._pending.nominate(pod, "")
         binding = Binding(queued, node.name, explanation, reserved)
         binding.devices = None if devices is None else devices.reserve(node)
-        self._add_work(queued, binding)
-        return True
+        return binding
+
+    def _decide_group(self, queued: QueuedPod, group: Group, groups: PodGroups) -> Steps[None]:
+        """Decide about all waiting pods of a group: those with a node are bound if they are enough, or none is.
+
+        Each counts on the node that it found, or to which it is nominated, while the others are tried.
+        """
+        waiting = [queued, *filter(None, map(self._pending.pop_named, groups.members(group)))]
+        waiting = [one for one in waiting if self._can_be_tried(one)]
+        if not groups.is_complete(group):
+            for one in waiting:
+                self._pending.delete(one.facts)
+                groups.hold(group, one.facts)
+            return
+        waiting.sort(key=lambda one: (-one.facts.priority, one.added))
+        names = list(dict.fromkeys(one.facts.spec["schedulerName"] for one in waiting))
+        if len(names) > 1:
+            pair = ", ".join(map(quoted, names[:2])).replace(", ", " and ")
+            text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {pair}"
+            for one in waiting:
+                self._failed_member(one, text, "SchedulerError")
+            return
+        needed, placed = groups.minimum(group) or 0, groups.placed(group)
+        members: list[Member] = []
+        fits = preempts = False
+        for one in waiting:
+            member = yield from self._try_member(one)
+            if member is None:
+                continue  # deleted or assigned meanwhile
+            members.append(member)
+            if member.found.reason == "SchedulerError":
+                break
+            if member.binding is not None or member.preempts:
+                placed += 1
+                preempts = preempts or member.preempts
+                fits = fits or placed >= needed
+        error = next((one.found for one in members if one.found.reason == "SchedulerError"), None)
+        if error is not None or not fits or preempts:
+            self._take_back(members)
+        if error is not None:
+            self._fail_group(group, members, waiting, error)
+        elif fits and not preempts:
+            self._bind_group(members)
+            self._note_group(group, "True", "Scheduled", "")
+        elif members:
+            self._let_group_wait(members, for_victims=fits)
+            self._note_group(group, "False", "Unschedulable", FOR_VICTIMS if fits else UNSCHEDULABLE)
+
+    def _try_member(self, queued: QueuedPod) -> Steps[Member | None]:
+        """Count a pod where it fits, or where it may preempt others; None if it needs no node any more."""
+        for _ in range(_MOST_TRIES):
+            pod = queued.facts
+            if not self._pending.is_in_flight(queued):
+                return None
+            profile = self._configuration.profiles[pod.spec["schedulerName"]]
+            try:
+                found = yield from self._find(profile, pod)
+                if found is None:
+                    continue
+                name = found.node.name if found.node is not None else ""
+                explanation = yield from self._explanation(profile, pod, name)
+            except Outdated:
+                yield
+                continue
+            if not self._pending.is_in_flight(queued):
+                return None
+            if queued.facts is not pod:
+                continue
+            if self._has_too_many_waiting(found):
+                return Member(queued, Found(message=_TOO_MANY_WAIT, reason="SchedulerError"))
+            if found.node is None:
+                if found.outcome.nominate:
+                    self._cluster.assume(pod, found.outcome.nominate)
+                return Member(queued, found, explanation)
+            binding = self._reserve(queued, found, explanation)
+            if binding is not None:
+                return Member(queued, found, explanation, binding)
+        return Member(queued, Found(message=_CHANGING, reason="SchedulerError"))
+
+    def _take_back(self, members: Sequence[Member]) -> None:
+        """None of these counts on a node any more."""
+        for one in members:
+            pod = one.queued.facts
+            if one.binding is not None and one.binding.volumes is not None:
+                self._volumes.forget(one.binding.volumes.claims, one.binding.volumes.volumes)
+            if one.binding is not None and one.binding.devices is not None and self._devices is not None:
+                for claim, _ in one.binding.devices.claims:
+                    self._devices.end(claim["metadata"]["uid"])
+            if one.binding is not None or one.preempts:
+                self._cluster.remove_pod(pod.uid)
+            stored = self._stored(pod)
+            if stored is not None:
+                one.queued.facts = self._cluster.shapes.facts(stored)  # it may have changed meanwhile
+
+    def _bind_group(self, members: Sequence[Member]) -> None:
+        for one in members:
+            if one.binding is not None:
+                self._add_work(one.queued, one.binding)
+            else:
+                self._failed_member(one.queued, one.found.message, one.found.reason, one)
+
+    def _let_group_wait(self, members: Sequence[Member], *, for_victims: bool) -> None:
+        for one in members:
+            found = one.found
+            if one.binding is not None and for_victims:
+                found.outcome = Outcome(nominate=one.binding.node)
+                self._failed_member(one.queued, FOR_VICTIMS, "Unschedulable", one)
+            elif one.binding is not None or (one.preempts and not for_victims):
+                victims = found.outcome.victims
+                found.outcome = replace(found.outcome, nominate="", victims=victims)
+                self._failed_member(one.queued, FOR_OTHERS, "Unschedulable", one)
+            else:
+                self._failed_member(one.queued, found.message, found.reason, one)
+
+    def _fail_group(
+        self, group: Group, members: Sequence[Member], waiting: Sequence[QueuedPod], error: Found
+    ) -> None:
+        text = f"failed to schedule other pod from a pod group: {error.message}"
+        failed = {one.queued.key for one in members if one.found is error}
+        for one in waiting:
+            self._failed_member(one, error.message if one.key in failed else text, "SchedulerError")
+        self._note_group(group, "False", "SchedulerError", text)
+
+    def _failed_member(
+        self, queued: QueuedPod, message: str, reason: str, member: Member | None = None
+    ) -> None:
+        """Take a pod of a group back: it is tried again after its backoff, whatever changes."""
+        if not self._pending.is_in_flight(queued):
+            return
+        if member is None:
+            self._failed(queued, message, reason, Outcome(nominate=""), frozenset(), is_late=True)
+            return
+        found = member.found
+        self._failed(
+            queued,
+            message,
+            reason,
+            found.outcome,
+            frozenset(),
+            member.explanation,
+            found.release,
+            is_late=True,
+        )
+
+    def _note_group(self, group: Group, status: str, reason: str, message: str) -> None:
+        """Queue the write of a PodGroup's condition."""
+        if POD_GROUPS in self._features:
+            key = group[0], f"podgroups/{group[1]}"  # no pod can have this name
+            self._group_conditions[key] = status, reason, message
+            self.queue.add(key)
+
+    async def _report_group(self, key: Key) -> None:
+        objects = self._group_objects
+        assert objects is not None
+        namespace, name = key[0], key[1].partition("/")[2]
+        decided, stored = self._group_conditions[key], objects.get(namespace, name)
+        if stored is not None:
+            condition = condition_of(stored, *decided, seconds_text(self._clock.now()))
+            if condition is not None:
+                patch = {
+                    "metadata": {"uid": stored["metadata"]["uid"]},
+                    "status": {"conditions": [condition]},
+                }
+                try:
+                    await self._client.patch(
+                        objects.definition, namespace, name, patch, "strategic", "status"
+                    )
+                except RequestError as refused:
+                    logger.info(
+                        "the condition of pod group %s/%s was not written: %s", namespace, name, refused
+                    )
+        if self._group_conditions.get(key) == decided:
+            del self._group_conditions[key]
+        else:
+            self.queue.add(key)
 
     def _preempted(
         self, profile: Profile, pod: PodFacts, evaluation: Evaluation | None, diagnosis: Diagnosis
@@ -452,14 +704,17 @@ class Scheduler:
         plugins: frozenset[str],
         explanation: str = "",
         release: Object | None = None,
+        *,
+        is_late: bool = False,
     ) -> None:
+        """`is_late`: nothing but its backoff ends before the pod is tried again."""
         if (
             outcome.victims
             and DISRUPTION_CONDITIONS in self._features
             and ASYNC_PREEMPTION not in self._features
         ):
             self._pending.note_change()  # of the victims, which get a condition while the decision is made
-        self._pending.add_unschedulable(queued, plugins, is_error=reason == "SchedulerError")
+        self._pending.add_unschedulable(queued, plugins, is_error=is_late or reason == "SchedulerError")
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
@@ -745,12 +1000,34 @@ class Scheduler:
             self._take_pod(old, None)
             old = None
         was, now = _placement(old), _placement(new)
+        if self._groups is not None:
+            self._follow_group(self._groups, old, new)
         if was == "waits" or now == "waits":
             self._waiting_changed(old if was == "waits" else None, new if now == "waits" else None)
         if was == "waits" and now != "assigned" and NOMINATION_CHANGES in self._features:
             self._nomination_changed(old, new)
         if was == "assigned" or now == "assigned":
             self._assigned_changed(old if was == "assigned" else None, new if now == "assigned" else None)
+
+    def _follow_group(self, groups: PodGroups, old: Object | None, new: Object | None) -> None:
+        """Count a pod in its group. It may be the last one for which others waited."""
+        before, after = (None if one is None or has_ended(one) else one for one in (old, new))
+        groups.follow(before, after)
+        group = None if before is None else groups.of(before)
+        if before is not None and group is not None and _placement(after) != "waits":
+            groups.drop(group, before)
+        if after is not None and before is None and (group := groups.of(after)) is not None:
+            self._try_held(groups, group)
+
+    def _try_held(self, groups: PodGroups, group: Group) -> None:
+        for one in groups.take_held(group):
+            self._pending.add(one)
+            self.queue.add(PASS)
+
+    def _group_changed(self, old: Object | None, new: Object | None) -> None:
+        if self._is_ready and self._groups is not None and new is not None:
+            for group in self._groups.named(new):
+                self._try_held(self._groups, group)
 
     def _waiting_changed(self, old: Object | None, new: Object | None) -> None:
         for_us = self._configuration.profiles
@@ -764,6 +1041,11 @@ class Scheduler:
                 self.queue.add(key)  # to give back what was reserved for it
         elif new["spec"]["schedulerName"] in for_us and self._cluster.node_of(new["metadata"]["uid"]) is None:
             facts = self._cluster.shapes.facts(new)
+            group = None if self._groups is None else self._groups.of(new)
+            if self._groups is not None and group is not None and not self._groups.is_complete(group):
+                self._pending.delete(facts)
+                self._groups.hold(group, facts)
+                return
             if old is None or self._held.pop((facts.namespace, facts.name), None) is not None:
                 self._pending.add(facts)
             else:
@@ -919,9 +1201,13 @@ class Scheduler:
             self.queue.add(PASS)
 
 
+def has_ended(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
 def _placement(pod: Object | None) -> str:
     """Where a pod counts. Finished pods count nowhere, nor do those that a scheduling gate holds back."""
-    if pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+    if pod is None or has_ended(pod):
         return ""
     if pod["spec"].get("nodeName"):
         return "assigned"

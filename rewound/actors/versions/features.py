@@ -1046,6 +1046,13 @@ STATUS_PARTS: Final = _gate(
 )  # rights of parts of a claim's status
 
 GROUP_PREEMPTION: Final = _gate("WorkloadAwarePreemption")
+GENERIC_WORKLOAD: Final = _gate("GenericWorkload")
+GANG_SCHEDULING: Final = _gate("GangScheduling")
+POD_GROUPS: Final = _change(
+    "pod-groups",
+    "where pods have groups, these are PodGroups with a condition; before, a Workload has them inside",
+    since="1.36",
+)
 
 ADMIN_LABEL: Final = _change(
     "admin-label", "wants a label on namespaces whose claims ask for admin access to devices", since="1.33"
@@ -1331,7 +1338,7 @@ _OF_DECLARATIONS: Final = """
     AdmissionWebhookMatchConditions
     APISelfSubjectReview CRDObservedGenerationTracking
     ClusterTrustBundleProjection CoordinatedLeaderElection DRANodeAllocatableResources
-    GenericWorkload HostnameOverride ImageVolumeWithDigest
+    HostnameOverride ImageVolumeWithDigest
     StatefulSetStartOrdinal
     PDBUnhealthyPodEvictionPolicy ServiceTrafficDistribution
     ResourceHealthStatus ResourceHealthStatusMessage SELinuxChangePolicy
