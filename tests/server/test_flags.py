@@ -416,7 +416,8 @@ def test_plugins_that_are_on_by_default_are_those_of_kubernetes() -> None:
         DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
         RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
         ClusterTrustBundleAttest PodTopologyLabels MutatingAdmissionPolicy MutatingAdmissionWebhook
-        NodeDeclaredFeatureValidator         ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota"""
+        NodeDeclaredFeatureValidator PodGroupProtection PodGroupWorkloadExists PodResizeValidator
+        ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota"""
     off = plugins_off(default_rules("kubernetes"), frozenset(), frozenset())
     assert set(AVAILABLE) - off == set(on.split())
     assert plugins_off(default_rules("cluster"), frozenset(), frozenset()) - off == {

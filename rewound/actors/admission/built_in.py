@@ -51,6 +51,8 @@ from rewound.actors.admission.plugins.owner_references_permission_enforcement im
     OwnerReferencesPermissionEnforcement,
 )
 from rewound.actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from rewound.actors.admission.plugins.pod_groups import PodGroupProtection, PodGroupWorkloadExists
+from rewound.actors.admission.plugins.pod_resize_validator import PodResizeValidator
 from rewound.actors.admission.plugins.pod_security.plugins import pod_security
 from rewound.actors.admission.plugins.pod_topology_labels import PodTopologyLabels
 from rewound.actors.admission.plugins.priority import Priority, PriorityClasses
@@ -106,6 +108,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         *(_persistent_volume_label(names, of) if used("PersistentVolumeLabel") else ()),
         DefaultStorageClass(names, journal, feed, features),
         StorageObjectInUseProtection(names, features),
+        PodGroupProtection(names, features),
         OwnerReferencesPermissionEnforcement(authorizer, context.find_kind),
         PersistentVolumeClaimResize(names, journal),
         RuntimeClass(names, journal, feed),
@@ -116,7 +119,9 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         DefaultIngressClass(names, journal, feed),
         DenyServiceExternalIPs(),
         PodTopologyLabels(names, journal, feed, features),
+        PodGroupWorkloadExists(names, journal, features),
         NodeDeclaredFeatureValidator(journal, feed, features),
+        PodResizeValidator(names, journal, feed, features),
         *policy_plugins(context),
         *webhook_plugins(context, partial(conditions_met, context)),
         AlwaysDeny(),

@@ -55,6 +55,7 @@ from rewound.actors.controllers.storage import (
     AttributesClassProtection,
     ClaimProtection,
     EphemeralVolumeController,
+    PodGroupProtection,
     VolumeProtection,
 )
 from rewound.actors.controllers.storage_migration import NAME as STORAGE_MIGRATOR
@@ -63,9 +64,11 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.versions.features import (
     ATTRIBUTES_CLASSES,
     CLASSES_PROTECTED,
+    GENERIC_WORKLOAD,
     LEGACY_TOKENS_CLEANED,
     LEGACY_TOKENS_TRACKED,
     POD_CERTIFICATES,
+    POD_GROUPS,
     SERVICE_CIDRS,
 )
 
@@ -94,6 +97,8 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     }
     if ATTRIBUTES_CLASSES in context.features and CLASSES_PROTECTED in context.features:
         by_name["volumeattributesclass-protection-controller"] = lambda: AttributesClassProtection(context)
+    if {GENERIC_WORKLOAD, POD_GROUPS} <= context.features:
+        by_name["podgroup-protection-controller"] = lambda: PodGroupProtection(context)
     if (issuer := context.issuer) is not None:
         by_name["serviceaccount-token"] = lambda: TokenSecretController(context, issuer)
     if SERVICE_CIDRS in context.features:

@@ -1,5 +1,5 @@
-"""The controllers of storage: they protect claims, volumes and classes of attributes in use, and create the claims of
-ephemeral volumes.
+"""The controllers that protect claims, volumes, classes of attributes and groups of pods in use, and the one that
+creates the claims of ephemeral volumes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,17 @@ class FinalizerRelease:
     changes; at rest nothing runs.
     """
 
-    def __init__(self, context: ControllerContext, type_name: str, finalizer: str, account: str = "") -> None:
-        """`account`: the service account, if the finalizer is not named like it."""
+    adds = True  # whether objects that lack the finalizer get it
+
+    def __init__(
+        self, context: ControllerContext, type_name: str, finalizer: str, account: str = "", group: str = ""
+    ) -> None:
+        """`account`: the service account, if the finalizer is not named like it; `group`: the API group in its key."""
         self._journal = context.journal
         self._protected = context.journal.type_id(type_name)
         self._definition = context.registry.current.storage(type_name)
-        self._finalizer = context.names.key(finalizer)
+        names = context.names
+        self._finalizer = f"{names.group(group)}/{finalizer}" if group else names.key(finalizer)
         self._mark = f'"{self._finalizer}"'.encode()  # in the body of every object that has it
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, account or f"{finalizer}-controller"
@@ -55,7 +60,7 @@ class FinalizerRelease:
                 self.queue.add((event.namespace, event.name))
 
     def _may_be_due(self, body: bytes) -> bool:
-        return is_being_deleted(body) or self._mark not in body
+        return is_being_deleted(body) or (self.adds and self._mark not in body)
 
     def observe_user(self, event: Event) -> None:
         """Called with the events of the other observed types."""
@@ -82,7 +87,7 @@ class FinalizerRelease:
         stored = decode(row.body)
         metadata = stored["metadata"]
         finalizers = metadata.get("finalizers") or []
-        if "deletionTimestamp" not in metadata and self._finalizer not in finalizers:
+        if self.adds and "deletionTimestamp" not in metadata and self._finalizer not in finalizers:
             await self._replace(stored, [*finalizers, self._finalizer])
         elif deletion_waits_for(stored, self._finalizer) and not self.is_in_use(key, stored):
             await self._replace(stored, [one for one in finalizers if one != self._finalizer])
@@ -274,6 +279,74 @@ def _attributes_classes(user: Object) -> Iterator[str]:
     ):
         if holder.get(part):
             yield holder[part]
+
+
+class PodGroupProtection(FinalizerRelease):
+    """A deleted PodGroup stays while a pod that has not ended names it."""
+
+    name = "PodGroup protection controller"
+    adds = False
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(
+            context,
+            f"podgroups.{context.names.group('scheduling')}",
+            "podgroup-protection",
+            "podgroup-protection-controller",
+            "scheduling",
+        )
+        self._pods = context.journal.type_id("pods")
+        self.observed_types = frozenset({self._protected, self._pods})
+        self._named: dict[Key, Key] = {}  # the group of each pod
+        self._users: dict[Key, set[Key]] = {}  # the pods of each group
+
+    def is_in_use(self, key: Key, stored: Object) -> bool:
+        return key in self._users
+
+    def observe_user(self, event: Event) -> None:
+        if event.type_id == self._pods:
+            self._update((event.namespace, event.name), b"" if event.removed else event.body)
+
+    def _update(self, pod: Key, body: bytes) -> None:
+        before, after = self._named.pop(pod, None), _group_of(pod[0], body)
+        if after is not None:
+            self._named[pod] = after
+            self._users.setdefault(after, set()).add(pod)
+        if before is not None and before != after:
+            users = self._users[before]
+            users.discard(pod)
+            if not users:
+                del self._users[before]
+                self.queue.add(before)
+
+    async def catch_up(self) -> None:
+        self._named.clear()
+        self._users.clear()
+        after: Position | None = None
+        while (after := self._scan_pods(after)) is not None:
+            await trio.lowlevel.checkpoint()
+        await super().catch_up()
+
+    def _scan_pods(self, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, self._pods, None, after):
+                last = (namespace, name)
+                self._update(last, row.body)
+        return last
+
+
+_GROUP: Final = b'"schedulingGroup"'
+
+
+def _group_of(namespace: str, body: bytes) -> Key | None:
+    """The group that a pod names; None if it has ended."""
+    if _GROUP not in body:
+        return None
+    pod = decode(body)
+    name = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+    has_ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return None if has_ended or not name else (namespace, name)
 
 
 _TEMPLATE: Final = b'"volumeClaimTemplate"'

@@ -127,6 +127,9 @@ DECLARED_CPU_RESIZE: Final = _change(
     since="1.35",
     until="1.35",
 )
+RESIZES_CHECKED: Final = _change(
+    "resizes-checked", "refuses to resize a pod to more than its node has", since="1.36"
+)
 DECLARED_LATER: Final = _change(
     "declared-later",
     "where nodes declare features, they declare WebSockets, resizes of init containers and host networks of pods with "

@@ -96,6 +96,7 @@ CONTROLLERS: Final = (
     "namespace",
     "podcertificaterequest-cleaner-controller",
     "podgc",
+    "podgroup-protection-controller",
     "pv-protection",
     "pvc-protection",
     "resourcequota",

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from rewound.actors.errors import Forbidden
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import Release, choose_release
 from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
 from tests.actors.scheduler.test_preemption import add_classes, run
-from tests.actors.workloads.bench import Bench
+from tests.actors.workloads.bench import Bench, open_bench
 
 GROUPS, OLD_WORKLOADS = "podgroups.scheduling.k8s.io", "workloads.v1alpha1.scheduling.k8s.io"
+WORKLOADS = "workloads.scheduling.k8s.io"
 GATES = "GenericWorkload=true,GangScheduling=true"
 NEWEST = choose_release("1.36", GATES)
 
@@ -190,3 +192,35 @@ async def test_without_the_gate_nothing_waits(tmp_path: Path, autojump_clock: ob
         await bench.create("pods", member("first", "gang"))
         await bench.rest(2)
         assert assigned(bench) == {"first": "a"}
+
+
+async def test_group_stays_until_its_pods_have_ended(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_bench(tmp_path, "podgroup-protection-controller", release=NEWEST) as bench:
+        template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 2}}}
+
+        def named(name: str, template: str) -> Object:
+            found = group(name, 2)
+            reference = {"workloadName": "load", "podGroupTemplateName": template}
+            found["spec"]["podGroupTemplateRef"] = {"workload": reference}
+            return found
+
+        with pytest.raises(Forbidden, match='PodGroup rejected: Workload "load" not found'):
+            await bench.create(GROUPS, named("used", "workers"))
+        await bench.create(
+            WORKLOADS, {"metadata": {"name": "load"}, "spec": {"podGroupTemplates": [template]}}
+        )
+        with pytest.raises(Forbidden, match='PodGroupTemplate "x" not found in Workload "load"'):
+            await bench.create(GROUPS, named("used", "x"))
+        for name in ("used", "unused"):
+            await bench.create(GROUPS, named(name, "workers"))
+        await bench.create("pods", member("first", "used"))
+        await bench.rest(60)
+        for name in ("used", "unused"):
+            await bench.delete(GROUPS, name)
+        await bench.rest(60)
+        (left,) = bench.all(GROUPS)
+        assert left["metadata"]["name"] == "used"
+        assert left["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+        await bench.patch("pods", "first", {"status": {"phase": "Succeeded"}}, "status")
+        await bench.rest(1)
+        assert not bench.all(GROUPS)

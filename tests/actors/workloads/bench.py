@@ -74,7 +74,7 @@ from tests.actors.controllers.control_plane import VirtualClock
 PLUGINS = (
     *("NamespaceLifecycle", "LimitRanger", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass"),
     *("StorageObjectInUseProtection", "TaintNodesByCondition", "ResourceQuota"),
-    "NodeDeclaredFeatureValidator",
+    *("NodeDeclaredFeatureValidator", "PodGroupProtection", "PodGroupWorkloadExists"),
 )
 
 Before = Callable[[Definition, Command], Awaitable[None] | None]
