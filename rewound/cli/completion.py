@@ -69,7 +69,7 @@ _MOST = 500  # names
 _FLAG = re.compile(
     r"^ {1,4}(?:(-\w)(?: \S+)?, )?(--[a-z][a-z0-9-]*)(?:[ =]([^ \n]+))?(?:\s{2,}(\S.*))?", re.MULTILINE
 )
-_OF_ONE_OBJECT = ("history", "blame", "rollback", "undelete", "log")
+_OF_ONE_OBJECT = ("history", "blame", "suspects", "rollback", "undelete", "log")
 _AFTER_A_MOMENT = ("at", "diff")
 
 

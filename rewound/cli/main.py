@@ -87,6 +87,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "at": (partial(_of_journal, "at"), "objects as they were at a version or a time"),
     "diff": (partial(_of_journal, "diff"), "what changed between two versions or times"),
     "blame": (partial(_of_journal, "blame"), "who set each field of an object"),
+    "suspects": (
+        partial(_of_journal, "suspects"),
+        "what changed before an object broke, ranked, with reasons",
+    ),
     "why": (partial(_of_journal, "why"), "which node won a pod and by what, and which nodes do not fit"),
     "rollback": (partial(_of_journal, "rollback"), "update an object to what it was"),
     "undelete": (partial(_of_journal, "undelete"), "create a deleted object again"),

@@ -28,6 +28,7 @@ COMMANDS = {
     "at": ("at", "objects as they were at a version or a time"),
     "diff": ("diff", "what changed between two versions or times"),
     "blame": ("blame", "who set each field of an object"),
+    "suspects": ("suspects", "what changed before an object broke, ranked, each with its reasons"),
     "why": ("why", "which node won a pod and by what, and which nodes do not fit"),
     "rollback": ("rollback", "update an object to what it was"),
     "undelete": ("undelete", "create a deleted object again"),

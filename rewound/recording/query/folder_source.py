@@ -27,7 +27,7 @@ from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.selectors.matcher import matcher
-from rewound.client.errors import Failure, print_warning
+from rewound.client.errors import Failure, UsageError, print_warning
 from rewound.journal import history, keys, snapshots
 from rewound.journal.errors import Compacted
 from rewound.journal.files.data_file import DATA
@@ -166,6 +166,22 @@ class FolderSource(Source):
         found = run(blame(self._journal, last))
         more = {"leftOut": found.left_out} if found.left_out else {}
         return {"kind": "Blame", **event_document(last), "fields": blame_document(found), **more}
+
+    def suspects(self, wanted: Wanted, at: Moment, since: Moment | None) -> Document:
+        from rewound.rewind.suspects.past import Everything, Name, Past, short
+        from rewound.rewind.suspects.suspects import find_suspects
+
+        with self._journal.read() as view:
+            upto = self._resolve(view, at)
+            start = None if since is None else self._resolve(view, since)
+        if start is not None and start > upto:
+            raise UsageError("--since: is after --at")
+        one = Name(short(wanted.kind.type_name), wanted.namespace or "", wanted.name)
+        past = Past(self._journal, upto, Everything())
+        found = run(find_suspects(past, one, start, list(self.refused())))
+        if found is None:
+            raise self.never_existed(wanted)
+        return found
 
     def rollback(self, wanted: Wanted, to: Moment, fields: list[str], *, dry_run: bool) -> Document:
         past, present = self._row(wanted, to), self._row(wanted, Moment())

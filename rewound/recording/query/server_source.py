@@ -229,6 +229,18 @@ class ServerSource(Source):
                 raise did_not_exist(wanted) from None
             raise
 
+    def suspects(self, wanted: Wanted, at: Moment, since: Moment | None) -> Document:
+        query: Query = {"type": wanted.kind.type_name, "name": wanted.name}
+        query |= {"namespace": wanted.namespace} if wanted.namespace else {}
+        query |= {"at": at.text} if at.text else {}
+        query |= {"since": since.text or str(self.version(since).offset)} if since is not None else {}
+        try:
+            return self._timeline("/suspects", query)
+        except StatusError as error:
+            if error.code == 404:
+                raise self.never_existed(wanted) from error
+            raise self._checked(error, at, *(() if since is None else (since,))) from error
+
     def rollback(self, wanted: Wanted, to: Moment, fields: list[str], *, dry_run: bool) -> Document:
         body: dict[str, Any] = {"to": to.text or str(self.version(to).offset)}
         if fields:

@@ -235,6 +235,10 @@ class Source(ABC):
     @abstractmethod
     def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document: ...
 
+    @abstractmethod
+    def suspects(self, wanted: Wanted, at: Moment, since: Moment | None) -> Document:
+        """What changed before an object broke, ranked. Raises Failure for an object that the journal does not know."""
+
     # Objects of a moment.
 
     def refused(self) -> Iterator[Document]:

@@ -7,6 +7,7 @@
     GET /apis/rewound.cluster.io/v1/timeline/highlights  fields that authors fight over, and objects that fail
     GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
     GET /apis/rewound.cluster.io/v1/timeline/refused     requests that this server, or a recorded one, refused
+    GET /apis/rewound.cluster.io/v1/timeline/suspects    what changed before an object broke, ranked
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
 All but the first are open to every user who may read discovery, and return what that user may list (`visibility.py`).
@@ -60,6 +61,7 @@ from rewound.rewind.page.events import EventReader, Page, Query
 from rewound.rewind.page.index import PageIndex, Start
 from rewound.rewind.page.objects import ObjectReader
 from rewound.rewind.page.refused import visible_refused
+from rewound.rewind.page.suspects import SuspectsReader
 from rewound.rewind.page.visibility import Visibility, VisibleTypes
 from rewound.rewind.turns import run_in_turns
 
@@ -104,6 +106,14 @@ class JournalPage:
         self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
         self._refused_written = refused_written
         self._recording = about.replayed or about.data_dir
+        self._suspects = SuspectsReader(
+            journal,
+            store.registry,
+            self._visibility,
+            store.access.authorizer,
+            self._recording,
+            store.write_contexts.now,
+        )
         self._refused_reads = trio.CapacityLimiter(1)  # one at a time: each reads a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
@@ -112,6 +122,7 @@ class JournalPage:
             f"{TIMELINE_PATH}/highlights": self._list_highlights,
             f"{TIMELINE_PATH}/comparison": self._compare,
             f"{TIMELINE_PATH}/refused": self._list_refused,
+            f"{TIMELINE_PATH}/suspects": self._list_suspects,
             f"{TIMELINE_PATH}/types": self._list_types,
         }
 
@@ -289,6 +300,11 @@ class JournalPage:
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
         document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}
         return await self._respond(context, document, 500 * len(items))
+
+    async def _list_suspects(self, context: RequestContext) -> Response:
+        await self._refused_written()
+        document = await self._suspects.read(context)
+        return await self._respond(context, document, 2000 * len(document["items"]))
 
     async def _list_events(self, context: RequestContext) -> Response:
         visible = await self._visible_types(context)

@@ -195,6 +195,11 @@ class Visibility:
                     turn = Turn()
         return visible
 
+    def kind(self, catalog: Catalog, text: str) -> tuple[int, SeenType] | None:
+        """The kind of a name, whoever may see it, and its type id, 0 if no object of it was ever written."""
+        found = self._kinds(catalog).named((text,)).get(text)
+        return None if not found else (self._journal.type_id(found[0].definition.type_name), found[0])
+
     async def _unknown(self, user: User, kinds: _Kinds, text: str) -> BadRequest:
         """The error for an unknown name, with the nearest one that the user may list."""
         known, turn = dict[str, str](), Turn()
