@@ -419,7 +419,9 @@ def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any]
 
     count, version = settings.controllers.nodes, settings.release.patch_release
     book = StageBook() if settings.controllers.plays_stages else None
-    yield NAME, partial(SimulatedNodes, count=count, version=version, stages=book)
+    manifests = settings.controllers.static_pods
+    nodes = partial(SimulatedNodes, count=count, version=version, stages=book, manifests=manifests)
+    yield NAME, lambda parts: check_parsed("--static-pods", lambda: nodes(parts))
     if book is not None:
         yield Stages.name, partial(Stages, book=book, version=version, defines=count is not None)
     devices = settings.controllers.node_devices

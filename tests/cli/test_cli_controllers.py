@@ -190,3 +190,11 @@ def test_devices_need_simulated_nodes() -> None:
     assert parse_flags(["--node-devices=f.yaml", "--nodes=1"])[0].controllers.node_devices == Path("f.yaml")
     with pytest.raises(SettingsError, match="has no effect without simulated nodes"):
         parse_flags(["--node-devices=f.yaml"])
+
+
+def test_static_pods_need_simulated_nodes() -> None:
+    assert parse_flags(["--static-pods=manifests", "--nodes=1"])[0].controllers.static_pods == Path(
+        "manifests"
+    )
+    with pytest.raises(SettingsError, match="--static-pods: has no effect without simulated nodes"):
+        parse_flags(["--static-pods=manifests"])

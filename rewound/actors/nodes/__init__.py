@@ -4,6 +4,6 @@ Begin with `simulator`, the controller of all nodes. It asks `admission` whether
 the next status of a pod and the Events due; that uses `containers` (the life of one container), `images` and
 `references` (what it may lack), `termination` (how containers end), `resources` (of a whole pod), and `behaviour` (what
 annotations request). `node_status` has the status of a node,
-`pressure` that of one that is short of memory or disk; `agent` serves logs and commands. kwok's Stages may say what
-happens instead: `actors.stages`.
+`pressure` that of one that is short of memory or disk; `static_pods` reads manifests, `agent` serves logs and commands.
+kwok's Stages may say what happens instead: `actors.stages`.
 """

@@ -95,11 +95,13 @@ def reported_status(
     before: Object | None = None,
     images: Collection[str] = (),
     features: frozenset[str] = frozenset(),
+    volumes: Collection[str] = (),
 ) -> Object:
     """The status of a healthy node: existing values of the object stay, missing ones are filled in.
 
     `version` is that of its kubelet, `before` the capacity when it last reported, `images` what it has pulled,
     `features` those of the server, which decide what the kubelet declares unless the object says it.
+    `volumes` are the attachable volumes of its pods.
     """
     status: Object = node.get("status") or {}
     name = node["metadata"]["name"]
@@ -117,6 +119,9 @@ def reported_status(
         reported["declaredFeatures"] = declared
     if found := _images(status.get("images") or (), images):
         reported["images"] = found
+    reported.pop("volumesInUse", None)
+    if volumes:
+        reported["volumesInUse"] = sorted(volumes)
     ordered = [part for part in _ORDER if part in reported]
     return {part: reported[part] for part in (*ordered, *(reported.keys() - _ORDER))}
 

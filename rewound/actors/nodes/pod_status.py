@@ -97,6 +97,7 @@ class Placement:
     hooks: dict[str, int] = field(default_factory=dict)  # of the pod: see `Moment`
     runtime_handlers: frozenset[str] | None = None  # None: all
     device_group: str = ""  # of the claims of devices; empty: pods can have none
+    unattached: frozenset[str] = frozenset()  # volumes of the pod that have to be attached first
     has_events: bool = True  # whether somebody records the Events
     resize_problem: Callable[[], Rejection | None] = lambda: None  # why the pod cannot have its new resources
 
@@ -441,18 +442,23 @@ class _PodRun:
     def _lacks_volumes(self) -> bool:
         moment, references, first = self._moment, self._references, self._started
         claims, broken = dict(references.claim_problems()), dict(references.volume_problems())
-        if not claims and not broken:
+        unattached = [name for name in references.mounted_volumes() if name in self._placement.unattached]
+        if not claims and not broken and not unattached:
             return False
         if broken and moment.last_try(first, _FIRST_MOUNT, _LONGEST_MOUNT) > moment.since:
             for volume, problem in broken.items():
                 message = f"MountVolume.SetUp failed for volume {quoted(volume)} : {problem}"
                 moment.event(WARNING, "FailedMount", message)
         if moment.repeats(first if claims else first + _MOUNT_TIMEOUT, RETRY if claims else _MOUNT_TIMEOUT):
-            every, unmounted = " ".join(references.mounted_volumes()), " ".join([*claims, *broken])
+            every, unmounted = (
+                " ".join(references.mounted_volumes()),
+                " ".join([*claims, *broken, *unattached]),
+            )
             problem = ", ".join(claims.values()) or "timed out waiting for the condition"
-            lists = f"unmounted volumes=[{unmounted}], unattached volumes=[{every if claims else ''}]"
+            lists = f"unmounted volumes=[{unmounted}], unattached volumes=[{every if claims or unattached else ''}]"
             if UNPROCESSED_VOLUMES in moment.features:
-                lists = f"unmounted volumes=[{unmounted}], unattached volumes=[], "
+                lists = f"unmounted volumes=[{unmounted}], "
+                lists += f"unattached volumes=[{' '.join(unattached)}], "
                 lists += f"failed to process volumes=[{' '.join(claims)}]"
                 problem = problem if claims else "context deadline exceeded"
             moment.event(WARNING, "FailedMount", f"Unable to attach or mount volumes: {lists}: {problem}")

@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any, Final
 
 from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.errors import AlreadyExists, NotFound, RequestError
 from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
 from rewound.actors.kinds.values.times import micros_text
-from rewound.actors.messages import Object
+from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.nodes.admission import Admission, PodAdmission, Rejection
 from rewound.actors.nodes.behaviour import Behaviour, behaviour_of
 from rewound.actors.nodes.containers import WARNING, PodEvent
@@ -68,6 +69,7 @@ from rewound.actors.nodes.references import (
     SECRETS,
     Reference,
 )
+from rewound.actors.nodes.static_pods import CHECK_SECONDS, StaticPods
 from rewound.actors.nodes.termination import takes_time
 from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
 from rewound.actors.stages.player import StagePlayer, delete
@@ -83,6 +85,7 @@ from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_finished, node_of
 from rewound.actors.workloads.recorder import Recorder
+from rewound.actors.workloads.volume_attachment import Attachables, AttachDetach, attached_to, is_requested
 from rewound.journal.records import Event
 
 NAME: Final = "simulated-nodes"
@@ -90,9 +93,12 @@ RENEW_SECONDS: Final = 10.0  # of a small cluster, at most: four times within th
 # Renewals a second up to which nodes keep to that; with more nodes, each renews later, within its grace period.
 MOST_RENEWALS: Final = 33
 REPORT_SECONDS: Final = 10.0  # after which a node reports the images that it has pulled
+RETRY_SECONDS: Final = 10.0  # after which a node tries again to create a mirror pod that was refused
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # takes the place of a namespace in keys; no namespace can have this name
 PRESSURES: Final = "/pressures"  # likewise
+ATTACHMENTS: Final = "/attachments"  # likewise
+STATIC_PODS: Final = "/static-pods"  # likewise; without a name for the folder of manifests
 FEW_PODS: Final = 500  # up to which nodes report images, and by default record all Events about containers
 PREEMPTED: Final = Rejection("Preempting", "Preempted in order to admit critical pod")
 FOR_CRITICAL: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
@@ -112,6 +118,8 @@ class SimulatedNode:
     capacity: Object | None = None  # as it was when the node last reported
     images: set[str] = field(default_factory=set)  # that its containers have used
     reported_images: int = 0  # how many of them it has reported, or is about to
+    uses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # attachable volumes by uid of the pod
+    waiting: set[Key] = field(default_factory=set)  # pods that wait until volumes are attached
     lag: float = 0.0  # seconds after which it notices a change of a pod
     skew: int = 0  # microseconds by which its clock is wrong
 
@@ -125,10 +133,12 @@ class SimulatedNodes(WorkloadController):
         count: int | None = None,
         version: str = V1_25.patch_release,
         stages: StageBook | None = None,
+        manifests: Path | None = None,
     ) -> None:
         """`count` is the number of nodes to create; None: only annotated Node objects are simulated.
 
         `version` is that of their kubelets. `stages`: as the controller of Stages reads them; None: it does not run.
+        `manifests`: the folder of static pods. Raises ValueError if there is none.
         """
         super().__init__(parts)
         self._context = parts.context
@@ -142,8 +152,14 @@ class SimulatedNodes(WorkloadController):
         self._node_objects = self.keyed_by("nodes")
         self._pods = parts.cache.collection("pods")
         self._by_node = self._pods.index(node_of)
+        self._static = StaticPods(manifests, self.names, self._pods.definition)
         self._pods.listen(self._pod_changed)
         self._leases = parts.cache.collection(f"leases.{self.names.group('coordination')}")
+        self._attaches = parts.context.enabled is None or AttachDetach.name in parts.context.enabled
+        self._attachables = Attachables.of(parts)
+        self._attachments = parts.cache.collection(f"volumeattachments.{self.names.group('storage')}")
+        self._attachments.listen(self._attachment_changed)
+        self._managed = self.names.key("controller-managed-attach-detach", "volumes")
         self._nodes: dict[str, SimulatedNode] = {}
         self._groups: list[set[str]] = []
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
@@ -187,6 +203,10 @@ class SimulatedNodes(WorkloadController):
             self._node_addresses.use(address_of(node))
         await self._stages.loaded()
         await super().catch_up()
+        for attachment in self._attachments:
+            self._attachment_changed(None, attachment)
+        if self._static.folder is not None:
+            self.queue.add((STATIC_PODS, ""))
         for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
             self.queue.add(("", name))
 
@@ -212,6 +232,10 @@ class SimulatedNodes(WorkloadController):
             await self._renew(int(name))
         elif namespace == PRESSURES:
             await self._evict(name)
+        elif namespace == ATTACHMENTS:
+            await self._set_attached(name)
+        elif namespace == STATIC_PODS:
+            await (self._mirror(name) if name else self._read_manifests())
         elif namespace:
             await self._reconcile_pod(key)
         else:
@@ -233,6 +257,9 @@ class SimulatedNodes(WorkloadController):
                 await self._take_over(node)
             return
         known = self._nodes.get(name) or self._register(name)
+        for waiting in known.waiting:
+            self.queue.add(waiting)
+        known.waiting.clear()
         known.lag, known.skew = seconds_of(node, LAG), round(seconds_of(node, CLOCK_SKEW) * 1_000_000)
         if is_stopped(node):
             known.runs = False
@@ -251,6 +278,7 @@ class SimulatedNodes(WorkloadController):
             for pod in self._by_node.get(name):
                 self.queue.add(key_of(pod))
             await self._renew_lease(known)
+            self._add_mirrors(name)
 
     async def _create(self, name: str) -> None:
         definition = self._node_objects.definition
@@ -274,6 +302,7 @@ class SimulatedNodes(WorkloadController):
         known.address = address
         before, known.capacity = known.capacity, (node.get("status") or {}).get("capacity")
         known.reported_images = len(known.images)
+        volumes = {name for names in known.uses.values() for name in names}
         status = reported_status(
             node,
             address,
@@ -282,6 +311,7 @@ class SimulatedNodes(WorkloadController):
             before,
             images=known.images,
             features=self._features,
+            volumes=volumes,
         )
         if status != node.get("status"):
             changed = {**node, "status": status}
@@ -301,6 +331,8 @@ class SimulatedNodes(WorkloadController):
         known = SimulatedNode(name, self._client_of(name), group)
         for pod in self._by_node.get(name):
             known.images.update(images_of(pod))
+            if "startTime" in (pod.get("status") or {}) and not is_finished(pod):
+                known.uses |= self._uses(pod)
         self._nodes[name] = known
         return known
 
@@ -352,10 +384,13 @@ class SimulatedNodes(WorkloadController):
             self._stopping.pop(old["metadata"]["uid"], None)
             self._hooks.pop(old["metadata"]["uid"], None)
             self._admission.pod_ended(old)
+            self._release(old)
+            self._mirror_gone(old)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
             if is_finished(new):
                 self._admission.pod_ended(new)
+                self._release(new)
             else:
                 self._admission.pod_changed(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
@@ -371,7 +406,10 @@ class SimulatedNodes(WorkloadController):
         if found := self._stages.of(POD):
             await self._play(self._pods, pod, found, known)
         elif "deletionTimestamp" in pod["metadata"]:
-            await self._end(pod, known)
+            if self._mirrors(pod):
+                self._add_mirrors(known.name)
+            else:
+                await self._end(pod, known)
         else:
             await self._move_on(pod, known)
 
@@ -381,8 +419,14 @@ class SimulatedNodes(WorkloadController):
         key, now = key_of(pod), self.now()
         placement = self._placement(pod, known)
         is_new = "startTime" not in (pod.get("status") or {}) and behaviour.phase != "Hold"
+        if is_new and (status := self._static.recall(pod)) is not None:
+            self._pod_addresses.use(status.get("podIP"))
+            await self._take(Step(status), pod, known)
+            self.queue.add(key)
+            return
         if is_new and not is_finished(pod) and not await self._admits(pod, known):
             return
+        placement.unattached = await self._use(pod, known)
         step = next_step(pod, behaviour, placement, now, self._looked.pop(key, None))
         if placement.hooks:
             self._hooks[pod["metadata"]["uid"]] = placement.hooks
@@ -396,6 +440,111 @@ class SimulatedNodes(WorkloadController):
             known.reported_images = len(known.images)
             self.queue.add_after(("", known.name), REPORT_SECONDS)
         await self._take(step, pod, known)
+
+    # Static pods
+
+    async def _read_manifests(self) -> None:
+        self.queue.add_after((STATIC_PODS, ""), CHECK_SECONDS)
+        if await self._static.read():
+            for name in self._nodes:
+                self.queue.add((STATIC_PODS, name))
+
+    def _add_mirrors(self, node: str) -> None:
+        if self._static.folder is not None:
+            self.queue.add((STATIC_PODS, node))
+
+    def _mirrors(self, pod: Object) -> bool:
+        """Whether a pod is of a manifest that is there: then its containers run on when it is deleted."""
+        if self._static.folder is None or not self._static.is_mirror(pod):
+            return False
+        node = self._node_objects.get("", pod["spec"].get("nodeName", ""))
+        if node is None:
+            return False
+        wanted = self._static.of_node(node, self._node_objects.definition, 0)
+        return self._static.is_current(pod, wanted.get(key_of(pod)))
+
+    def _mirror_gone(self, pod: Object) -> None:
+        if self._mirrors(pod):
+            self._static.remember(pod)
+        for name in node_of(pod):
+            self._add_mirrors(name)
+
+    async def _mirror(self, name: str) -> None:
+        """Create the mirror pods of a node that are missing, and end those whose manifest has gone or changed."""
+        node, known = self._node_objects.get("", name), self._nodes.get(name)
+        if node is None or known is None or not known.runs:
+            return
+        definition = self._pods.definition
+        wanted = self._static.of_node(node, self._node_objects.definition, self.now())
+        for pod in tuple(self._by_node.get(name)):
+            if not self._static.is_mirror(pod):
+                continue
+            if self._static.is_current(pod, wanted.get(key_of(pod))):
+                if "deletionTimestamp" not in pod["metadata"]:
+                    continue
+                await delete(definition, pod, known.client)
+            elif "deletionTimestamp" not in pod["metadata"]:
+                await self._delete_mirror(pod, known)
+        for (namespace, pod_name), made in wanted.items():
+            if self._pods.get(namespace, pod_name) is None:
+                try:
+                    await known.client.create(definition, namespace, made)
+                except RequestError as refused:
+                    self._static.refused((namespace, pod_name), refused.message)
+                    self.queue.add_after((STATIC_PODS, name), RETRY_SECONDS)
+
+    async def _delete_mirror(self, pod: Object, known: SimulatedNode) -> None:
+        options = DeleteOptions(uid=pod["metadata"]["uid"])
+        try:
+            await known.client.delete(self._pods.definition, *key_of(pod), options)
+        except NotFound:
+            return
+
+    # Volumes that have to be attached
+
+    def _uses(self, pod: Object) -> dict[str, tuple[str, ...]]:
+        names = tuple(one.name for one in self._attachables.of_pod(pod))
+        return {pod["metadata"]["uid"]: names} if names else {}
+
+    async def _use(self, pod: Object, known: SimulatedNode) -> frozenset[str]:
+        """Report the volumes of an admitted pod as in use; returns those of them that are not attached yet."""
+        found, node = self._attachables.of_pod(pod), self._node_objects.get("", known.name)
+        if not found or node is None or is_finished(pod):
+            return frozenset()
+        uid, names = pod["metadata"]["uid"], tuple(one.name for one in found)
+        if known.uses.get(uid) != names:
+            known.uses[uid] = names
+            self.queue.add(("", known.name))
+        if not self._attaches:
+            return frozenset()
+        if self._managed not in (node["metadata"].get("annotations") or {}):
+            patch = {"metadata": {"uid": node["metadata"]["uid"], "annotations": {self._managed: "true"}}}
+            await self._client_of(known.name).patch(self._node_objects.definition, "", known.name, patch)
+        attached = attached_to(node)
+        missing = frozenset(one.volume for one in found if one.name not in attached)
+        if missing:
+            known.waiting.add(key_of(pod))
+        return missing
+
+    def _release(self, pod: Object) -> None:
+        """Nothing of a pod runs any more: its node does not use its volumes."""
+        known = self._nodes.get(pod["spec"].get("nodeName", ""))
+        if known is not None and known.uses.pop(pod["metadata"]["uid"], None) is not None:
+            self.queue.add(("", known.name))
+
+    def _attachment_changed(self, _: Object | None, new: Object | None) -> None:
+        if new is not None and new["spec"]["nodeName"] in self._nodes:
+            self.queue.add((ATTACHMENTS, new["metadata"]["name"]))
+
+    async def _set_attached(self, name: str) -> None:
+        """Attach a volume as its driver would, if the attach-detach controller asks for it."""
+        attachment = self._attachments.get("", name)
+        if attachment is None or "deletionTimestamp" in attachment["metadata"] or not is_requested(name):
+            return
+        status = attachment.get("status") or {}
+        if not status.get("attached") and "attachError" not in status:
+            patch = {"metadata": {"uid": attachment["metadata"]["uid"]}, "status": {"attached": True}}
+            await self.client.patch(self._attachments.definition, "", name, patch, subresource="status")
 
     def _placement(self, pod: Object, known: SimulatedNode) -> Placement:
         node = self._node_objects.get("", known.name)

@@ -1329,6 +1329,11 @@ CONTAINER_CREATED: Final = _change(
     "Events of created and started containers do not name them, and those of images say who may use them",
     since="1.35",
 )
+WAITING_FOR_DETACH: Final = _change(
+    "waiting-for-detach",
+    'an Event about a volume that another node has says "Waiting for detach"',
+    since="1.36",
+)
 READY_TO_START: Final = _gate("PodReadyToStartContainersCondition")
 OBSERVED_GENERATION: Final = _gate("PodObservedGenerationTracking")
 QUEUEING_HINTS: Final = _gate("SchedulerQueueingHints")

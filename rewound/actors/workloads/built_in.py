@@ -30,12 +30,14 @@ from rewound.actors.workloads.resource_claims import ResourceClaims
 from rewound.actors.workloads.statefulsets import StatefulSets
 from rewound.actors.workloads.taint_eviction import TaintEviction
 from rewound.actors.workloads.ttl import FinishedJobs, NodeTTLs
+from rewound.actors.workloads.volume_attachment import AttachDetach
 from rewound.actors.workloads.volume_expansion import VolumeExpander
 from rewound.actors.workloads.volumes import VolumeBinder
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
 BY_NAME: Final[dict[str, Build]] = {
+    "attachdetach": AttachDetach,
     "cronjob": CronJobs,
     "daemonset": DaemonSets,
     "deployment": Deployments,

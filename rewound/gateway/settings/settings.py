@@ -112,6 +112,7 @@ CONTROLLERS: Final = (
 # Controllers that turn stored objects into a running cluster. They run only if chosen: an API server alone has none
 # of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
+    "attachdetach",
     "chaos",
     "cronjob",
     "daemonset",
@@ -149,6 +150,7 @@ _LATER_NAMES: Final = {
     "garbage-collector": "garbagecollector",
     "horizontal-pod-autoscaler": "horizontalpodautoscaling",
     "node-lifecycle": "nodelifecycle",
+    "persistentvolume-attach-detach": "attachdetach",
     "persistentvolume-protection": "pv-protection",
     "persistentvolumeclaim-protection": "pvc-protection",
     "pod-garbage-collector": "podgc",
@@ -190,12 +192,17 @@ class ControllerSettings:
     scheduler_config: Path | None = None  # a KubeSchedulerConfiguration
     nodes: int | None = None  # number of simulated nodes at the start; None if --nodes was not given
     node_devices: Path | None = None  # DeviceClasses and ResourceSlices of simulated nodes
+    static_pods: Path | None = None  # a folder of manifests
 
     def __post_init__(self) -> None:
         self._check_nodes()
         if self.node_devices is not None and not self._enabled(_DEVICES, self._patterns(), DOCUMENTED):
             raise SettingsError(
                 "--node-devices", "has no effect without simulated nodes; add --nodes, or leave this out"
+            )
+        if self.static_pods is not None and not self._enabled(_NODES, self._patterns(), DOCUMENTED):
+            raise SettingsError(
+                "--static-pods", "has no effect without simulated nodes; add --nodes, or leave this out"
             )
         if self.scheduler_config is not None and not self._enabled(_SCHEDULER, self._patterns(), DOCUMENTED):
             raise SettingsError(

@@ -562,6 +562,14 @@ def add_controllers(group: Any) -> None:
     )
     add(
         group,
+        "--static-pods",
+        Path,
+        "FOLDER",
+        "manifests of static pods of simulated nodes: those of one node in a folder with its name, those of all "
+        "beside it (docs/nodes.md)",
+    )
+    add(
+        group,
         "--scheduler-config",
         Path,
         "FILE",

@@ -250,11 +250,17 @@ class Bench:
         return decode(await self.client.patch(definition, where, name, patch, "merge", subresource))
 
     async def delete(
-        self, type_name: str, name: str, policy: str = "Background", namespace: str = "default"
+        self,
+        type_name: str,
+        name: str,
+        policy: str = "Background",
+        namespace: str = "default",
+        grace: int | None = None,
     ) -> None:
         definition = self.catalog.storage(type_name)
         where = namespace if definition.namespaced else ""
-        await self.client.delete(definition, where, name, DeleteOptions(propagation_policy=policy))
+        options = DeleteOptions(propagation_policy=policy, grace_period_seconds=grace)
+        await self.client.delete(definition, where, name, options)
 
     def find(self, type_name: str, name: str, namespace: str = "default") -> Object | None:
         where = namespace if self.catalog.storage(type_name).namespaced else ""

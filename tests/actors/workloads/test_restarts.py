@@ -24,7 +24,7 @@ from tests.actors.workloads.bench import Bench, open_bench, pod_template
 LABELS = {"app": "web"}
 # The rest need more than a bench has: tokens, certificates, metrics.
 CHOSEN = {
-    "daemonset", "deployment", "endpoint", "endpointslice", "garbagecollector", "job", "namespace",
+    "attachdetach", "daemonset", "deployment", "endpoint", "endpointslice", "garbagecollector", "job", "namespace",
     "nodelifecycle", "persistentvolume-binder", "podgc", "replicaset", "statefulset",
 }  # fmt: skip
 MORE = ((NAME, partial(SimulatedNodes, count=3)), (Scheduler.name, Scheduler))
