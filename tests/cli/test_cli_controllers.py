@@ -49,7 +49,7 @@ def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
     newest = choose_release(
-        "1.36", "PodCertificateRequest=true,StorageVersionMigrator=true"
+        "1.36", "GenericWorkload=true,PodCertificateRequest=true,StorageVersionMigrator=true"
     )  # has all of them
     async with open_control_plane(tmp_path, controllers=False, release=newest) as cluster:
         more = {"issuer": object(), "publishes_certificate": True, "release": newest}
@@ -94,6 +94,7 @@ async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:
             ["--controllers=taint-eviction-controller,node-lifecycle-controller"],
             {"nodelifecycle", "taint-eviction-controller"},
         ),
+        (["--controllers=node-ipam-controller"], {"nodeipam"}),
         (
             ["--controllers=default,endpoint", "--enable-bootstrap-token-auth"],
             DEFAULT - {ENDPOINT_CLEANUP} | {"endpoint"},
@@ -164,6 +165,14 @@ def test_wrong_values_of_workload_flags_are_refused(flag: str, why: str) -> None
     with pytest.raises(SettingsError, match=why) as refused:
         parse_flags([flag])
     assert refused.value.flag == flag.partition("=")[0]
+
+
+def test_networks_of_nodes_need_a_network_to_divide() -> None:
+    with pytest.raises(SettingsError, match="is empty; write a network") as refused:
+        parse_flags(["--allocate-node-cidrs"])
+    assert refused.value.flag == "--cluster-cidr"
+    chosen = parse_flags(["--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/8", "--node-cidr-mask-size=20"])
+    assert (chosen[0].workloads.cluster_cidr, chosen[0].workloads.node_cidr_mask_size) == ("10.0.0.0/8", 20)
 
 
 def test_a_configuration_needs_the_scheduler() -> None:

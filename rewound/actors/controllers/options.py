@@ -19,6 +19,13 @@ class WorkloadOptions:
     secondary_node_eviction_rate: float = 0.01  # the same in a large zone that is partially disrupted
     large_cluster_size_threshold: int = 50  # up to this size, a partially disrupted zone has the rate 0
     unhealthy_zone_threshold: float = 0.55  # fraction of unready nodes at which a zone is partially disrupted
+    allocate_node_cidrs: bool = False  # whether nodes get networks for their pods
+    cluster_cidr: str = ""  # the networks that are divided among nodes, at most one of each address family
+    node_cidr_mask_size: int = (
+        0  # the prefix length of a node's network, for one address family; 0: the default
+    )
+    node_cidr_mask_size_ipv4: int = 0  # 24 by default
+    node_cidr_mask_size_ipv6: int = 0  # 64 by default
     node_events: str = ""  # of simulated nodes: none, failures or all; empty: by the number of pods
     terminated_pod_gc_threshold: int = 12500  # finished pods that may stay; 0: all
     horizontal_pod_autoscaler_sync_period: float = 15.0  # between two evaluations of an autoscaler

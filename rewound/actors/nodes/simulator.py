@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,6 +104,7 @@ PREEMPTED: Final = Rejection("Preempting", "Preempted in order to admit critical
 FOR_CRITICAL: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
 _NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
+_MOST_NETWORKS: Final = 100_000  # of nodes whose next address is known; then all are forgotten
 
 
 @dataclass(slots=True)
@@ -668,7 +669,8 @@ class SimulatedNodes(WorkloadController):
             return str(current)
         if uid not in self._assigned:
             stored = self._pods.get(*key_of(pod))
-            address = self._pod_addresses.take()
+            node = self._node_objects.get("", pod["spec"].get("nodeName", ""))
+            address = self._pod_addresses.take((node or {}).get("spec", {}).get("podCIDRs") or ())
             if stored is None or stored["metadata"]["uid"] != uid:
                 self._pod_addresses.free(address)  # it is gone
                 return address
@@ -754,15 +756,37 @@ class Addresses:
     def __init__(self, first: IPv4Address, last: IPv4Address) -> None:
         self._first, self._last = int(first), int(last)
         self._used: set[str] = set()
-        self._order = self._all()
+        self._order = _in_turn(self._first, self._last)
+        self._of_networks: dict[str, Iterator[str]] = {}
 
-    def take(self) -> str:
+    def take(self, networks: Sequence[str] = ()) -> str:
+        """The next address; that of the first IPv4 network in the list, as long as it has any left."""
+        network = next(filter(None, map(_ipv4_network, networks)), None)
+        if network is not None and (address := self._take_from(network)) is not None:
+            return address
         for _ in range(len(self._used) + 1):
             address = next(self._order)
             if address not in self._used:
                 self._used.add(address)
                 return address
         raise AssertionError("a range has more addresses than are in use")
+
+    def _take_from(self, network: IPv4Network) -> str | None:
+        """Without the first two addresses, of the network and its gateway, and the last, for all of it."""
+        first, last = int(network.network_address) + 2, int(network.broadcast_address) - 1
+        if first > last:
+            return None
+        order = self._of_networks.get(str(network))
+        if order is None:
+            if len(self._of_networks) >= _MOST_NETWORKS:
+                self._of_networks.clear()
+            order = self._of_networks[str(network)] = _in_turn(first, last)
+        for _ in range(min(last - first, len(self._used)) + 1):
+            address = next(order)
+            if address not in self._used:
+                self._used.add(address)
+                return address
+        return None
 
     def use(self, address: str | None) -> None:
         if address:
@@ -772,7 +796,15 @@ class Addresses:
         if address:
             self._used.discard(address)
 
-    def _all(self) -> Iterator[str]:
-        while True:
-            for number in range(self._first, self._last + 1):
-                yield str(IPv4Address(number))
+
+def _ipv4_network(text: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(text, strict=False)
+    except ValueError:
+        return None  # of another address family, or in a form that Python does not read
+
+
+def _in_turn(first: int, last: int) -> Iterator[str]:
+    while True:
+        for number in range(first, last + 1):
+            yield str(IPv4Address(number))

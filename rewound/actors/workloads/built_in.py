@@ -24,6 +24,7 @@ from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
 from rewound.actors.workloads.endpoints import Endpoints
 from rewound.actors.workloads.jobs import Jobs
+from rewound.actors.workloads.node_ipam import NodeIpam
 from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.resource_claims import ResourceClaims
@@ -48,6 +49,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "endpointslicemirroring": EndpointSliceMirroring,
     "horizontalpodautoscaling": HorizontalPodAutoscalers,
     "job": Jobs,
+    "nodeipam": NodeIpam,
     "nodelifecycle": NodeLifecycle,
     "persistentvolume-binder": VolumeBinder,
     "persistentvolume-expander": VolumeExpander,
@@ -73,6 +75,8 @@ class Workloads:
     def __init__(self, context: ControllerContext, more: Iterable[tuple[str, Build]] = ()) -> None:
         """`more` are controllers of other folders that share the cache."""
         lacking = {name for name, needed in NEEDS.items() if not needed <= context.features}
+        if not context.workloads.allocate_node_cidrs:
+            lacking.add(NodeIpam.name)
         builders = {name: build for name, build in {**BY_NAME, **dict(more)}.items() if name not in lacking}
         enabled = set(builders) if context.enabled is None else builders.keys() & context.enabled
         if SEPARATE_TAINT_EVICTION not in context.features:

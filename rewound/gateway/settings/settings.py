@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from rewound.actors.access.authorization.modes import parse_modes
 from rewound.actors.admission.selection import NODE_RESTRICTION, parse_plugins, plugins_off, refuse_both
+from rewound.actors.allocation.node_networks import node_networks
 from rewound.actors.allocation.ranges import (
     DEFAULT_NETWORKS,
     DEFAULT_PORTS,
@@ -125,6 +126,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "horizontalpodautoscaling",
     "job",
     "node-devices",
+    "nodeipam",
     "nodelifecycle",
     "persistentvolume-binder",
     "persistentvolume-expander",
@@ -149,6 +151,7 @@ _LATER_NAMES: Final = {
     "endpointslice-mirroring": "endpointslicemirroring",
     "garbage-collector": "garbagecollector",
     "horizontal-pod-autoscaler": "horizontalpodautoscaling",
+    "node-ipam": "nodeipam",
     "node-lifecycle": "nodelifecycle",
     "persistentvolume-attach-detach": "attachdetach",
     "persistentvolume-protection": "pv-protection",
@@ -300,6 +303,13 @@ class WorkloadSettings(WorkloadOptions):
                 raise SettingsError(flag, f"{value:g}s is not a positive duration; give one")
             if value < 0:
                 raise SettingsError(flag, f"{value:g} is negative; give 0 or more")
+        if self.allocate_node_cidrs:
+            sizes = (
+                self.node_cidr_mask_size,
+                self.node_cidr_mask_size_ipv4,
+                self.node_cidr_mask_size_ipv6,
+            )
+            check_parsed("--cluster-cidr", lambda: node_networks(self.cluster_cidr, *sizes))
         if self.unhealthy_zone_threshold > 1:
             raise SettingsError(
                 "--unhealthy-zone-threshold", "is a part of a zone's nodes; give a number from 0 to 1"

@@ -654,6 +654,27 @@ def add_workloads(group: Any) -> None:
         "FRACTION",
         "a zone is unhealthy if this fraction of its nodes, and at least 3, are not ready",
     )
+    add_switch(
+        group,
+        "--allocate-node-cidrs",
+        "nodes get networks for their pods, parts of --cluster-cidr, as spec.podCIDRs (default false)",
+    )
+    add(
+        group,
+        "--cluster-cidr",
+        str,
+        "NETWORKS",
+        "divide these among nodes, such as 10.244.0.0/16 or 10.244.0.0/16,fd00::/48",
+    )
+    for suffix, text in (
+        (
+            "",
+            "prefix length of a node's network, if the cluster has one address family (default 24, IPv6 64)",
+        ),
+        ("-ipv4", "likewise of IPv4 networks (default 24)"),
+        ("-ipv6", "likewise of IPv6 networks (default 64)"),
+    ):
+        add(group, f"--node-cidr-mask-size{suffix}", number, "BITS", text)
     add(
         group,
         "--terminated-pod-gc-threshold",
