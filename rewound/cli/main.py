@@ -96,6 +96,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "undelete": (partial(_of_journal, "undelete"), "create a deleted object again"),
     "replay": (_in("replay.command", "run"), "serve a journal as it was, and play it"),
     "record": (_in("record", "record"), "capture a running server into a journal"),
+    "flight": (
+        _in("flight", "flight"),
+        "record a cluster without end, and serve the recording while it grows",
+    ),
     "stats": (partial(_of_journal, "stats"), "sizes, counts and rates of a journal"),
     "verify": (partial(_of_journal, "verify"), "check every record of a data folder or a file"),
     "recover": (partial(_of_journal, "recover"), "save what is sound in a damaged folder into a new one"),

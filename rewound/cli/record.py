@@ -95,7 +95,7 @@ def _record(options: Options) -> int:
     target = chosen_target(options)
     folder = out.with_name(out.name + UNFINISHED) if as_file else out
     chosen = RecordOptions(
-        _kinds(options.kinds),
+        kinds_of(options.kinds),
         options.namespace,
         options.with_secrets,
         options.duration,
@@ -117,7 +117,7 @@ def _record(options: Options) -> int:
     return 0
 
 
-def _kinds(text: str | None) -> tuple[str, ...]:
+def kinds_of(text: str | None) -> tuple[str, ...]:
     """The kinds of a comma-separated list; none without the flag. Raises UsageError for an empty entry."""
     if text is None:
         return ()

@@ -70,6 +70,7 @@ class Change:
     lasted: int = 0
     alone: bool = False  # a removal of an object that has no event before it
     place: int = 0  # preferred offset of a change without a version
+    sequence: int = 0  # among the changes of its kind that a recorder has received
 
     @property
     def number(self) -> int | None:

@@ -7,6 +7,7 @@ and the differences become changes. After lost connections and with busy servers
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -42,10 +43,31 @@ class KindState:
     kind: RecordedKind
     position: str = ""  # everything up to this version has arrived; empty: it has to be listed
     flushed: str = ""  # the same for what is in the journal
-    pending: int = 0  # changes that have arrived and are not in the journal
+    taken: int = 0  # changes that have arrived; each gets its number
+    unwritten: dict[int, None] = field(
+        default_factory=dict
+    )  # numbers of those that are not in the journal, ascending
+    marks: deque[tuple[int, str]] = field(
+        default_factory=deque
+    )  # positions, and how many changes had arrived then
     names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
     listed: bool = False  # the state at the beginning has arrived
     first_list: str = ""  # the version of the first list; empty if there was none
+
+    def advance(self) -> None:
+        """Move `flushed` to the newest position of which all changes are in the journal.
+
+        Some changes wait at any time while others arrive: positions are remembered until theirs are written.
+        """
+        self.mark()
+        first = next(iter(self.unwritten), self.taken + 1)
+        while self.marks and self.marks[0][0] < first:
+            _, self.flushed = self.marks.popleft()
+
+    def mark(self) -> None:
+        """Remember the position."""
+        if self.position and (not self.marks or self.marks[-1][1] != self.position):
+            self.marks.append((self.taken, self.position))
 
 
 class Follower:
@@ -140,6 +162,7 @@ class Follower:
         state.names = seen
         state.position = version
         state.first_list = state.first_list or version
+        state.mark()
 
     async def _watch(self) -> None:
         """Take events until the watch ends. Raises Expired, StatusError or ClientError."""
@@ -188,5 +211,8 @@ class Follower:
         return change
 
     async def _store(self, change: Change) -> None:
-        self._state.pending += 1
+        state = self._state
+        state.taken += 1
+        change.sequence = state.taken
+        state.unwritten[state.taken] = None
         await self._take(self._state, change)

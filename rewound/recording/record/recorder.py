@@ -22,7 +22,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
-from rewound.actors.versions.features import choose_release
+from rewound.actors.versions.features import Release, choose_release
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import without_credentials
@@ -43,7 +43,7 @@ from rewound.recording.record.kinds import (
 )
 from rewound.recording.record.refused import RefusedRequests
 from rewound.recording.record.requests import Unreadable, requests_in
-from rewound.recording.record.writer import RecordingWriter
+from rewound.recording.record.writer import Publish, RecordingWriter, unpublished
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,10 @@ REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 
 class TooLarge(Exception):
     """The server has more than can be recorded at once; the text says what to do."""
+
+
+class WrongFolder(ClientError):
+    """The folder has something else than a recording of this cluster with these flags."""
 
 
 class NothingReadable(ClientError):
@@ -99,13 +103,15 @@ class Recorder:
         options: RecordOptions,
         now: Callable[[], int],
         report: Callable[[Progress], None] = lambda _: None,
+        publish: Publish = unpublished,
     ) -> None:
-        """`now()` in microseconds since 1970."""
+        """`now()` in microseconds since 1970; `publish` gets the events that have become durable."""
         self._session = session
         self._folder = folder
         self._options = options
         self._now = now
         self._report = report
+        self._publish = publish
         self._states: dict[str, KindState] = {}
         self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
         self._has_read = False  # whether a kind that has ended was read before
@@ -127,42 +133,71 @@ class Recorder:
         Raises ClientError and TooLarge before the first list; JournalError and OSError; and NothingReadable, which
         leaves an empty folder as it was.
         """
-        self._names = await dialect_of(self._session, NAMES.values())
-        version = await version_of(self._session, self._names)
-        release = choose_release(version)
-        self._catalog = built_in(self._names, release)
-        self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
-        self._positions = await self._load_positions()
-        kinds = await self._wanted()
+        release = await self.prepare()
         existed, is_new = self._folder.exists(), load_positions(self._folder) is None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
         journal = Journal.open(
             self._folder / "journal", dialect=self._names.dialect, kubernetes=release.record
         )
         try:
-            journal.set_version(release.record)  # the server may have been upgraded since the last recording
-            save_positions(self._folder, self._positions)
-            journal.register_types([*(one.type_name for one in kinds), definition_type(self._names)])
-            self._follow_authors(journal.time)
-            self._writer = RecordingWriter(journal, self._authors)
-            try:
-                await self._follow(kinds)
-            finally:
-                if self._audit_log is not None:
-                    self._audit_log.read_rest()
-                if self.started.is_set():
-                    self._write(self._reordering.all())
-                    self._save()
-                if self._authors is not None:
-                    self._authors.close()
+            await self.record_into(journal)
         finally:
             journal.close()
-            if is_new and self._nothing_readable:
+            if is_new and self.nothing_readable:
                 remove_recording(self._folder, with_folder=not existed)
         return self._writer
 
+    async def prepare(self) -> Release:
+        """Ask the server what it is and has; nothing is written. Returns its version of Kubernetes.
+
+        Raises ClientError: WrongFolder if the folder does not fit.
+        """
+        self._names = await dialect_of(self._session, NAMES.values())
+        version = await version_of(self._session, self._names)
+        self._release = choose_release(version)
+        self._catalog = built_in(self._names, self._release)
+        self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
+        self._positions = await self._load_positions()
+        self._kinds = await self._wanted()
+        return self._release
+
+    def save_beginning(self) -> None:
+        """Mark the folder, which must exist, as that of this recording."""
+        save_positions(self._folder, self._positions)
+
+    async def record_into(self, journal: Journal) -> None:
+        """Record what `prepare` found into the open journal of the folder; otherwise like `run`."""
+        journal.set_version(
+            self._release.record
+        )  # the server may have been upgraded since the last recording
+        save_positions(self._folder, self._positions)
+        journal.register_types([*(one.type_name for one in self._kinds), definition_type(self._names)])
+        self._follow_authors(journal.time)
+        self._writer = RecordingWriter(journal, self._authors, self._publish)
+        try:
+            await self._follow(self._kinds)
+        finally:
+            if self._audit_log is not None:
+                self._audit_log.read_rest()
+            if self.started.is_set():
+                self._writer.write(self._reordering.all())
+                for state in self._states.values():
+                    state.unwritten.clear()
+                self._save()
+            if self._authors is not None:
+                self._authors.close()
+
     @property
-    def _nothing_readable(self) -> bool:
+    def release(self) -> Release:
+        """The version of Kubernetes of the server, after `prepare`."""
+        return self._release
+
+    @property
+    def dialect(self) -> str:
+        return self._names.dialect
+
+    @property
+    def nothing_readable(self) -> bool:
         """Whether no kind could be read, at least one of them because this user may not."""
         return bool(self._refused) and not self._states and not self._has_read
 
@@ -187,15 +222,15 @@ class Recorder:
         options, server = self._options, self._session.target.server
         found, cluster = load_positions(self._folder), await self._cluster()
         if found is None:
-            if self._folder.exists() and any(self._folder.iterdir()):
-                raise ClientError(f"{self._folder} is not empty and has no recording; name another folder")
+            if self._folder.exists() and any(one.name != BUILDING for one in self._folder.iterdir()):
+                raise WrongFolder(f"{self._folder} is not empty and has no recording; name another folder")
             return Positions(server, cluster, options.namespace, options.with_secrets)
         if found.cluster and cluster and found.cluster != cluster:
-            raise ClientError(
+            raise WrongFolder(
                 f"{self._folder} has a recording of another cluster ({found.server}); name another folder"
             )
         if (found.namespace, found.secrets) != (options.namespace, options.with_secrets):
-            raise ClientError(
+            raise WrongFolder(
                 f"{self._folder} was begun with another --namespace or without --with-secrets; "
                 "give the same flags, or name another folder"
             )
@@ -248,7 +283,7 @@ class Recorder:
                 while True:
                     self._report(self.progress())
                     await trio.sleep(TICK)
-                    self._write(self._reordering.due())
+                    await self._write(self._reordering.due())
                     self._save_sometimes()
             nursery.cancel_scope.cancel()
 
@@ -315,7 +350,7 @@ class Recorder:
         self._has_read |= state.position != began
         self._positions.kinds.pop(state.kind.type_name, None)
         self._states.pop(state.kind.type_name, None)
-        if self._nothing_readable:
+        if self.nothing_readable:
             raise NothingReadable(next(iter(self._refused.values())))
 
     async def _take(self, state: KindState, change: Change) -> None:
@@ -348,7 +383,7 @@ class Recorder:
         versions = (number_of(one.first_list) for one in self._states.values())
         began = max((one for one in versions if one is not None), default=0)
         self._positions.exact_from = self._positions.exact_from or began
-        self._write(self._reordering.due(first=True))
+        await self._write(self._reordering.due(first=True))
         if self._authors is not None:
             self._authors.began = began
         self._save()
@@ -387,16 +422,18 @@ class Recorder:
 
     # The journal.
 
-    def _write(self, changes: list[Change]) -> None:
+    async def _write(self, changes: list[Change]) -> None:
+        """Write changes in turns with other tasks. Only the first can be cancelled: no position is saved yet."""
         if not changes:
             return
-        self._writer.write(changes)
+        with trio.CancelScope(shield=self.started.is_set()):
+            await self._writer.write_in_turns(changes)
         for change in changes:
             state = self._states.get(change.kind.type_name)
-            if state is not None and state.pending:
-                state.pending -= 1
+            if state is not None:
+                state.unwritten.pop(change.sequence, None)
         if self._positions.exact_from:
-            self._writer.forget_before(self._positions.exact_from)
+            await self._writer.forget_before(self._positions.exact_from)
 
     def _save_sometimes(self) -> None:
         if trio.current_time() - self._saved >= SAVED_EVERY:
@@ -405,8 +442,7 @@ class Recorder:
     def _save(self) -> None:
         self._saved = trio.current_time()
         for name, state in self._states.items():
-            if not state.pending:
-                state.flushed = state.position
+            state.advance()
             if state.flushed:
                 self._positions.kinds[name] = state.flushed
         save_positions(self._folder, self._positions)
@@ -488,6 +524,7 @@ class Reordering:
 
 
 FILE = "recording.json"
+BUILDING: Final = f"{FILE}.new"
 VERSION = 1
 
 
@@ -520,7 +557,7 @@ def load_positions(folder: Path) -> Positions | None:
     try:
         found = orjson.loads(raw)
         if found["version"] != VERSION:
-            raise ClientError(f"{path} is of another release of rewound; record into a new folder")
+            raise WrongFolder(f"{path} is of another release of rewound; record into a new folder")
         return Positions(
             without_credentials(str(found["server"])),  # releases before had those of the URL
             str(found["cluster"]),
@@ -530,7 +567,7 @@ def load_positions(folder: Path) -> Positions | None:
             {str(name): str(version) for name, version in found["kinds"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ClientError(f"{path} cannot be read; record into a new folder") from error
+        raise WrongFolder(f"{path} cannot be read; record into a new folder") from error
 
 
 def save_positions(folder: Path, positions: Positions) -> None:
@@ -544,7 +581,7 @@ def save_positions(folder: Path, positions: Positions) -> None:
         "kinds": positions.kinds,
     }
     path = folder / FILE
-    building = path.with_suffix(".json.new")
+    building = folder / BUILDING
     with building.open("wb") as stream:
         stream.write(unescaped(document, option=orjson.OPT_INDENT_2))
         stream.flush()

@@ -9,11 +9,17 @@ reason of its event has its original version.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
+import trio
+
+from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.facts import unpack_uids
+from rewound.actors.store.committer import DiskSpeed, run_beside
 from rewound.actors.store.document import at_version, decode, without_version
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
@@ -27,7 +33,16 @@ from rewound.recording.record.changes import ADDED, FOUND_DELETED, USER, Author,
 # One durable transaction each.
 BATCH: Final = 1000  # events
 BATCH_BYTES: Final = 16 << 20
+# Beside a server: a few milliseconds until other tasks run.
+SHORT_BATCH: Final = 100
+SHORT_BATCH_BYTES: Final = 1 << 20
 RECORDED_AS: Final = "recorded as version "
+
+Publish = Callable[[list[Event]], None]
+
+
+def unpublished(_: list[Event]) -> None:
+    """Nobody follows the journal."""
 
 
 class Written(NamedTuple):
@@ -39,9 +54,13 @@ class Written(NamedTuple):
 
 
 class RecordingWriter:
-    def __init__(self, journal: Journal, authors: Authors | None = None) -> None:
-        """`authors` has the requests of an audit log."""
+    def __init__(
+        self, journal: Journal, authors: Authors | None = None, publish: Publish = unpublished
+    ) -> None:
+        """`authors` has the requests of an audit log; `publish` gets the events that have become durable."""
         self.journal = journal
+        self._publish = publish
+        self._disk = DiskSpeed()
         self._authors = authors
         self._head = journal.head
         self._time = journal.time
@@ -91,6 +110,23 @@ class RecordingWriter:
 
     def write(self, changes: Iterable[Change]) -> None:
         """Append changes, in the order of their versions; durable when this returns."""
+        for change in self._in_order(changes):
+            self.add(change)
+        self.flush()
+
+    async def write_in_turns(self, changes: Iterable[Change]) -> None:
+        """Like `write`, but in short transactions with other tasks in between."""
+        turn = Turn()
+        for change in self._in_order(changes):
+            self.add(change)
+            if len(self._batch) >= SHORT_BATCH or self._batch_bytes >= SHORT_BATCH_BYTES:
+                await self._flush_beside()
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
+        await self._flush_beside()
+
+    def _in_order(self, changes: Iterable[Change]) -> Iterator[Change]:
         known: list[Change] = []
         unknown: deque[Change] = deque()
         for one in changes:
@@ -100,16 +136,14 @@ class RecordingWriter:
             assert one.number is not None
             # Changes without a version go into gaps between versions.
             while unknown and self._head + 1 < one.number:
-                self.add(unknown.popleft())
-            self.add(one)
-        for one in unknown:
-            self.add(one)
-        self.flush()
+                yield unknown.popleft()
+            yield one
+        yield from unknown
 
-    def forget_before(self, version: int) -> None:
+    async def forget_before(self, version: int) -> None:
         """Raise the retention floor: the recording is incomplete before the first lists."""
         while not advance(self.journal, version).done:
-            pass
+            await trio.lowlevel.checkpoint()
 
     def add(self, change: Change) -> None:
         """Append one change; it is durable after `flush`."""
@@ -232,9 +266,29 @@ class RecordingWriter:
         return without_version(row.body, known.offset), row.facts
 
     def flush(self) -> None:
+        batch = self._taken_batch()
+        self.journal.append(batch)
+        if batch:
+            self._publish(batch)
+
+    async def _flush_beside(self) -> None:
+        """Like `flush`; a slow disk is waited for in a thread."""
+        batch = self._taken_batch()
+        if not batch:
+            return
+        encoded = self.journal.encode(batch)
+        began = time.perf_counter()
+        if self._disk.slow:
+            await run_beside(partial(self.journal.write, encoded))
+        else:
+            self.journal.write(encoded)
+        self._disk.record(time.perf_counter() - began)
+        self._publish(batch)
+
+    def _taken_batch(self) -> list[Event]:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         self._unwritten.clear()
-        self.journal.append(batch)
+        return batch
 
 
 # managedFields has whole seconds: the arrival is more precise if it is soon after the write.

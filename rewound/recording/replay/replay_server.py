@@ -1,4 +1,4 @@
-"""Serves a recording over HTTP, read-only, at a position that moves.
+"""Serves a journal over HTTP, read-only: a recording at a position that moves, or one that grows (`rewound flight`).
 
 Everything but the listeners and their connections is built for a position (`Instance`): caches, custom kinds, watch
 groups. Events that the player publishes bring an instance forward, as commits do in an ordinary server. Going back
@@ -20,7 +20,9 @@ from rewound.actors.runtime.clock import Clock
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.gateway.watch.member import CLOSE_TIMEOUT
+from rewound.journal.log import Journal
 from rewound.journal.recording import Recording
+from rewound.journal.records import Event
 from rewound.server.api_server import ApiServer
 from rewound.server.extensions import Extensions
 from rewound.server.open_store import memory_budget, read_only_store
@@ -35,15 +37,31 @@ class Instance:
     scope: trio.CancelScope  # of its tasks
 
 
-class ReplayServer:
+Begin = Callable[[Instance, trio.Nursery], None]
+
+
+def _nothing(instance: Instance, nursery: trio.Nursery) -> None:
+    """The instance needs nothing beside it."""
+
+
+class ReadOnlyServer:
+    """Serves a journal that something else writes or moves; which instance serves can change while it runs."""
+
     def __init__(
-        self, settings: Settings, recording: Recording, clock: Clock, extensions: Extensions
+        self,
+        settings: Settings,
+        journal: Journal,
+        clock: Clock,
+        extensions: Extensions,
+        begin: Begin = _nothing,
     ) -> None:
+        """`begin` is called with every instance and its nursery, before it serves."""
         self._settings = settings
-        self._recording = recording
+        self._journal = journal
         self._clock = clock
         self._memory = memory_budget(settings)
-        self._extensions = replace(extensions, authorizers=(ReadOnlyAuthorizer(), *extensions.authorizers))
+        self._extensions = extensions
+        self._begin = begin
         self._nursery: trio.Nursery | None = None
         self._first: Instance | None = None  # whose listeners serve
         self._instance: Instance | None = None
@@ -53,11 +71,16 @@ class ReplayServer:
         assert self._instance is not None, "the server runs"
         return self._instance
 
+    def publish(self, events: list[Event]) -> None:
+        """Pass events that have become durable to reads and watches."""
+        if self._instance is not None:  # otherwise its store will read them
+            self._instance.store.feed.publish(events)
+
     async def run(self, announce: Announce, stop: trio.Event) -> None:
         """Serve until `stop` is set."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            self._first = self._instance = await nursery.start(self._run_instance, None)
+            self._first = await nursery.start(self._run_instance, None)
             addresses = await nursery.start(self._first.server.serve)
             announce(addresses)
             await stop.wait()
@@ -65,16 +88,15 @@ class ReplayServer:
             await self._first.server.stop()
             nursery.cancel_scope.cancel()
 
-    async def go_back(self, position: int) -> None:
-        """Go to an earlier position: later requests read it, open watches end."""
+    async def replace(self, settings: Settings) -> None:
+        """Serve later requests with other settings; open watches end."""
+        self._settings = settings
+        await self._replace()
+
+    async def _replace(self) -> None:
         assert self._nursery is not None
-        before, later = self.instance, self._recording.position
-        self._recording.position = position
-        try:
-            self._instance = await self._nursery.start(self._run_instance, before.server)
-        except BaseException:
-            self._recording.position = later
-            raise
+        before = self.instance
+        await self._nursery.start(self._run_instance, before.server)
         before.server.hub.expire()
         self._nursery.start_soon(self._close, before)
 
@@ -86,12 +108,17 @@ class ReplayServer:
         settings = self._settings
         async with trio.open_nursery() as nursery:
             store = read_only_store(
-                settings, self._recording, self._clock, self._memory, nursery, self._extensions
+                settings, self._journal, self._clock, self._memory, nursery, self._extensions
             )
             try:
                 server = ApiServer(settings, store, nursery, self._extensions, predecessor)
+                instance = Instance(store, server, nursery.cancel_scope)
+                self._begin(instance, nursery)
                 server.health.finish_start()
-                task_status.started(Instance(store, server, nursery.cancel_scope))
+                self._instance = (
+                    instance  # without a checkpoint since the store was built: it misses no event
+                )
+                task_status.started(instance)
                 await trio.sleep_forever()
             finally:
                 store.aggregated.close()
@@ -103,6 +130,25 @@ class ReplayServer:
             while instance.server.hub.watchers():
                 await trio.sleep(CLOSE_TIMEOUT / 100)
         instance.scope.cancel()
+
+
+class ReplayServer(ReadOnlyServer):
+    def __init__(
+        self, settings: Settings, recording: Recording, clock: Clock, extensions: Extensions
+    ) -> None:
+        authorizers = (ReadOnlyAuthorizer(), *extensions.authorizers)
+        super().__init__(settings, recording, clock, replace(extensions, authorizers=authorizers))
+        self._recording = recording
+
+    async def go_back(self, position: int) -> None:
+        """Go to an earlier position: later requests read it, open watches end."""
+        later = self._recording.position
+        self._recording.position = position
+        try:
+            await self._replace()
+        except BaseException:
+            self._recording.position = later
+            raise
 
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -129,9 +175,11 @@ NOT_RUNNING = Decision(Verdict.DENY, "this server replays a journal: its pods, s
 class NotRunningAuthorizer:
     """Refuses connections to pods, services and nodes; comes before all other authorizers, also for administrators."""
 
+    not_running = NOT_RUNNING
+
     def authorize(self, attributes: Attributes) -> Decision:
         if attributes.is_resource and attributes.subresource in _FORWARDED:
-            return NOT_RUNNING
+            return self.not_running
         return NO_OPINION
 
     async def rules(self, user: User, namespace: str) -> Rules:
@@ -141,9 +189,11 @@ class NotRunningAuthorizer:
 class ReadOnlyAuthorizer(NotRunningAuthorizer):
     """Refuses writes to a replay, too."""
 
+    read_only = READ_ONLY
+
     def authorize(self, attributes: Attributes) -> Decision:
         if attributes.is_resource and attributes.verb in _WRITES and not _is_review(attributes):
-            return NOT_RUNNING if attributes.subresource in _FORWARDED else READ_ONLY
+            return self.not_running if attributes.subresource in _FORWARDED else self.read_only
         return super().authorize(attributes)
 
 

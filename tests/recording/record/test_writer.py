@@ -140,10 +140,10 @@ def test_times_never_decrease(journal: Journal) -> None:
     assert times == [100 * second, 100 * second, 900 * second + 5, 900 * second + 6]
 
 
-def test_state_before_the_first_lists_is_forgotten(journal: Journal) -> None:
+async def test_state_before_the_first_lists_is_forgotten(journal: Journal) -> None:
     writer = RecordingWriter(journal)
     writer.write([change("a", "5"), change("b", "7"), change("b", "8", removed=True), change("a", "9")])
-    writer.forget_before(8)
+    await writer.forget_before(8)
     with journal.read() as view:
         assert view.floor == 8
         assert [one.offset for one in view.all_events(0)] == [5, 9]

@@ -1,0 +1,178 @@
+"""`rewound flight`: record a cluster without end, and serve the recording while it grows.
+
+FOLDER is a data folder. The first start lists and watches every kind of the cluster and records into it; later ones
+continue there, and serve at once what they have. Ctrl-C and SIGTERM end it. Values of Secrets are masked unless
+--with-secrets is given.
+
+rewound flight cluster                                     what $KUBECONFIG may read
+rewound flight --kubeconfig prod.yaml --secure-port 7443 prod
+rewound open --data-dir prod                               the page, in a browser
+KUBECONFIG=prod/admin.kubeconfig rewound log -f            who does what, from the recording
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewound.actors.rewind.difference import escaped
+from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
+from rewound.cli.record import EscapingFormatter, ProgressLine, kinds_of
+from rewound.client.errors import ClientError, Failure, UsageError
+from rewound.gateway.settings.checks import SettingsError
+from rewound.journal.errors import JournalError
+from rewound.server.flags.values import port
+
+if TYPE_CHECKING:
+    from rewound.gateway.settings.settings import Addresses, Settings
+    from rewound.recording.flight.flight import Flight
+
+SECURE_PORT = 6445
+
+
+def flight(arguments: Sequence[str]) -> int:
+    parser = Parser("rewound flight", __doc__)
+    add_flags(parser)
+    try:
+        return _fly(parser.parse_args(arguments))
+    except (UsageError, SettingsError) as error:
+        return _fail(error, 2)
+    except (ClientError, Failure, JournalError, OSError) as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a data folder: a new one, or its last recording"
+    )
+    what = parser.add_argument_group("what to record")
+    what.add_argument(
+        "--kinds", metavar="KIND,...", help="only these: pods, cm, deployments.apps (default all)"
+    )
+    what.add_argument(
+        "--with-secrets", action="store_true", help="record the values of Secrets (default: masked)"
+    )
+    what.add_argument(
+        "--websocket",
+        action="store_true",
+        help="watch over WebSockets, if something on the way to the server holds back or cuts long responses",
+    )
+    what.add_argument(
+        "--audit-log",
+        default="",
+        metavar="FILE",
+        help="follow this audit log of the server (- is stdin): users, verbs, sources, refused requests",
+    )
+    add_connection(parser, "only what is in this namespace (default: everything)")
+    listeners = parser.add_argument_group("listeners and credentials of the recording's server")
+    listeners.add_argument(
+        "--bind-address", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"
+    )
+    listeners.add_argument(
+        "--secure-port",
+        type=port,
+        default=SECURE_PORT,
+        metavar="PORT",
+        help=f"HTTPS; 0 is off (default {SECURE_PORT})",
+    )
+    listeners.add_argument(
+        "--insecure-port", type=port, default=0, metavar="PORT", help="plain HTTP on loopback (default off)"
+    )
+    listeners.add_argument(
+        "--token-auth-file", type=Path, metavar="FILE", help='CSV lines of token,user,uid[,"group1,group2"]'
+    )
+
+
+def _fly(options: Options) -> int:
+    # Imported only now: reporting a wrong flag should not take as long as a start.
+    import trio
+
+    from rewound.actors.certificates.issuing_process import begin_early
+    from rewound.cli.replay.serving import run_process, stop_on_signal
+    from rewound.client.streaming import StreamingSession
+    from rewound.gateway.settings.settings import Settings
+    from rewound.journal.log import Journal
+    from rewound.recording.flight.flight import Flight, FlightOptions, flight_settings
+    from rewound.recording.record.recorder import RecordOptions
+
+    _log()
+    if options.folder.is_file():
+        raise Failure(f"{options.folder} is a file; name a folder")
+    chosen = FlightOptions(
+        RecordOptions(
+            kinds_of(options.kinds), options.namespace, options.with_secrets, None, options.audit_log
+        )
+    )
+    given = {
+        name: value
+        for name in ("bind_address", "secure_port", "insecure_port", "token_auth_file")
+        if (value := getattr(options, name)) is not None
+    }
+    if not (options.secure_port or options.insecure_port):
+        raise UsageError("--secure-port and --insecure-port: both are 0, so nobody could see the recording")
+    kind = StreamingSession
+    if options.websocket:
+        from rewound.client.websocket import WebSocketSession
+
+        kind = WebSocketSession
+    session = kind(chosen_target(options))
+
+    def make_settings(journal: Journal) -> Settings:
+        return flight_settings(journal, options.folder, Settings, **given)
+
+    line = ProgressLine()
+    one = Flight(session, options.folder, chosen, make_settings, report=line)
+
+    async def run() -> None:
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, stop)
+
+            def ready(addresses: Addresses) -> None:
+                print(_banner(one, addresses), flush=True)
+
+            try:
+                await one.run(ready, stop)
+            finally:
+                with trio.move_on_after(2, shield=True):
+                    await session.aclose()
+            nursery.cancel_scope.cancel()
+
+    with begin_early(wanted=bool(options.secure_port)), line:
+        return run_process(run, Settings(data_dir=options.folder, **given))
+
+
+def _log() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("rewound.recording").setLevel(logging.INFO)
+
+
+def _banner(one: Flight, addresses: Addresses) -> str:
+    from rewound.cli.replay.serving import page_url
+    from rewound.gateway.settings.server_config import host_and_port
+
+    lines = [f"Recording {one.server_url} into {one.folder}."]
+    if addresses.secure is not None:
+        kubeconfig = one.folder / "admin.kubeconfig"
+        lines.append(f"  secure      https://{host_and_port(*addresses.secure)}")
+        lines.append(f"  kubeconfig  {kubeconfig}")
+    if addresses.insecure is not None:
+        lines.append(f"  plain       http://{host_and_port(*addresses.insecure)}")
+    lines.append(f"  page        {page_url(addresses)}")
+    if addresses.secure is not None:
+        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+        lines += ["  rewound open        # the page, in a browser, signed in"]
+    return "\n".join([*lines, "", "Read-only. Ctrl-C ends it; the same command goes on.", ""])
+
+
+def _fail(error: Exception, code: int) -> int:
+    print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
+    return code

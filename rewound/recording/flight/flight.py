@@ -1,0 +1,309 @@
+"""Records and serves in one process: the recorder writes the journal of the folder, a read-only server follows it.
+
+    API server -> Recorder -> journal in the folder -> feed of the server -> page, lists, watches, ?at=, history, blame
+
+A folder that has a recording is served at once, whether the API server can be reached or not: it is most useful when
+that one cannot. Nothing that the API server does ends the process once there is a recording.
+
+What else follows the recording (an audit sink, rules, ...) is a `Beside`: a task that starts once the recording is
+served, and gets the `Flight`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from rewound.actors.access.authorize import Decision, Verdict
+from rewound.actors.runtime.clock import Clock, WallClock
+from rewound.actors.versions.version import stored_version
+from rewound.client.errors import ClientError
+from rewound.client.streaming import StreamingSession
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
+from rewound.journal.errors import CannotStore
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.recording.record.kinds import UnknownKind
+from rewound.recording.record.recorder import (
+    Progress,
+    Recorder,
+    RecordOptions,
+    WrongFolder,
+    load_positions,
+)
+from rewound.recording.replay.replay import FOR_EVER, WEBHOOKS
+from rewound.recording.replay.replay_server import Instance, ReadOnlyAuthorizer, ReadOnlyServer
+from rewound.server.extensions import NO_EXTENSIONS, Extensions
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE: Final = 1.0  # seconds between two attempts to reach the API server
+LONGEST_PAUSE: Final = 30.0
+CHECK: Final = "first-lists"  # of /readyz
+DOCUMENT: Final = "flight"  # below /debug/rewound/
+
+Ready = Callable[[Addresses], None]
+Beside = Callable[["Flight"], Awaitable[None]]
+MakeSettings = Callable[[Journal], Settings]
+
+
+@dataclass(frozen=True, slots=True)
+class FlightOptions:
+    record: RecordOptions = field(default_factory=RecordOptions)
+
+
+class FlightAuthorizer(ReadOnlyAuthorizer):
+    """Refuses writes and connections to pods: the cluster itself is elsewhere."""
+
+    read_only = Decision(
+        Verdict.DENY,
+        "this server shows the recording of a cluster and only reads it; write to the cluster itself",
+    )
+    not_running = Decision(
+        Verdict.DENY,
+        "this server shows the recording of a cluster, whose pods, services and nodes are not reached through it",
+    )
+
+
+class Flight:
+    """One cluster: its folder, its recorder and its server."""
+
+    def __init__(
+        self,
+        session: StreamingSession,
+        folder: Path,
+        options: FlightOptions,
+        make_settings: MakeSettings,
+        *,
+        clock: Clock | None = None,
+        extensions: Extensions = NO_EXTENSIONS,
+        beside: Sequence[Beside] = (),
+        report: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self.folder = folder
+        self.options = options
+        self.clock = clock or WallClock()
+        self.problem = ""  # why nothing is recorded at the moment; empty while something is
+        self.recorder: Recorder | None = None  # while it records
+        self._session = session
+        self._make_settings = make_settings
+        self._extensions = extensions
+        self._beside = beside
+        self._report = report
+        self._listed = False  # the recording is exact from the first lists on
+        self._journal: Journal | None = None
+        self._server: ReadOnlyServer | None = None
+
+    @property
+    def server_url(self) -> str:
+        """The address of the recorded server."""
+        return self._session.target.server
+
+    @property
+    def journal(self) -> Journal:
+        assert self._journal is not None, "it runs"
+        return self._journal
+
+    @property
+    def store(self) -> Store:
+        """Of the server, as long as the cluster is not upgraded."""
+        assert self._server is not None, "it runs"
+        return self._server.instance.store
+
+    async def run(self, ready: Ready, stop: trio.Event) -> None:
+        """Record and serve until `stop` is set.
+
+        Raises ClientError for a new folder if the server cannot be recorded; JournalError and OSError for a folder
+        that cannot be used.
+        """
+        found = load_positions(self.folder)
+        begun: Recorder | None = None
+        if found is None or not (self.folder / "journal").exists():
+            begun = self._make_recorder()
+            if not await _unless_stopped(begun.prepare, stop):
+                return
+            self._journal = _create(self.folder, begun)
+        else:
+            self._listed = bool(found.exact_from)
+            self._journal = _open(self.folder)
+        try:
+            await self._run(begun, ready, stop)
+        finally:
+            self._journal.close()
+
+    async def _run(self, begun: Recorder | None, ready: Ready, stop: trio.Event) -> None:
+        server = self._server = ReadOnlyServer(
+            self._make_settings(self.journal),
+            self.journal,
+            self.clock,
+            replace(
+                self._extensions,
+                authorizers=(FlightAuthorizer(), *self._extensions.authorizers),
+                add_controls=self._add_document,
+            ),
+            self._begin_instance,
+        )
+        async with trio.open_nursery() as nursery:
+
+            def serving(addresses: Addresses) -> None:
+                nursery.start_soon(self._record, begun)
+                for one in self._beside:
+                    nursery.start_soon(one, self)
+                ready(addresses)
+
+            await server.run(serving, stop)
+            nursery.cancel_scope.cancel()
+
+    def _begin_instance(self, instance: Instance, nursery: trio.Nursery) -> None:
+        instance.server.health.add(CHECK, self._readiness_problem, kinds=("readyz",))
+
+    def _readiness_problem(self) -> str | None:
+        """An API server that is lost does not count: what was recorded before is what people want to see then."""
+        return None if self._listed else "the first lists are not complete"
+
+    # Recording.
+
+    def _make_recorder(self) -> Recorder:
+        return Recorder(
+            self._session, self.folder, self.options.record, self.clock.now, self._progressed, self._publish
+        )
+
+    def _publish(self, events: list[Event]) -> None:
+        assert self._server is not None, "it runs"
+        self._server.publish(events)
+
+    def _progressed(self, progress: Progress) -> None:
+        if self.recorder is not None and self.recorder.started.is_set():
+            self._listed = True
+        self._report(progress)
+
+    async def _record(self, begun: Recorder | None) -> None:
+        """Record until cancelled, whatever happens to the API server. `begun` is prepared, for a new folder."""
+        pause, is_new, checked = FIRST_PAUSE, begun is not None, begun is not None
+        while True:
+            recorder, begun = begun or self._make_recorder(), None
+            try:
+                if not checked:
+                    await self._prepare(recorder)
+                    checked = True
+                self.recorder, self.problem = recorder, ""
+                await recorder.record_into(self.journal)
+                return  # --duration is over
+            except Exception as error:
+                problem = _single(error)
+                has_begun = recorder.started.is_set()
+                fits = checked or not isinstance(problem, WrongFolder | UnknownKind)
+                if (
+                    not isinstance(problem, ClientError | CannotStore)
+                    or not fits
+                    or (is_new and not has_begun)
+                ):
+                    raise
+                self.problem = str(problem)
+            finally:
+                self.recorder = None
+            pause = FIRST_PAUSE if has_begun else pause
+            checked = is_new = False
+            logger.warning("nothing is recorded: %s; trying again in %g s", self.problem, pause)
+            await trio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _prepare(self, recorder: Recorder) -> None:
+        release = await recorder.prepare()
+        if recorder.dialect != self.journal.dialect:
+            raise WrongFolder(
+                f"{self.folder} has a recording of a server with the dialect {self.journal.dialect}, this one has "
+                f"{recorder.dialect}; name another folder"
+            )
+        if release.record != self.journal.kubernetes:
+            assert self._server is not None, "it runs"
+            logger.warning(
+                "the cluster is Kubernetes %s now; it was %s",
+                stored_version(release.record),
+                stored_version(self.journal.kubernetes),
+            )
+            self.journal.set_version(release.record)
+            await self._server.replace(self._make_settings(self.journal))
+
+    # What it says about itself.
+
+    def _add_document(self, add: Callable[..., None]) -> None:
+        add("GET", DOCUMENT, self._show)
+
+    async def _show(self, context: RequestContext) -> Response:
+        return await render.document(context, self.document())
+
+    def document(self) -> dict[str, Any]:
+        progress = None if self.recorder is None else self.recorder.progress()
+        return {
+            "kind": "Flight",
+            "recording": progress is not None,
+            "problem": self.problem,
+            "listed": self._listed,
+            "kinds": 0 if progress is None else progress.kinds,
+            "objects": 0 if progress is None else progress.objects,
+            "events": 0 if progress is None else progress.events,
+            "held": 0 if progress is None else progress.held,
+            "version": str(self.journal.head),
+        }
+
+
+def flight_settings(journal: Journal, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
+    """Settings of a server that shows everything to every authenticated user: recorded rights do not apply."""
+    return settings(
+        data_dir=data_dir,
+        dialect=journal.dialect,
+        kubernetes_version=stored_version(journal.kubernetes),
+        authorization_mode="AlwaysAllow",
+        anonymous_auth=False,
+        disable_admission_plugins=WEBHOOKS,
+        watch_history=FOR_EVER,
+        journal_retention=None,
+        **given,
+    )
+
+
+def _create(folder: Path, recorder: Recorder) -> Journal:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
+    recorder.save_beginning()  # before anything else: a folder without it would be refused after a kill
+    return Journal.open(folder / "journal", dialect=recorder.dialect, kubernetes=recorder.release.record)
+
+
+def _open(folder: Path) -> Journal:
+    """Open the journal of a recording, whose dialect the folder knows."""
+    found = Journal.open(folder / "journal", readonly=True, check_tail=False)
+    dialect, kubernetes = found.dialect, found.kubernetes
+    found.close()
+    return Journal.open(folder / "journal", dialect=dialect, kubernetes=kubernetes)
+
+
+async def _unless_stopped(work: Callable[[], Awaitable[object]], stop: trio.Event) -> bool:
+    """Await `work`; returns False if it was stopped before its end."""
+    done = False
+    async with trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            await stop.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(wait)
+        await work()
+        done = True
+        nursery.cancel_scope.cancel()
+    return done
+
+
+def _single(error: BaseException) -> BaseException:
+    """The error of the only task that failed; the group if there are several of different kinds."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
