@@ -142,10 +142,13 @@ def find_breakage(past: Past, target: Name, after: int, refused: Sequence[Docume
     found.family = family
     start = found.version if found.words else after
     found.symptoms = _symptoms(past, found, max(0, start), refused)
-    if not found.words and found.symptoms:
-        first = found.symptoms[0]
-        found.words, found.version, found.time = first.reason, first.version, first.time
-        found.effect = first.version
+    if not found.words:
+        # The status says nothing: the newest Event or refusal does. Conditions of its past are over.
+        found.symptoms = [one for one in found.symptoms if one.source in ("Event", "refused request")]
+        if found.symptoms:
+            last = found.symptoms[-1]
+            found.words, found.version, found.time = last.reason, last.version, last.time
+            found.effect = last.version
     elif not newest.removed and found.words:
         certain = [one.version for one in found.symptoms if one.source != "condition"]
         found.effect = min([one for one in (found.effect, *certain) if one >= found.version])

@@ -215,15 +215,19 @@ def _volume(around: Surroundings, one: Name, content: Document) -> Concern | Non
     return None
 
 
+# Not what the scheduler says of every pod that waits: that preemption does not help.
+_PREEMPTED: Final = ("Preempted", "PreemptionByScheduler", "preempting")
+
+
 def _competitor(around: Surroundings, one: Name, content: Document) -> Concern | None:
     """A workload that takes what this one lacks: room on nodes, or in a quota."""
     if one in around.breakage.family:
         return None
     if around.says("exceeded quota") and one.namespace == around.namespace:
         return 3, "uses the same quota"
-    if around.says("reempt") and _is_preferred(one, content):
+    if around.says(*_PREEMPTED) and _is_preferred(one, content):
         return 1, "has a priority class, and uses the same nodes"
-    if around.says("Insufficient", "reempt", "Too many pods"):
+    if around.says("Insufficient", "Too many pods", *_PREEMPTED):
         return 3, "uses the same nodes"
     return None
 
@@ -273,7 +277,7 @@ def rules_for(around: Surroundings) -> Iterator[tuple[str, str | None, list[Rule
     if around.says("exceeded quota"):
         for type_ in _COMPETITORS:
             yield type_, around.namespace, [_competitor]
-    elif around.says("Insufficient", "reempt", "Too many pods"):
+    elif around.says("Insufficient", "Too many pods", *_PREEMPTED):
         for type_ in _COMPETITORS:
             yield type_, None, [_competitor]
     if around.target.type == "namespaces":

@@ -158,7 +158,10 @@ TOPICS: Final = (
     ),
     _topic("service ?account", r"serviceAccountName|^deleted", "the account", "serviceaccounts"),
     _topic(
-        "PriorityClass|[pP]reempt", r"priority|preemption|replicas", "priority", "priorityclasses.scheduling"
+        "PriorityClass|Preempted|PreemptionByScheduler|preempting",
+        r"priority|preemption|replicas",
+        "priority",
+        "priorityclasses.scheduling",
     ),
     _topic(
         r"cannot (get|list|watch|create|update|patch|delete)|\(403\)|orbidden: User",

@@ -1,14 +1,14 @@
 """Staged incidents: the change that caused one is the first suspect, or among the first three.
 
-The ranking was written with the first half only. The second half was written afterwards, and its first result is in
-docs/rewind.md.
+The ranking was written with the first half only, and the second half afterwards. The second half's first result was 17
+first and 19 among the first three; two mistakes that it found were mended then.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.rewind.suspects import first_half
+from tests.rewind.suspects import first_half, second_half
 from tests.rewind.suspects.stage import Story, asked, rank_of, staged
 
 QUICK = (first_half.removed_secret, first_half.selector_typo)
@@ -22,6 +22,11 @@ def test_the_cause_is_the_first_suspect(story: Story) -> None:
 @pytest.mark.slow
 def test_first_half() -> None:
     assert_ranks(first_half.STORIES, first=18)
+
+
+@pytest.mark.slow
+def test_second_half() -> None:
+    assert_ranks(second_half.STORIES, first=17)
 
 
 def assert_ranks(stories: tuple[Story, ...], first: int) -> None:

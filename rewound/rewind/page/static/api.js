@@ -86,6 +86,11 @@ export class Session {
     return this.get(`${GROUP}/timeline/highlights`, { parameters, signal });
   }
 
+  // What changed before an object broke, ranked.
+  suspects(parameters, signal = null) {
+    return this.get(`${GROUP}/timeline/suspects`, { parameters, signal });
+  }
+
   // Objects with their lives: from when to when they existed, and in which phases.
   lifelines(parameters, signal = null) {
     return this.get(`${GROUP}/timeline/objects`, { parameters, signal });

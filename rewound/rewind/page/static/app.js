@@ -39,6 +39,7 @@ const objectPane = new ObjectPane(session, {
   open: (target) => openObject(target),
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
   jump: (version) => jumpTo(version),
+  show: (change) => openAt(change),
   cursor: () => state.cursor,
 });
 const comparePane = new ComparePane(session, {
@@ -396,8 +397,14 @@ function choose(event) {
   openObject({ type: event.type, namespace: event.namespace, name: event.name }, false);
 }
 
-// A link leads to the moment and to the row of the object, and opens it.
-function openAt(item) {
+// A link leads to the moment and to the row of the object, and opens it; with `part`, that part of it.
+function openAt(item, part = "") {
+  if (part) {
+    // The heading says what failed at the end of the range.
+    if (newest && state.view.to < newest.time) setCursor({ time: state.view.to, version: "" });
+    openObject(item, true, part);
+    return;
+  }
   if (item.micros) {
     const span = spanOf(state.view);
     show(around(item.micros, Math.min(span, Math.max(Math.round(span / 4), MINUTE))));
@@ -438,7 +445,7 @@ function activeTypes() {
   return state.by === "type" ? groups.filter((group) => group.row).map((group) => group.key) : null;
 }
 
-function openObject(target, fresh = true) {
+function openObject(target, fresh = true, part = "") {
   if (fresh) Object.assign(state, { left: "", right: "" });
   state.object = { type: target.type, namespace: target.namespace, name: target.name };
   state.tab = "object";
@@ -446,7 +453,7 @@ function openObject(target, fresh = true) {
   if (trees.token && !trees.items.some(isOpened)) reloadSoon();
   rememberNext();
   selectTab("object");
-  objectPane.show(state.object, state.left, state.right).catch(fail);
+  objectPane.show(state.object, state.left, state.right, part).catch(fail);
 }
 
 // Beside the picture there is room in a wide window; else the details are a drawer, which may be closed.

@@ -49,7 +49,8 @@ export function showHeadline({ groups, total, items, highlights, refused, moreRe
   if (bad.length) {
     const many = `${highlights.failingTotal}${highlights.failingPartly ? " or more" : ""}`;
     parts.push(element("span", { class: "bad", text: `${many} ${many === "1" ? "object needs" : "objects need"} attention: ` }),
-      ...between(bad.slice(0, 3).map((one) => button(visible(`${objectText(one)} (${one.phase})`), () => open(one), { class: "link" }))),
+      ...between(bad.slice(0, 3).map((one) => element("span", {}, button(visible(`${objectText(one)} (${one.phase})`), () => open(one), { class: "link" }), " ",
+        button("Suspects", () => open(one, "suspects"), { title: `What changed before ${objectText(one)} broke` })))),
       bad.length > 3 ? " and others. " : ". ");
   }
   if (refused.length) {

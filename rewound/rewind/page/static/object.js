@@ -8,8 +8,9 @@ import { download } from "./export.js";
 import { SECOND, parseTime, readable, rfc3339 } from "./scale.js";
 import { isMasked, masked } from "./secrets.js";
 import { objectText, sentence, valueText, whoText } from "./summary.js";
+import { suspectsOf } from "./suspects.js";
 
-const PARTS = [["versions", "Versions"], ["yaml", "YAML"], ["blame", "Blame"], ["links", "Links"]];
+const PARTS = [["versions", "Versions"], ["yaml", "YAML"], ["blame", "Blame"], ["links", "Links"], ["suspects", "Suspects"]];
 const PAGE = 100;                // versions
 const AROUND = 30 * SECOND, LISTED = 50;   // what else the author did
 const DEEPEST = 10, MOST_RELATED = 1000;
@@ -26,13 +27,17 @@ export class ObjectPane {
   #chosen = { left: "", right: "" };
   #withManaged = false;
 
-  // `actions` has open(target), choose(left, right), jump(version), and cursor(), the present one or null.
+  // `actions` has open(target), choose(left, right), jump(version), show(change), and cursor(), the present one or null.
   constructor(session, actions) {
     this.#session = session;
     this.#actions = actions;
   }
 
-  async show(target, left = "", right = "") {
+  // `part`: which of the parts to show; the same as before without it.
+  async show(target, left = "", right = "", part = "") {
+    const isOther = objectText(target ?? {}) !== objectText(this.#target ?? {});
+    // A search of suspects is for the object that it was asked for.
+    this.#part = part || (isOther && this.#part === "suspects" ? "versions" : this.#part);
     this.#target = target;
     this.#chosen = { left, right };
     this.#versions = [];
@@ -306,6 +311,15 @@ export class ObjectPane {
     const shown = [element("div", { class: "blame" }, table(["field", "value", "by", "version", "time"], rows))];
     if (found.leftOut) shown.push(element("p", { class: "hint", text: `${found.leftOut.toLocaleString("en")} more fields are left out: their paths are too long.` }));
     return shown;
+  }
+
+  // What changed before it broke, as it was known at the cursor.
+
+  async _suspects(target) {
+    const at = this.#moment(), parameters = new URLSearchParams({ type: target.type, name: target.name });
+    if (target.namespace) parameters.set("namespace", target.namespace);
+    if (at) parameters.set("at", at);
+    return suspectsOf(await this.#session.suspects(parameters), (change) => this.#actions.show(change));
   }
 
   // Links: owners above, dependents below, Events about it, and what else its author did.
