@@ -70,7 +70,7 @@ _FLAG = re.compile(
     r"^ {1,4}(?:(-\w)(?: \S+)?, )?(--[a-z][a-z0-9-]*)(?:[ =]([^ \n]+))?(?:\s{2,}(\S.*))?", re.MULTILINE
 )
 _OF_ONE_OBJECT = ("history", "blame", "suspects", "rollback", "undelete", "log")
-_AFTER_A_MOMENT = ("at", "diff")
+_AFTER_A_MOMENT = ("at", "diff", "since")
 
 
 def completion(arguments: Sequence[str]) -> int:

@@ -86,6 +86,11 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "show": (partial(_of_journal, "show"), "one event with its object, and what it changed"),
     "at": (partial(_of_journal, "at"), "objects as they were at a version or a time"),
     "diff": (partial(_of_journal, "diff"), "what changed between two versions or times"),
+    "since": (partial(_of_journal, "since"), "what differs from a moment when all was well, without noise"),
+    "compare": (
+        partial(_of_journal, "compare"),
+        "what differs between two recordings, or two moments of one",
+    ),
     "blame": (partial(_of_journal, "blame"), "who set each field of an object"),
     "suspects": (
         partial(_of_journal, "suspects"),

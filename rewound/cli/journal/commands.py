@@ -27,6 +27,8 @@ COMMANDS = {
     "show": ("show", "one event with its object, and what it changed"),
     "at": ("at", "objects as they were at a version or a time"),
     "diff": ("diff", "what changed between two versions or times"),
+    "since": ("since", "what differs from a moment when all was well, without noise"),
+    "compare": ("compare", "what differs between two recordings, or two moments of one"),
     "blame": ("blame", "who set each field of an object"),
     "suspects": ("suspects", "what changed before an object broke, ranked, each with its reasons"),
     "why": ("why", "which node won a pod and by what, and which nodes do not fit"),

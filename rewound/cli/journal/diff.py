@@ -77,9 +77,9 @@ def run(options: Options, output: Output) -> int:
             differences = source.differences(selection, (ends[0].offset, ends[1].offset), progress)
             found = until_printed(differences, progress, output)
             if options.output == "json":
-                _print_document(output, ends, found)
+                print_document(output, ends, found)
             else:
-                _print(output, ends, found)
+                print_differences(output, ends, found)
     return 0
 
 
@@ -148,7 +148,9 @@ def _back(ends: tuple[Version, Version]) -> bool:
     return ends[0].offset > ends[1].offset
 
 
-def _print(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
+def print_differences(
+    output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]
+) -> None:
     counts: Counter[str] = Counter()
     back = _back(ends)
     for one in differences:
@@ -185,7 +187,7 @@ def _with(one: Difference) -> str:
     return f" with {one.last.manager_text}" if one.last.is_guess else ""
 
 
-def _print_document(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
+def print_document(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
     document: dict[str, Any] = {
         side: {**version(end.offset), "time": rfc3339(end.time) if end.time else None}
         for side, end in zip(("from", "to"), ends, strict=True)
