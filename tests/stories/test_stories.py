@@ -20,9 +20,21 @@ RECORDED = Path(__file__).with_name("recorded")
 OTHERS = Path(__file__).parents[3] / "shared/reference/workloads/scenarios"
 # Played by `make test`: one of each controller.
 SHORT = {
-    *("cron36-timezone", "deploy36-rollout-terminating", "ds36-surge", "hpa36-no-metrics"),
+    *(
+        "cron36-timezone",
+        "deploy36-rollout-terminating",
+        "ds36-surge",
+        "ds36-world-tainted",
+        "hpa36-no-metrics",
+    ),
     *("job36-per-index-retry", "node36-noexecute", "pdb36-always-allow", "pv36-protect"),
-    *("sched-least-allocated", "sts36-ordinals", "svc36-prefersamenode", "svc36-terminating"),
+    *(
+        "sched-least-allocated",
+        "sched36-world-taint-change",
+        "sts36-ordinals",
+        "svc36-prefersamenode",
+        "svc36-terminating",
+    ),
 }
 
 

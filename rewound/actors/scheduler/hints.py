@@ -72,7 +72,7 @@ class Hints:
     ) -> None:
         self._names, self._features, self._shapes, self._devices = names, features, shapes, devices
         self._cordon = {"key": names.key("unschedulable", "node"), "effect": NO_SCHEDULE}
-        self._table: Mapping[str, Mapping[str, Callable[[PodFacts, Change], bool]]] = {
+        own: dict[str, dict[str, Callable[[PodFacts, Change], bool]]] = {
             "NodeUnschedulable": {
                 NODE_ADD: self._uncordoned,
                 NODE_TAINTS: self._uncordoned,
@@ -137,13 +137,19 @@ class Hints:
                 NODE_LABELS: _changes_topology,
             },
         }
+        # Kubernetes lets every plugin that looks at new nodes look at all changes of taints too.
+        self._table: Mapping[str, Mapping[str, Callable[[PodFacts, Change], bool]]] = {
+            name: {NODE_TAINTS: _always, **hints} if NODE_ADD in hints else hints
+            for name, hints in own.items()
+        }
         self.wakes = self._wakes(plugins)  # the plugins that each kind of change may help
 
     def _wakes(self, plugins: Sequence[Plugin]) -> dict[str, frozenset[str]]:
         found: dict[str, set[str]] = {}
         for plugin in plugins:
             of_devices = plugin.wakes & {DEVICE_CLAIM, DEVICE_CLASS, DEVICE_SLICE}
-            for kind in (POD_ASKS, *of_devices, *self._table.get(plugin.name, plugin.wakes)):
+            of_nodes = {NODE_TAINTS} if NODE_ADD in plugin.wakes else set()
+            for kind in (POD_ASKS, *of_devices, *self._table.get(plugin.name, plugin.wakes | of_nodes)):
                 found.setdefault(kind, set()).add(plugin.name)
         return {kind: frozenset(names) for kind, names in found.items()}
 
