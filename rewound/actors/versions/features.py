@@ -703,6 +703,17 @@ CAPITAL_VERBS: Final = _change(
 MANAGED_ENDPOINTS: Final = _change(
     "managed-endpoints", "labels Endpoints with the name of the controller that writes them", since="1.33"
 )
+NODES_WITH_UNAVAILABLE_PODS: Final = _change(
+    "nodes-with-unavailable-pods",
+    "counts unavailable old pods of a DaemonSet against maxUnavailable while it replaces them",
+    since="1.31",
+)
+NODES_THAT_NEED_WORK: Final = _change(
+    "nodes-that-need-work",
+    "reconciles a DaemonSet after a change of a node only if a pod has to be created or deleted there, or some are "
+    "where they should not be",
+    since="1.33",
+)
 SCALED_FROM_TO: Final = _change(
     "scaled-from-to", "names the old size of a ReplicaSet before the new one in Events", since="1.32"
 )

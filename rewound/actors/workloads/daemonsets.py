@@ -27,7 +27,8 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, untolerated
-from rewound.actors.workloads.cache import Key, key_of
+from rewound.actors.versions.features import NODES_THAT_NEED_WORK, NODES_WITH_UNAVAILABLE_PODS
+from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     Claims,
@@ -287,7 +288,7 @@ def _surplus_of_surge(view: View, running: Sequence[Object]) -> list[Object]:
     return surplus
 
 
-def roll_out(view: View) -> Steps[Work]:
+def roll_out(view: View, features: frozenset[str]) -> Steps[Work]:
     """The next step of a rolling update."""
     old = yield from chosen(view.pods.values(), lambda pods: not all(map(view.is_updated, pods)))
     if not old:
@@ -299,7 +300,7 @@ def roll_out(view: View) -> Steps[Work]:
     nodes = dict.fromkeys([*view.pods, *wanted])
     if surge:
         return (yield from _surge(view, nodes, set(wanted), surge))
-    return (yield from _replace(view, nodes, unavailable))
+    return (yield from _replace(view, nodes, unavailable, NODES_WITH_UNAVAILABLE_PODS in features))
 
 
 def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
@@ -312,7 +313,7 @@ def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
     return (new[0] if new else None), (old[0] if old else None)
 
 
-def _replace(view: View, nodes: Iterable[str], limit: int) -> Steps[Work]:
+def _replace(view: View, nodes: Iterable[str], limit: int, counts_useless: bool) -> Steps[Work]:
     """Delete old pods: all that are unavailable, and as many others as may be unavailable at a time."""
     unavailable = 0
     useless, candidates = list[Object](), list[Object]()
@@ -325,6 +326,7 @@ def _replace(view: View, nodes: Iterable[str], limit: int) -> Steps[Work]:
                 unavailable += not view.is_available(new)
             case _:
                 unavailable += 1
+    unavailable += len(useless) if counts_useless else 0
     return Work(pods=useless + candidates[: max(limit - unavailable, 0)])
 
 
@@ -404,6 +406,7 @@ class DaemonSets(WorkloadController):
         super().__init__(parts)
         self._sets = self.keyed_by("daemonsets.apps")
         self._pods = self.dependents("pods", self._sets)
+        self._places = self._pods.index(_place_of)
         self._revisions = self.dependents("controllerrevisions.apps", self._sets)
         self._nodes = parts.cache.collection("nodes")
         self._nodes.listen(self._node_changed)
@@ -429,14 +432,29 @@ class DaemonSets(WorkloadController):
     def _find_sets_for_nodes(self) -> Steps[None]:
         """Find the sets that changed nodes concern."""
         names, self._changed_nodes = tuple(self._changed_nodes), {}
+        only_for_work = NODES_THAT_NEED_WORK in self.release.features
         for part in parts_of(self._known.items()):
             for key, known in part:
-                changed = False
+                concerned = False
                 for name in names:
-                    changed |= self._place(known, name)
+                    changed = self._place(known, name)
+                    if only_for_work and name in known.places:
+                        concerned |= self._needs_work(key, known, name)
+                    else:
+                        concerned |= changed
                     yield
-                if changed:
+                if concerned:
                     self.queue.add(key)
+
+    def _needs_work(self, key: Key, known: _Known, name: str) -> bool:
+        """Whether a set has to look at a changed node. Until then its status keeps the counts that it has."""
+        owner = self._sets.get(*key)
+        if owner is None:
+            return False
+        should_run, may_stay = known.places[name]
+        if self._places.get((owner["metadata"]["uid"], name)):
+            return not may_stay or owner["status"].get("numberMisscheduled", 0) > 0
+        return should_run
 
     def _place(self, known: _Known, name: str) -> bool:
         """Decide again whether a pod should run on a node; returns whether that has changed."""
@@ -557,7 +575,7 @@ class DaemonSets(WorkloadController):
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
             self._event(view.owner, "FailedDaemonPod", message)
         if not work and view.owner["spec"]["updateStrategy"].get("type") == "RollingUpdate":
-            return (yield from roll_out(view))
+            return (yield from roll_out(view, self.release.features))
         return work
 
     async def _carry_out(self, view: View, work: Work) -> RequestError | None:
@@ -677,6 +695,12 @@ class DaemonSets(WorkloadController):
 
 def _is_selected(owner: Object, pod: Object) -> bool:
     return label_selector_matches(owner["spec"]["selector"], pod["metadata"].get("labels") or {})
+
+
+def _place_of(pod: Object) -> tuple[tuple[str, str], ...]:
+    """The set and the node of a bound daemon pod."""
+    owner, node = controller_of(pod), pod["spec"].get("nodeName")
+    return ((owner["uid"], node),) if node and owner is not None and owner["kind"] == "DaemonSet" else ()
 
 
 def _placed_by(node: Object) -> tuple[object, object]:
