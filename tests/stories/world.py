@@ -50,6 +50,7 @@ _REPEATED = frozenset(
         "ProvisioningFailed",
         "SawCompletedJob",
         "UnknownTimeZone",
+        "UnmanagedPods",
         "Unmanaged",
         "UnparseableSchedule",
         "VolumeFailedDelete",
