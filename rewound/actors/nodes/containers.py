@@ -38,6 +38,7 @@ RETRY: Final = 12 * SECOND  # a kubelet looks again at a pod with an error after
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts, or two pulls of an image
 BACK_OFF_RESET: Final = 600  # seconds of running after which a container counts as healthy
 _MOST_RESTARTS: Final = 2**31 - 1  # that a status can have
+GRACE_SECONDS: Final = 30  # of a pod that names none
 KILLED: Final = 137  # the exit code of a container that does not end when asked to
 _ERROR_SECONDS: Final = 1  # how long ErrImagePull is shown before ImagePullBackOff
 _BACK_OFF: Final = re.compile(r"back-off (?:(\d+)m)?(\d+)s restarting")
@@ -497,17 +498,34 @@ class Container:
         if not ends:
             return None
         due, code, probe_kind = min(ends)
-        if probe_kind:
+        if probe_kind and moment.since < due:  # nobody probes a container that is being stopped
             self._report_unhealthy(probe_kind)
         if moment.is_ahead(due):
             return None
-        if probe_kind:
+        finished = due + self._pre_stop(probe_kind, due) if probe_kind else due
+        if probe_kind and (finished == due or due > moment.since):
             who = "Init container" if self.kind == SIDECAR else "Container"
             message = f"{who} {self.name} failed {probe_kind} probe"
             if self.kind == REGULAR and self._restarts_after(code):
                 message += ", will be restarted"
             self.event(NORMAL, "Killing", message)
-        return code, due
+        return None if moment.is_ahead(finished) else (code, finished)
+
+    def _pre_stop(self, probe_kind: str, due: int) -> int:
+        """How long the preStop hook takes of a container that failed a probe: at most its grace period."""
+        hook = (self.spec.get("lifecycle") or {}).get("preStop")
+        if hook is None:
+            return 0
+        moment, behaviour = self._moment, self._moment.behaviour
+        of_probe = self.spec[f"{probe_kind}Probe"].get("terminationGracePeriodSeconds")
+        of_pod = moment.pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS)
+        grace = of_pod if of_probe is None else of_probe
+        seconds = hook_seconds(hook, behaviour.seconds("pre-stop-for", self.name) or 0.0, moment.features)
+        fails = behaviour.seconds("fail-pre-stop", self.name)
+        taken: int = round(min(seconds if fails is None else fails, grace) * SECOND)
+        if fails is not None and fails <= grace and moment.now >= due + taken > moment.since:
+            self.event(WARNING, "FailedPreStopHook", "PreStopHook failed")
+        return taken
 
     def _restarts_after(self, code: int) -> bool:
         spec = self._moment.pod["spec"]

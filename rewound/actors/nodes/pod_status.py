@@ -24,6 +24,7 @@ from rewound.actors.nodes.admission import Rejection
 from rewound.actors.nodes.behaviour import Behaviour
 from rewound.actors.nodes.containers import (
     EPHEMERAL,
+    GRACE_SECONDS,
     INIT,
     KILLED,
     NORMAL,
@@ -68,7 +69,6 @@ _OWN_CONDITIONS: Final = (
 )
 _RESIZE_PENDING, _RESIZE_IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 _RESTARTING_ALL: Final = "AllContainersRestarting"
-_GRACE_SECONDS: Final = 30  # of a pod that names none
 _DEADLINE: Final = Rejection(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
@@ -430,7 +430,7 @@ class _PodRun:
             return
         ends = [one.end["finishedAt"] for one in self._regular if one.end and one.end.get("finishedAt")]
         begun = max(map(micros_of, ends), default=self._moment.now)
-        grace = self._spec.get("terminationGracePeriodSeconds", _GRACE_SECONDS)
+        grace = self._spec.get("terminationGracePeriodSeconds", GRACE_SECONDS)
         names = {one.name for one in self._inits if one.kind == SIDECAR and one.has_run}
         found = endings(self._spec, names, self._behaviour, begun, grace, self._moment.features)
         for one in sidecars:

@@ -502,6 +502,39 @@ def test_failing_liveness_probe_restarts_a_container() -> None:
     assert ("Killing", "Container c failed liveness probe, will be restarted") in pod.events
 
 
+@cases(
+    ("annotations", "grace", "seconds", "failed"),
+    [
+        ({"pre-stop-for": "4"}, None, 4, False),
+        ({"pre-stop-for": "40"}, None, 20, False),  # until the grace period of the pod is over
+        ({"pre-stop-for": "40"}, 3, 3, False),  # that of the probe takes precedence
+        ({"fail-pre-stop.c": "2"}, None, 2, True),
+    ],
+)
+def test_pre_stop_hook_runs_before_a_container_that_failed_its_probe_restarts(
+    annotations: dict[str, str], grace: int | None, seconds: int, failed: bool
+) -> None:
+    probe: Object = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 1}
+    if grace is not None:
+        probe["terminationGracePeriodSeconds"] = grace
+    container = {"name": "c", "image": "i", "livenessProbe": probe, "lifecycle": {"preStop": {"exec": {}}}}
+    pod = Pod({"fail-liveness": "5", **annotations}, containers=[container], terminationGracePeriodSeconds=20)
+    pod.at(0)
+    wake = pod.at(5).wake
+    assert wake is not None and wake <= seconds
+    killing = ("Killing", "Container c failed liveness probe, will be restarted")
+    assert (pod.restarts, pod.state) == (0, "running") and pod.events[-1] == killing
+    pod.at(5 + seconds - 0.5)
+    assert pod.restarts == 0
+    pod.at(5 + seconds)
+    assert (pod.restarts, pod.state) == (1, "running")
+    last = pod.status["containerStatuses"][0]["lastState"]["terminated"]
+    assert (last["exitCode"], last["finishedAt"]) == (137, seconds_text(START + (5 + seconds) * SECOND))
+    assert pod.events.count(killing) == 1
+    assert (("FailedPreStopHook", "PreStopHook failed") in pod.events) == failed
+    assert [reason for reason, _ in pod.events].count("Unhealthy") == 1
+
+
 def test_failing_readiness_probe_takes_ready_away() -> None:
     probe = {"exec": {"command": ["x"]}, "periodSeconds": 5, "failureThreshold": 2}
     pod = Pod({"fail-readiness.c": "10"}, containers=[{"name": "c", "image": "i", "readinessProbe": probe}])

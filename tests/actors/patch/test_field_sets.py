@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rewound.actors.patch.managed_fields.field_set import (
     Fields,
     difference,
+    has_exactly,
     intersection,
     members,
     read_fields,
@@ -85,3 +86,22 @@ def test_operations_keep_order(one, other):
 
 def is_in_order(fields):
     return list(fields) == sorted(fields) and all(is_in_order(node) for node in fields.values())
+
+
+@given(SETS, SETS)
+def test_taking_away_and_adding_what_a_set_has_exactly_leaves_it(one, other):
+    if has_exactly(one, other):
+        assert union(difference(one, other), other) == one
+
+
+def test_a_set_has_exactly_members_of_its_own_form():
+    fields = {"f:spec": {".": {}, "f:a": {}, "f:b": {"f:c": {}}}}
+    for has in (
+        {},
+        {"f:spec": {"f:a": {}}},
+        {"f:spec": {".": {}, "f:a": {}}},
+        {"f:spec": {"f:b": {"f:c": {}}}},
+    ):
+        assert has_exactly(fields, has), has
+    for lacks in ({"f:x": {}}, {"f:spec": {}}, {"f:spec": {"f:b": {}}}, {"f:spec": {"f:a": {"f:c": {}}}}):
+        assert not has_exactly(fields, lacks), lacks

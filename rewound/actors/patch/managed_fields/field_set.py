@@ -108,6 +108,17 @@ def _without(ours: Fields, theirs: Fields) -> Fields | None:
     return left if left is ours else _node(left)
 
 
+def has_exactly(one: Fields, other: Fields) -> bool:
+    """Whether all members of the other set are members of one, without more below single values: then removing and
+    adding them leaves one as it is.
+    """
+    for element, theirs in other.items():
+        ours = one.get(element)
+        if ours is None or not (has_exactly(ours, theirs) if theirs and ours else ours == theirs):
+            return False
+    return True
+
+
 def intersection(one: Fields, other: Fields) -> Fields:
     both: Fields = {}
     for element in other if len(other) < len(one) else one:

@@ -25,7 +25,14 @@ from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Defini
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.patch.managed_fields.comparison import Changes, compare
-from rewound.actors.patch.managed_fields.field_set import FIELD, Fields, difference, path_text, union
+from rewound.actors.patch.managed_fields.field_set import (
+    FIELD,
+    Fields,
+    difference,
+    has_exactly,
+    path_text,
+    union,
+)
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.managers import (
     UPDATE,
@@ -270,12 +277,23 @@ async def _owned_after(
     changes = comparisons.changes
     if kept and not changes:
         return before["metadata"].get("managedFields", []) if before else []
+    mine = Entry(manager, UPDATE, view.version, time, changes.changed, view.subresource)
+    if not changes.removed and (known := _writes_its_own(entries, mine)) is not None:
+        # As with renewals of leases: nothing but the time of the entry changes.
+        others = await without((one for one in entries if one is not known), comparisons)
+        return encode_entries([*others, mine._replace(fields=known.fields)])
     left = await without(entries, comparisons)
     if changes.changed:
-        left = _with_manager(
-            left, Entry(manager, UPDATE, view.version, time, changes.changed, view.subresource)
-        )
+        left = _with_manager(left, mine)
     return encode_entries(left)
+
+
+def _writes_its_own(entries: Iterable[Entry], mine: Entry) -> Entry | None:
+    """The entry of the writer, if it has all fields that the write changed."""
+    for one in entries:
+        if one.identity == mine.identity:
+            return one if mine.fields and has_exactly(one.fields, mine.fields) else None
+    return None
 
 
 def _entries_before(view: FieldView, before: Object | None, after: Object) -> tuple[list[Entry], bool]:
