@@ -172,6 +172,24 @@ class DeviceFilter(Filter):
                 self._objects.begin(claim["metadata"]["uid"], allocation)
         return found
 
+    def described(self, node: str) -> list[Object]:
+        """The claims of the pod in an explanation: which devices they have, or would get on a node."""
+        reserved = self._found.get(node)
+        pairs = reserved.claims if reserved is not None else [(one, None) for one in self._claims]
+        found = []
+        for claim, chosen in pairs:
+            allocation = allocation_of(claim) or chosen or {}
+            name = claim["metadata"].get("name", "extended resources")
+            described: Object = {"claim": name, "isAllocated": allocation_of(claim) is not None}
+            described["devices"] = [
+                {part: one[part] for part in ("request", "driver", "pool", "device")}
+                for one in allocation.get("devices", {}).get("results", ())
+            ]
+            users = claim.get("status", {}).get("reservedFor") or ()
+            described["reservedFor"] = [one["name"] for one in users]
+            found.append(described)
+        return found
+
     def release(self) -> tuple[str, Object | None]:
         """A claim whose allocation keeps the pod from all nodes, and could be given up; and what is said then."""
         for claim in self._unavailable.values():

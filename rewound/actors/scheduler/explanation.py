@@ -5,7 +5,9 @@ An explanation is a document. `rewound why` prints it, and pods get it that ask 
     {"pod": "default/web-1", "schedulerName": "default-scheduler", "nodes": 3, "node": "",
      "message": "0/3 nodes are available: ...",          only if no node is feasible
      "filtered": [{"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "count": 2, "nodes": ["a", "b"]}],
-     "scores": [{"node": "c", "total": 612, "plugins": {"TaintToleration": 300, ...}}]}
+     "scores": [{"node": "c", "total": 612, "plugins": {"TaintToleration": 300, ...}}],
+     "claims": [{"claim": "gpu", "isAllocated": false, "reservedFor": [],       only if the pod claims devices
+                 "devices": [{"request": "r", "driver": "gpu.example.com", "pool": "c", "device": "gpu-0"}]}]}
 
 It covers all nodes, also where the scheduler would sample them.
 """
@@ -47,6 +49,7 @@ def explain(
         return found | {"message": "no nodes available to schedule pods", "filtered": [], "scores": []}
     failures: dict[str, Failure] = {}
     scores: list[Object] = []
+    claims: list[Object] = []
     try:
         evaluation = Evaluation(profile, pod, around)
         for _ in evaluation.steps:
@@ -54,6 +57,8 @@ def explain(
             evaluation.check_current()
         feasible = yield from evaluation.feasible(0, len(nodes), nodes, lambda _: (), failures)
         scores = yield from _scores(evaluation, feasible, most)
+        if (devices := evaluation.devices()) is not None:
+            claims = devices.described(node or next((one["node"] for one in scores), ""))[:most]
     except Refusal as refusal:
         failures = {one.name: refusal.failure for one in nodes}
     except SchedulingError as wrong:
@@ -61,7 +66,8 @@ def explain(
     if len(failures) == len(nodes):
         found["message"] = Diagnosis(len(nodes), failures).reasons()
     filtered = yield from _filtered(failures, most)
-    return found | {"filtered": filtered, "scores": scores}
+    found |= {"filtered": filtered, "scores": scores}
+    return found | {"claims": claims} if claims else found
 
 
 def _scores(evaluation: Evaluation, feasible: list[NodeState], most: int | None) -> Steps[list[Object]]:
@@ -102,6 +108,9 @@ def lines(explanation: Object) -> Iterable[str]:
         yield f"  {explanation['message']}"
     if scores:
         yield f"  {_verdict(scores, node)}"
+    if explanation.get("claims"):
+        yield "claims:"
+        yield from map(_claim, explanation["claims"])
     if explanation["filtered"]:
         yield "removed:"
         for one in explanation["filtered"]:
@@ -145,6 +154,19 @@ def _by(better: Object, worse: Object) -> str:
     leads = {name: points - worse["plugins"][name] for name, points in better["plugins"].items()}
     telling = sorted((name for name, lead in leads.items() if lead > 0), key=lambda name: -leads[name])
     return ", ".join(f"{_BETTER.get(name, 'it is better')} ({name} +{leads[name]})" for name in telling)
+
+
+def _claim(claim: Object) -> str:
+    """A line about a resource claim."""
+    devices = ", ".join(
+        f"{one['driver']}/{one['pool']}/{one['device']} ({one['request']})" for one in claim["devices"]
+    )
+    if claim["isAllocated"]:
+        users = ", ".join(claim["reservedFor"])
+        return (
+            f"  {claim['claim']}: has {devices or 'no devices'}{f', reserved for {users}' if users else ''}"
+        )
+    return f"  {claim['claim']}: {f'gets {devices}' if devices else 'is not allocated'}"
 
 
 def _table(scores: list[Object], chosen: str) -> Iterable[str]:

@@ -6,13 +6,15 @@
     rewound why web-1 --data-dir backup      from a data folder, without a server
 
 It decides again, by the objects of that moment, whether or not the server runs the scheduler. A star marks the node
-that the pod has. The result may differ from the scheduler's in two ways: pods that were being bound at that moment may
-count in one and not in the other, and of a hundred nodes or more the scheduler compares only a part.
+that the pod has. Devices that the scheduler then gave to this pod alone count as free. The result may differ from the
+scheduler's in two ways: pods that were being bound at that moment may count in one and not in the other, and of a
+hundred nodes or more the scheduler compares only a part.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from pathlib import Path
 from rewound.actors.names import Names
 from rewound.actors.rewind.difference import escaped
 from rewound.actors.scheduler.configuration import default_configuration, read_configuration
+from rewound.actors.scheduler.device_objects import DeviceObjects, devices_are_allocated
 from rewound.actors.scheduler.evaluation import Profile, finished
 from rewound.actors.scheduler.explanation import explain, lines
 from rewound.actors.scheduler.nodes import Cluster
@@ -27,7 +30,7 @@ from rewound.actors.scheduler.plugins import SchedulingContext
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
-from rewound.actors.versions.features import release_of
+from rewound.actors.versions.features import DEVICE_TAINT_RULES, release_of
 from rewound.cli.journal.flags import MOMENT, Options, Parser, add_output, add_source, moment
 from rewound.cli.journal.opening import open_source
 from rewound.cli.journal.printing import Output
@@ -39,6 +42,7 @@ from rewound.recording.query.source import Source, Wanted
 _NODE = "/spec/nodeName"
 _TYPE = re.compile("^(po|pods?)/")  # before a name, as kubectl prints it
 _OWNERS = ("replicationcontrollers", "replicasets.apps", "statefulsets.apps")
+_DEVICES = ("resourceclaims", "deviceclasses", "resourceslices", "devicetaintrules")
 _STORAGE = ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities")
 
 
@@ -143,7 +147,23 @@ def _explained(source: Source, names: Names, profile: Profile, pod: Document, at
             cluster.assume(cluster.shapes.facts(other), other["spec"]["nodeName"])
     facts = cluster.shapes.facts(pod)
     around = _surroundings(moment_, cluster, facts)
+    if devices_are_allocated(features):
+        around.devices = _devices(source, names, moment_, pod)
     return finished(explain(profile, facts, around, pod["spec"].get("nodeName", "")))
+
+
+def _devices(source: Source, names: Names, moment_: _Moment, pod: Document) -> DeviceObjects:
+    """Claims, classes and slices; a claim that only this pod uses had no devices before it was scheduled."""
+    features = release_of(source.kubernetes()).features
+    kinds = _DEVICES if DEVICE_TAINT_RULES in features else _DEVICES[:-1]
+    claims, *others = (moment_.all(f"{kind}.{names.group('resource')}") for kind in kinds)
+    if pod["spec"].get("nodeName"):
+        for claim in claims:
+            status = claim.get("status", {})
+            if [one["uid"] for one in status.get("reservedFor") or ()] == [pod["metadata"]["uid"]]:
+                for part in ("allocation", "reservedFor", "devices"):
+                    status.pop(part, None)
+    return DeviceObjects(names, features, lambda: time.time_ns() // 1000, claims, *others)
 
 
 def _surroundings(moment_: _Moment, cluster: Cluster, pod: PodFacts) -> SchedulingContext:

@@ -9,6 +9,7 @@ import pytest
 
 from rewound.actors.messages import Object
 from rewound.actors.scheduler.explanation import ANSWERED, ASKED
+from rewound.actors.versions.features import choose_release
 from tests.actors.scheduler.scheduling import add_nodes, assigned, node, open_scheduling, pod
 from tests.client.command import runner
 
@@ -76,3 +77,41 @@ async def test_why_explains_from_a_folder(
     foreign = run("why", "foreign", *folder)
     assert (foreign.code, "--scheduler-config" in foreign.err) == (1, True)
     assert run("why", "nobody", *folder).code == 1
+
+
+async def test_why_tells_the_story_of_claims(
+    tmp_path: Path,
+    autojump_clock: object,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = "resource.k8s.io"
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
+    async with open_scheduling(tmp_path / "data", release=choose_release("1.36")) as bench:
+        await add_nodes(bench, node("a"), node("b"))
+        await bench.create(f"deviceclasses.{group}", {"metadata": {"name": "gpu"}, "spec": {}})
+        pool = {"name": "b", "generation": 1, "resourceSliceCount": 1}
+        spec = {"nodeName": "b", "driver": "gpu.example.com", "pool": pool, "devices": [{"name": "gpu-0"}]}
+        await bench.create(f"resourceslices.{group}", {"metadata": {"name": "b-gpus"}, "spec": spec})
+        for name in ("first", "second"):
+            claim = {"metadata": {"name": f"for-{name}"}, "spec": {"devices": {"requests": requests}}}
+            await bench.create(f"resourceclaims.{group}", claim)
+            claims = [{"name": "gpu", "resourceClaimName": f"for-{name}"}]
+            await bench.create("pods", pod(name, cpu="1", resourceClaims=claims))
+            await bench.rest(2)
+        assert assigned(bench) == {"first": "b", "second": ""}
+    run = runner(tmp_path, capsys, monkeypatch)
+    folder = ("--data-dir", tmp_path / "data")
+    device = {"request": "gpu", "driver": "gpu.example.com", "pool": "b", "device": "gpu-0"}
+    first = json.loads(run("why", "first", *folder, "-o", "json").out)
+    assert first["claims"] == [
+        {"claim": "for-first", "isAllocated": False, "devices": [device], "reservedFor": []}
+    ]
+    assert [one["node"] for one in first["scores"]] == ["b"]
+    assert "  for-first: gets gpu.example.com/b/gpu-0 (gpu)" in run("why", "first", *folder).out.splitlines()
+    second = run("why", "second", *folder).out.splitlines()
+    assert second[1] == "  0/2 nodes are available: 2 cannot allocate all claims."
+    assert "  for-second: is not allocated" in second
+    assert "      2  DynamicResources: cannot allocate all claims (a, b)" in second
+    now = run("why", "first", *folder, "--at", "now").out.splitlines()
+    assert now[0] == "pod default/first: assigned to b; 1 of 2 nodes fit"

@@ -311,7 +311,7 @@ async def open_bench(
     """
     added = [*more, *([(PodRunner.name, PodRunner)] if pods_run else [])]
     enabled = frozenset((*names, *(name for name, _ in added)))
-    journal = Journal.open(path / "journal")
+    journal = Journal.open(path / "journal", dialect=KUBERNETES.dialect, kubernetes=release.record)
     try:
         async with trio.open_nursery() as nursery:
             bench = Bench(journal, nursery, enabled, before, release, workloads)
