@@ -101,14 +101,16 @@ test: installed
 failed-again: installed
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" tests
 
-# The tests of actors and the journal, and their code: .ci/covered.py says why. `make test` decides about their failures. Tests that count calls would count those
-# of slipcover. BASE is the commit that changes are compared with.
+# The tests of actors and the journal, some stories of workloads, and their code: .ci/covered.py says why. `make test`
+# decides about their failures. Tests that count calls would count those of slipcover. BASE is the commit that changes
+# are compared with.
 COUNTING := tests/actors/admission/webhooks/test_webhook_matching.py tests/actors/kinds/structural/test_hostile_schemas.py \
 	tests/actors/kinds/test_all_rules_are_linear.py tests/actors/kinds/test_rules_are_linear.py
 BASE ?=
 coverage: setup
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m slipcover --source rewound --json --out $(VENV)/coverage.json -m pytest \
-		-p slipcover.pytest_plugin -n $(WORKERS) -m "not slow" tests/actors tests/journal $(COUNTING:%=--ignore=%)
+		-p slipcover.pytest_plugin -n $(WORKERS) -m "not slow" tests/actors tests/journal tests/stories \
+		$(COUNTING:%=--ignore=%)
 	$(BIN)/python .ci/covered.py $(VENV)/coverage.json $(BASE:%=--base %)
 
 # What surrounds the server, and what kills it: packages, benchmarks, clients and examples in other languages, the page in

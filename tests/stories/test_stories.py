@@ -18,23 +18,16 @@ from tests.stories.player import play
 
 RECORDED = Path(__file__).with_name("recorded")
 OTHERS = Path(__file__).parents[3] / "shared/reference/workloads/scenarios"
-# Played by `make test`: one of each controller.
+# Played by `make test` and `make coverage`: one of each controller, and several of the scheduler's devices and hints.
 SHORT = {
-    *(
-        "cron36-timezone",
-        "deploy36-rollout-terminating",
-        "ds36-surge",
-        "ds36-world-tainted",
-        "hpa36-no-metrics",
-    ),
-    *("job36-per-index-retry", "node36-noexecute", "pdb36-always-allow", "pv36-protect"),
-    *(
-        "sched-least-allocated",
-        "sched36-world-taint-change",
-        "sts36-ordinals",
-        "svc36-prefersamenode",
-        "svc36-terminating",
-    ),
+    *("dra36-all-constraint", "dra36-capacity-shared", "dra36-cel-error", "dra36-extended"),
+    *("dra36-first-available", "dra36-partition", "dra36-shared-node-selector", "dra36-taint"),
+    *("dra36-template", "dra36-two-claims"),
+    *("sched36-affinity-comes", "sched36-claim-later", "sched36-gates", "sched36-relabel-node"),
+    *("sched36-untaint", "sched36-world-taint-change", "sched-least-allocated"),
+    *("cron36-timezone", "deploy36-rollout-terminating", "ds36-surge", "ds36-world-tainted"),
+    *("hpa36-no-metrics", "job36-per-index-retry", "node36-noexecute", "pdb36-always-allow"),
+    *("pv36-protect", "sts36-ordinals", "svc36-prefersamenode", "svc36-terminating"),
 }
 
 
