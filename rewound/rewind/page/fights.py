@@ -7,20 +7,19 @@ write it, and only of those that have several are the changed fields compared.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from rewound.actors.rewind.fights import FOUGHT, fought_fields
 from rewound.actors.rewind.lifelines import Identity, Life, Placed, events_of
 from rewound.actors.rewind.long_work import LongWork, Piece
-from rewound.actors.rewind.summary import summarize
 from rewound.actors.rewind.timeline import NOTHING, LeftOut, kept
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.rewind.page.visibility import VisibleTypes
 
-FOUGHT: Final = 4  # changes of one field by several authors in turn
 _OBJECTS: Final = 2000  # that are looked at, the most changed first
 _WINDOW: Final = 4  # consecutive changes, at the start, in the middle and at the end
 _SUSPECTS: Final = 20  # objects whose changed fields are compared
@@ -95,18 +94,12 @@ def _add(journal: Journal, offset: int, fields: dict[str, _Field], *, secret: bo
     if event is None or before is None or event.removed:
         return
     author = event.user, event.manager
-    for path in _changed(before.body, event.body, secret=secret):
+    for path in fought_fields(before.body, event.body, secret=secret):
         one = fields.setdefault(path, _Field())
         if author != one.last:
             one.turns += 1
         one.authors.setdefault(author)
         one.last, one.event = author, event
-
-
-def _changed(before: bytes, after: bytes, *, secret: bool) -> Iterator[str]:
-    for change in summarize(before, after, secret=secret).get("changes", ()):
-        if not change["field"].startswith("status"):
-            yield change["field"]
 
 
 def _document(type_name: str, path: str, one: _Field) -> Document:
