@@ -117,7 +117,7 @@ def _possible(before: Sequence[str], current: str) -> Iterator[str]:
         command, *rest = rest
     elif command in SUBCOMMANDS and not rest:
         yield from SUBCOMMANDS[command]
-        if command in ("journal", "config", "policy", "completion"):
+        if command in ("journal", "config", "policy", "rules", "completion"):
             return
     flags = _flags(before)
     if current.startswith("-"):

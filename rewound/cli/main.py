@@ -121,6 +121,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("policy", "policy"),
         "`policy test`: which recorded writes admission policies would have denied or changed",
     ),
+    "rules": (_in("rules", "rules"), "`rules test`: which alerts rules would have given; `rules list`"),
     "cel": (_in("cel", "cel"), "evaluate a CEL expression on an object of a file: result, type, cost"),
     "journal": (
         _journal,

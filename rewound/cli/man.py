@@ -26,6 +26,7 @@ SUBCOMMANDS = {
         *("rollback", "undelete", "stats", "verify", "recover", "export", "import"),
     ),
     "policy": ("test",),
+    "rules": ("list", "test"),
     "token": ("bootstrap",),
 }
 _HEADING = re.compile(r"^(?! )(\S.*):$")

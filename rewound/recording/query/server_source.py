@@ -139,6 +139,15 @@ class ServerSource(Source):
     def kind_of(self, type_id: int) -> Kind:
         return self._kinds[type_id]
 
+    def oldest(self) -> int:
+        """The version of the oldest event that the user may see; 1 without one."""
+        page = self._timeline("/events", {**self._scope, "limit": "1"})
+        return int(page["oldest"]["version"]) if "oldest" in page else 1
+
+    def number_of(self, kind: Kind) -> int:
+        """The type id of a kind in our events."""
+        return self._number(kind.type_name)
+
     def _number(self, type_name: str) -> int:
         if type_name not in self._numbers:
             if type_name not in self._visible():
