@@ -67,10 +67,10 @@ class Requests(NamedTuple):
         parts = (*self.containers, *(one for one, _ in self.initial), self.whole, self.overhead)
         return dict.fromkeys(name for part in parts for name in part)
 
-    def total(self, name: str, default: int = 0) -> int:
+    def total(self, name: str, default: int = 0, *, of_containers: bool = False) -> int:
         """The sum of the containers, or the most that is needed while they are initialized, or of the whole pod.
 
-        `default`: counts for each container without a request.
+        `default`: counts for each container without a request. `of_containers` leaves out what the whole pod requests.
         """
         sidecars = most = 0
         for requests, keeps_running in self.initial:
@@ -79,7 +79,7 @@ class Requests(NamedTuple):
                 sidecars += value
             most = max(most, sidecars if keeps_running else sidecars + value)
         total = max(sum(_request(one, name, default) for one in self.containers) + sidecars, most)
-        if name in self.whole:
+        if name in self.whole and not of_containers:
             total = amount(name, self.whole[name])
         return total + _request(self.overhead, name, 0)
 

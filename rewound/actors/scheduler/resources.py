@@ -35,6 +35,7 @@ from rewound.actors.scheduler.pods import (
 )
 from rewound.actors.versions.features import (
     BALANCE_OF_REQUESTS,
+    FIT_OF_CONTAINERS,
     IMPROVED_BALANCE,
     MILLI_OVERHEAD,
     REQUEST_OVER_NODE,
@@ -118,9 +119,12 @@ class _ImprovementScore(_ResourceScore):
 
 
 def _request(shape: PodShape, name: str, features: frozenset[str], *, nonzero: bool) -> int:
-    """The request of a pod for scores. Before MILLI_OVERHEAD, overhead counts in whole units, also of CPU."""
+    """The request of a pod for scores. Before MILLI_OVERHEAD, overhead counts in whole units, also of CPU.
+
+    `nonzero`: for the score of NodeResourcesFit, which gives every container a default request.
+    """
     default = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}.get(name, 0) if nonzero else 0
-    total = shape.requested.total(name, default)
+    total = shape.requested.total(name, default, of_containers=nonzero and FIT_OF_CONTAINERS in features)
     overhead = shape.requested.overhead.get(name) if MILLI_OVERHEAD not in features else None
     return total if overhead is None else total - amount(name, overhead) + amount("", overhead)
 

@@ -703,6 +703,11 @@ CAPITAL_VERBS: Final = _change(
 MANAGED_ENDPOINTS: Final = _change(
     "managed-endpoints", "labels Endpoints with the name of the controller that writes them", since="1.33"
 )
+FIT_OF_CONTAINERS: Final = _change(
+    "fit-of-containers",
+    "leaves the requests of whole pods out of the scheduler's score for free resources (not out of its filter)",
+    since="1.33",
+)
 NODES_WITH_UNAVAILABLE_PODS: Final = _change(
     "nodes-with-unavailable-pods",
     "counts unavailable old pods of a DaemonSet against maxUnavailable while it replaces them",
