@@ -455,12 +455,14 @@ class SimulatedNodes(WorkloadController):
             self.queue.add((STATIC_PODS, node))
 
     def _mirrors(self, pod: Object) -> bool:
-        """Whether a pod is of a manifest that is there: then its containers run on when it is deleted."""
+        """Whether a pod is of a manifest that is there, or may be: its containers run on when it is deleted."""
         if self._static.folder is None or not self._static.is_mirror(pod):
             return False
         node = self._node_objects.get("", pod["spec"].get("nodeName", ""))
         if node is None:
             return False
+        if not self._static.is_read:
+            return True
         wanted = self._static.of_node(node, self._node_objects.definition, 0)
         return self._static.is_current(pod, wanted.get(key_of(pod)))
 
@@ -473,7 +475,7 @@ class SimulatedNodes(WorkloadController):
     async def _mirror(self, name: str) -> None:
         """Create the mirror pods of a node that are missing, and end those whose manifest has gone or changed."""
         node, known = self._node_objects.get("", name), self._nodes.get(name)
-        if node is None or known is None or not known.runs:
+        if node is None or known is None or not known.runs or not self._static.is_read:
             return
         definition = self._pods.definition
         wanted = self._static.of_node(node, self._node_objects.definition, self.now())

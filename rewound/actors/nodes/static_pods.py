@@ -68,7 +68,7 @@ class StaticPods:
         self._statuses: dict[tuple[Key, str], Object] = {}  # of deleted mirror pods, by name and hash
 
     async def read(self) -> bool:
-        """Look at the folder; returns whether manifests have changed."""
+        """Look at the folder; returns whether manifests have changed, or were read for the first time."""
         if self.folder is None:
             return False
         stamps = await run_in_thread(_stamps, self.folder)
@@ -76,13 +76,18 @@ class StaticPods:
         self._before = stamps
         if stamps == self._stamps or not (is_first or is_settled):
             return False
+        found = await run_in_thread(lambda: tuple(self._read(stamps)))
         self._stamps = stamps
-        found = tuple(await run_in_thread(lambda: tuple(self._read(stamps))))
         changed, self._manifests = found != self._manifests, found
         if changed:
             self._statuses.clear()
             self._refused.clear()
-        return changed
+        return changed or is_first
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the manifests are known: until then no mirror pod may end."""
+        return self._stamps is not None
 
     def refused(self, key: Key, why: str) -> None:
         """Report, once, that a mirror pod could not be created."""

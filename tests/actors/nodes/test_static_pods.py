@@ -147,6 +147,10 @@ async def test_restart_finds_its_mirror_pods(tmp_path: Path, autojump_clock: Moc
         manifest(tmp_path / "static" / "node-0", "second")
         await until(bench, lambda: phases(bench).get("second-node-0") == "Running")
         assert bench.get("pods", "etcd-node-0")["metadata"]["uid"] == uid
+    for path in (tmp_path / "static" / "node-0").iterdir():
+        path.unlink()  # while the server does not run
+    async with cluster(tmp_path) as bench:
+        await until(bench, lambda: phases(bench) == {})
 
 
 async def test_wrong_manifests_are_reported_and_others_play(
