@@ -23,7 +23,10 @@ Group = tuple[
 ]  # namespace and name of the PodGroup; or those of the Workload, its group, and a replica
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
-FOR_OTHERS: Final = f"{UNSCHEDULABLE}, waiting for minCount pods from a gang to be scheduled"
+FOR_OTHERS: Final = (
+    f"{UNSCHEDULABLE}, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
 FOR_VICTIMS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 
 

@@ -68,7 +68,10 @@ async def test_gang_that_does_not_fit_leaves_room_for_others(tmp_path: Path, aut
         await bench.rest(2)
         assert not any(assigned(bench).values())
         assert condition(bench, "gang") == ("False", "Unschedulable", "pod group is unschedulable")
-        waits = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
+        waits = (
+            "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+            "one or more plugins asked to wait and no plugin rejected pod"
+        )
         assert [refusal(bench, name) for name in ("first", "second")] == [waits, waits]
         assert refusal(bench, "third").startswith("0/1 nodes are available: 1 Insufficient cpu. ")
         await bench.create("pods", pod("other", cpu="2"))
