@@ -270,6 +270,8 @@ _COMPETITORS: Final = ("deployments.apps", "statefulsets.apps", "daemonsets.apps
 def rules_for(around: Surroundings) -> Iterator[tuple[str, str | None, list[Rule]]]:
     """The types to look through, the namespace (None: all), and the rules for each."""
     for type_, rule in RULES.items():
+        if type_ == "nodes" and not around.waits_for_node:
+            continue  # there may be thousands, each with a heartbeat
         yield type_, None if _is_cluster_wide(type_) else around.namespace, [rule]
     if around.target.type in _SELECTORS:
         for type_ in (*sorted(WORKLOADS), "pods"):

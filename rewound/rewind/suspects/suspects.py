@@ -39,6 +39,7 @@ MAX_OBJECTS: Final = 400  # of the graph, and that concern the object
 MAX_CHANGES: Final = 60  # of one object, the newest
 MAX_DISTANCE: Final = 3.0
 SHOWN: Final = 20
+_LOOKED_AT: Final = 5  # changes of an object that may concern the broken one, the newest
 _SYMPTOMS: Final = 10  # that a document has
 
 
@@ -153,12 +154,19 @@ def _add_concerned(
         if len(reached) >= MAX_OBJECTS:
             around.past.note(f"more than {MAX_OBJECTS} objects")
             return
-        events = around.past.events(one, start, around.breakage.effect, 3)
+        events = around.past.events(one, start, around.breakage.effect, _LOOKED_AT)
         changes = [around.past.change(one, event) for event in events]
+        # Thousands of nodes that only report that they live must not take the place of one that was cordoned.
+        if one.type == "nodes" and not any(_is_telling(change) for change in changes):
+            continue
         contents = [content for change in changes for content in (change.after, change.before) if content]
         concern = first_concern(around, one, contents, rules)
         if concern is not None and (one not in reached or concern[0] < reached[one][0]):
             reached[one] = concern
+
+
+def _is_telling(change: Change) -> bool:
+    return action_of(change, fields_of(change)) in ("changed", "deleted")
 
 
 # What changed.
