@@ -16,6 +16,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,20 @@ from rewound.cli.record import EscapingFormatter, ProgressLine, kinds_of
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.gateway.settings.checks import SettingsError
 from rewound.journal.errors import JournalError
-from rewound.server.flags.values import port
+from rewound.server.flags.values import Retention, argument_type, parse_retention, port, size
 
 if TYPE_CHECKING:
     from rewound.gateway.settings.settings import Addresses, Settings
     from rewound.recording.flight.flight import Flight
+    from rewound.recording.flight.retention import Bounds
 
 SECURE_PORT = 6445
+RETENTION = "7d"
+LEASES, LEASE_RENEWALS = (
+    "leases",
+    3600.0,
+)  # as in a server: a thousand idle nodes write gigabytes of renewals a day
+SMALLEST = 64 << 20  # bytes
 
 
 def flight(arguments: Sequence[str]) -> int:
@@ -68,6 +76,22 @@ def add_flags(parser: Parser) -> None:
         default="",
         metavar="FILE",
         help="follow this audit log of the server (- is stdin): users, verbs, sources, refused requests",
+    )
+    bounds = parser.add_argument_group("how much to keep")
+    bounds.add_argument(
+        "--retention",
+        type=argument_type(_retention),
+        default=_retention(RETENTION),
+        metavar="TIME[,KIND=TIME,...]",
+        help="how long events are kept; 0 is forever. Of a KIND, such as leases, events that changed nothing but times "
+        f"go earlier (default {RETENTION},{LEASES}=1h)",
+    )
+    bounds.add_argument(
+        "--max-disk",
+        type=size,
+        default=0,
+        metavar="SIZE",
+        help="how large the journal may become, such as 20Gi; the oldest events go first (default no limit)",
     )
     add_connection(parser, "only what is in this namespace (default: everything)")
     listeners = parser.add_argument_group("listeners and credentials of the recording's server")
@@ -107,7 +131,8 @@ def _fly(options: Options) -> int:
     chosen = FlightOptions(
         RecordOptions(
             kinds_of(options.kinds), options.namespace, options.with_secrets, None, options.audit_log
-        )
+        ),
+        _bounds(options),
     )
     given = {
         name: value
@@ -146,6 +171,26 @@ def _fly(options: Options) -> int:
 
     with begin_early(wanted=bool(options.secure_port)), line:
         return run_process(run, Settings(data_dir=options.folder, **given))
+
+
+def _retention(text: str) -> Retention:
+    """Parse 7d, or 7d,leases=2h, or only leases=2h."""
+    return parse_retention(f"{RETENTION},{text}" if "=" in text.partition(",")[0] else text)
+
+
+def _bounds(options: Options) -> Bounds:
+    from rewound.recording.flight.retention import Bounds
+
+    kept = options.retention
+    whole = kept.time or inf
+    named = any(kind.partition(".")[0] == LEASES for kind, _ in kept.kinds)
+    wanted = ({} if named else {LEASES: LEASE_RENEWALS}) | dict(kept.kinds)
+    by_kind = {kind: seconds for kind, seconds in wanted.items() if 0 < seconds < whole}
+    if 0 < options.max_disk < SMALLEST:
+        raise UsageError(
+            f"--max-disk: {options.max_disk} bytes are too few; give at least {SMALLEST >> 20}Mi"
+        )
+    return Bounds(kept.time, by_kind, options.max_disk)
 
 
 def _log() -> None:

@@ -25,6 +25,7 @@ from rewound.actors.versions.version import stored_version
 from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 from rewound.gateway.message import Response
+from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.settings.settings import Addresses, Settings
@@ -32,6 +33,8 @@ from rewound.gateway.store import Store
 from rewound.journal.errors import CannotStore
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.recording.flight.retention import Bounds, Retention, file_bytes, used_bytes
+from rewound.recording.record.gaps import UNREACHABLE, Gaps
 from rewound.recording.record.kinds import UnknownKind
 from rewound.recording.record.recorder import (
     Progress,
@@ -48,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE: Final = 1.0  # seconds between two attempts to reach the API server
 LONGEST_PAUSE: Final = 30.0
+REFRESH: Final = 120.0  # seconds between two looks at the version and the kinds of the cluster
 CHECK: Final = "first-lists"  # of /readyz
 DOCUMENT: Final = "flight"  # below /debug/rewound/
 
@@ -59,6 +63,7 @@ MakeSettings = Callable[[Journal], Settings]
 @dataclass(frozen=True, slots=True)
 class FlightOptions:
     record: RecordOptions = field(default_factory=RecordOptions)
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 class FlightAuthorizer(ReadOnlyAuthorizer):
@@ -94,6 +99,7 @@ class Flight:
         self.clock = clock or WallClock()
         self.problem = ""  # why nothing is recorded at the moment; empty while something is
         self.recorder: Recorder | None = None  # while it records
+        self.gaps = Gaps(folder)
         self._session = session
         self._make_settings = make_settings
         self._extensions = extensions
@@ -102,6 +108,7 @@ class Flight:
         self._listed = False  # the recording is exact from the first lists on
         self._journal: Journal | None = None
         self._server: ReadOnlyServer | None = None
+        self._retention: Retention | None = None
 
     @property
     def server_url(self) -> str:
@@ -165,6 +172,36 @@ class Flight:
 
     def _begin_instance(self, instance: Instance, nursery: trio.Nursery) -> None:
         instance.server.health.add(CHECK, self._readiness_problem, kinds=("readyz",))
+        store = instance.store
+        retention = self._retention = Retention(
+            self.journal, store.committer, self.clock, self.options.bounds
+        )
+        nursery.start_soon(store.supervisor.keep, "housekeeping", retention.housekeeping.run)
+        if self.options.bounds.max_disk:
+            nursery.start_soon(store.supervisor.keep, "retention", retention.run)
+        self._meter(instance.server.metrics)
+
+    def _meter(self, metrics: Metrics) -> None:
+        metrics.gauge(
+            "rewound_flight_recording",
+            "Whether changes of the cluster are recorded; 0 while its API server cannot be reached.",
+            lambda: int(self._is_recording()),
+        )
+        metrics.gauge(
+            "rewound_flight_lag_seconds",
+            "Since when the API server has sent nothing, of the kind that was heard of last.",
+            self._lag,
+        )
+        metrics.gauge(
+            "rewound_flight_gaps",
+            "Stretches of time of which versions are missing in the recording.",
+            lambda: self.gaps.count(),
+        )
+        metrics.gauge(
+            "rewound_flight_used_bytes",
+            "Bytes of the journal's pages that hold something.",
+            lambda: used_bytes(self.journal),
+        )
 
     def _readiness_problem(self) -> str | None:
         """An API server that is lost does not count: what was recorded before is what people want to see then."""
@@ -174,7 +211,13 @@ class Flight:
 
     def _make_recorder(self) -> Recorder:
         return Recorder(
-            self._session, self.folder, self.options.record, self.clock.now, self._progressed, self._publish
+            self._session,
+            self.folder,
+            self.options.record,
+            self.clock.now,
+            self._progressed,
+            self._publish,
+            self.gaps,
         )
 
     def _publish(self, events: list[Event]) -> None:
@@ -188,34 +231,46 @@ class Flight:
 
     async def _record(self, begun: Recorder | None) -> None:
         """Record until cancelled, whatever happens to the API server. `begun` is prepared, for a new folder."""
-        pause, is_new, checked = FIRST_PAUSE, begun is not None, begun is not None
+        pause, is_new, fits = FIRST_PAUSE, begun is not None, begun is not None
         while True:
-            recorder, begun = begun or self._make_recorder(), None
+            prepared, recorder, begun = begun is not None, begun or self._make_recorder(), None
             try:
-                if not checked:
+                if not prepared:
                     await self._prepare(recorder)
-                    checked = True
+                fits = True
                 self.recorder, self.problem = recorder, ""
-                await recorder.record_into(self.journal)
-                return  # --duration is over
+                await self._record_version(recorder)
+                continue  # with the new version
             except Exception as error:
                 problem = _single(error)
                 has_begun = recorder.started.is_set()
-                fits = checked or not isinstance(problem, WrongFolder | UnknownKind)
-                if (
-                    not isinstance(problem, ClientError | CannotStore)
-                    or not fits
-                    or (is_new and not has_begun)
-                ):
+                if not isinstance(problem, ClientError | CannotStore) or (is_new and not has_begun):
                     raise
+                if isinstance(problem, WrongFolder) or (isinstance(problem, UnknownKind) and not fits):
+                    raise  # flags that do not fit: nothing would be recorded until somebody changes them
                 self.problem = str(problem)
             finally:
                 self.recorder = None
+                is_new = is_new and not recorder.started.is_set()
             pause = FIRST_PAUSE if has_begun else pause
-            checked = is_new = False
             logger.warning("nothing is recorded: %s; trying again in %g s", self.problem, pause)
             await trio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _record_version(self, recorder: Recorder) -> None:
+        """Record until the cluster is upgraded; look for kinds now and then."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(recorder.record_into, self.journal)
+            await recorder.started.wait()
+            while True:
+                await trio.sleep(REFRESH)
+                recorder.look_for_kinds()
+                try:
+                    if await recorder.is_upgraded():
+                        break
+                except ClientError:
+                    continue  # it is lost, or does not say its version to this user
+            nursery.cancel_scope.cancel()
 
     async def _prepare(self, recorder: Recorder) -> None:
         release = await recorder.prepare()
@@ -236,6 +291,14 @@ class Flight:
 
     # What it says about itself.
 
+    def _is_recording(self) -> bool:
+        lost = any(one.why == UNREACHABLE for one in self.gaps.lasting())
+        return self.recorder is not None and self.recorder.started.is_set() and not lost
+
+    def _lag(self) -> float:
+        seen = 0 if self.recorder is None else self.recorder.seen
+        return max(0.0, (self.clock.now() - seen) / 1e6) if seen else 0.0
+
     def _add_document(self, add: Callable[..., None]) -> None:
         add("GET", DOCUMENT, self._show)
 
@@ -246,14 +309,22 @@ class Flight:
         progress = None if self.recorder is None else self.recorder.progress()
         return {
             "kind": "Flight",
-            "recording": progress is not None,
-            "problem": self.problem,
+            "recording": self._is_recording(),
+            "problem": self.problem or next((one.message for one in self.gaps.lasting()), ""),
+            "lagSeconds": round(self._lag(), 3),
             "listed": self._listed,
             "kinds": 0 if progress is None else progress.kinds,
             "objects": 0 if progress is None else progress.objects,
             "events": 0 if progress is None else progress.events,
             "held": 0 if progress is None else progress.held,
             "version": str(self.journal.head),
+            "gaps": self.gaps.documents(),
+            "disk": {
+                "file": file_bytes(self.journal),
+                "used": used_bytes(self.journal),
+                "most": self.options.bounds.max_disk,
+                "problem": "" if self._retention is None else self._retention.problem,
+            },
         }
 
 

@@ -18,6 +18,7 @@ import trio
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.recording.record.changes import Change, change_of, removal
+from rewound.recording.record.gaps import EXPIRED, UNREACHABLE, Gaps
 from rewound.recording.record.kinds import RecordedKind
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ WATCH_SECONDS: Final = 300
 SILENT_SECONDS: Final = WATCH_SECONDS + 30.0
 SHORT: Final = 1.0  # seconds; a watch that ends sooner without an event is followed by a pause
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+MISSING: Final = "the version of the watch had expired; versions before the list are missing"
 _NOT_SERVED: Final = (404, 405)
 _NOT_ALLOWED: Final = 403
 
@@ -53,6 +55,7 @@ class KindState:
     names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
     listed: bool = False  # the state at the beginning has arrived
     first_list: str = ""  # the version of the first list; empty if there was none
+    seen: int = 0  # when the server last sent something of the kind, in microseconds since 1970
 
     def advance(self) -> None:
         """Move `flushed` to the newest position of which all changes are in the journal.
@@ -79,6 +82,7 @@ class Follower:
         take: Callable[[KindState, Change], Awaitable[None]],
         now: Callable[[], int],
         lists: trio.CapacityLimiter,
+        gaps: Gaps,
         *,
         with_secrets: bool,
     ) -> None:
@@ -89,6 +93,9 @@ class Follower:
         self._take = take
         self._now = now
         self._lists = lists
+        self._gaps = gaps
+        self._lost = False  # the last request got no response
+        self._expired = 0  # when the kind was last seen before its version expired; 0 while it is complete
         self._with_secrets = with_secrets
         self._pause = FIRST_PAUSE
         self.refusal = ""  # why the user may not read the kind
@@ -107,9 +114,11 @@ class Follower:
                 state.listed = True
                 began = trio.current_time()
                 await self._watch()
+                self._responded()
                 if trio.current_time() - began < SHORT:
                     await self._wait("the watch ended at once")
             except Expired:
+                self._expired = self._expired or state.seen or self._now()
                 state.position = ""
                 await self._wait("the version of the watch has expired")
             except StatusError as error:
@@ -120,7 +129,16 @@ class Follower:
                     return
                 await self._wait(str(error))
             except ClientError as error:
+                self._lost = True
+                self._gaps.begin(UNREACHABLE, self._now(), [state.kind.type_name], str(error))
                 await self._wait(str(error))
+
+    def _responded(self) -> None:
+        """Note that the server has sent something of the kind."""
+        self._state.seen = self._now()
+        if self._lost:
+            self._lost = False
+            self._gaps.end(UNREACHABLE, self._state.seen, self._state.kind.type_name)
 
     async def _wait(self, why: str) -> None:
         """Pause, longer each time, until an event arrives."""
@@ -140,6 +158,7 @@ class Follower:
                 if error.code == 410 and token:
                     raise Expired from None  # between two pages: from the start
                 raise
+            self._responded()
             metadata = page.get("metadata")
             if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
                 raise ClientError(f"{self._path}: a list without metadata.resourceVersion")
@@ -163,6 +182,9 @@ class Follower:
         state.position = version
         state.first_list = state.first_list or version
         state.mark()
+        if self._expired:
+            self._gaps.add(EXPIRED, self._expired, self._now(), state.kind.type_name, MISSING, missing=True)
+            self._expired = 0
 
     async def _watch(self) -> None:
         """Take events until the watch ends. Raises Expired, StatusError or ClientError."""
@@ -195,6 +217,7 @@ class Follower:
                 names = self._state.names
                 (names.discard if change.removed else names.add)((change.namespace, change.name))
             self._state.position = str(given["metadata"]["resourceVersion"])
+            self._responded()
             self._pause = FIRST_PAUSE
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error

@@ -23,6 +23,7 @@ from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
 from rewound.actors.versions.features import Release, choose_release
+from rewound.actors.versions.version import nearest_version
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import without_credentials
@@ -32,6 +33,7 @@ from rewound.recording.record.authors import Authors, Statistics
 from rewound.recording.record.changes import Change, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
 from rewound.recording.record.follower import Follower, KindState
+from rewound.recording.record.gaps import REFUSED, STOPPED, Gaps
 from rewound.recording.record.kinds import (
     MAX_KINDS,
     ClusterScopedKind,
@@ -104,8 +106,12 @@ class Recorder:
         now: Callable[[], int],
         report: Callable[[Progress], None] = lambda _: None,
         publish: Publish = unpublished,
+        gaps: Gaps | None = None,
     ) -> None:
-        """`now()` in microseconds since 1970; `publish` gets the events that have become durable."""
+        """`now()` in microseconds since 1970; `publish` gets the events that have become durable.
+
+        `gaps` are those of the folder, if somebody else reads them too.
+        """
         self._session = session
         self._folder = folder
         self._options = options
@@ -114,6 +120,7 @@ class Recorder:
         self._publish = publish
         self._states: dict[str, KindState] = {}
         self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
+        self.gaps = Gaps(folder) if gaps is None else gaps
         self._has_read = False  # whether a kind that has ended was read before
         self._authors: Authors | None = None
         self._audit_log: AuditLog | None = None
@@ -161,6 +168,18 @@ class Recorder:
         self._kinds = await self._wanted()
         return self._release
 
+    async def is_upgraded(self) -> bool:
+        """Whether the server has another version of Kubernetes than in `prepare`. Raises ClientError."""
+        if self._names.dialect != "kubernetes":
+            return False
+        said = (await self._session.get_document("/version")).get("gitVersion")
+        return isinstance(said, str) and nearest_version(said) != self._release.version
+
+    def look_for_kinds(self) -> None:
+        """Look for kinds that are new or served again, and try those again that this user could not read."""
+        self._refused.clear()
+        self._rediscover.set()
+
     def save_beginning(self) -> None:
         """Mark the folder, which must exist, as that of this recording."""
         save_positions(self._folder, self._positions)
@@ -174,6 +193,9 @@ class Recorder:
         journal.register_types([*(one.type_name for one in self._kinds), definition_type(self._names)])
         self._follow_authors(journal.time)
         self._writer = RecordingWriter(journal, self._authors, self._publish)
+        if self._positions.saved and self._positions.exact_from:
+            self.gaps.begin(STOPPED, self._positions.saved, message="the recorder did not run")
+        self.gaps.end(REFUSED, self._now())  # what still is refused begins again
         try:
             await self._follow(self._kinds)
         finally:
@@ -210,6 +232,11 @@ class Recorder:
             self._writer.events,
             len(self._reordering),
         )
+
+    @property
+    def seen(self) -> int:
+        """When the server last sent something, in microseconds since 1970; 0 if it has not yet."""
+        return max((one.seen for one in self._states.values()), default=0)
 
     def is_listed(self, type_name: str) -> bool:
         """Whether the first list of a type is complete."""
@@ -329,6 +356,7 @@ class Recorder:
         )
         state.position = _later(saved, newest) if saved else ""
         state.flushed = state.position
+        state.seen = self._positions.saved
         self._states[kind.type_name] = state
         follower = Follower(
             self._session,
@@ -337,6 +365,7 @@ class Recorder:
             self._take,
             self._now,
             self._lists,
+            self.gaps,
             with_secrets=self._options.with_secrets,
         )
         nursery.start_soon(self._run_follower, follower, state)
@@ -346,6 +375,7 @@ class Recorder:
         await follower.run()
         if follower.refusal:
             self._refused[state.kind.type_name] = follower.refusal
+            self.gaps.begin(REFUSED, self._now(), [state.kind.type_name], follower.refusal)
         state.listed = True
         self._has_read |= state.position != began
         self._positions.kinds.pop(state.kind.type_name, None)
@@ -387,6 +417,7 @@ class Recorder:
         if self._authors is not None:
             self._authors.began = began
         self._save()
+        self.gaps.end(STOPPED, self._now())
         self.started.set()
 
     async def _find_new_kinds(self, nursery: trio.Nursery) -> None:
@@ -445,6 +476,7 @@ class Recorder:
             state.advance()
             if state.flushed:
                 self._positions.kinds[name] = state.flushed
+        self._positions.saved = self._now()
         save_positions(self._folder, self._positions)
         if self._authors is not None:
             self._authors.refused.flush()
@@ -533,7 +565,7 @@ class Positions:
     """Where a recording continues after a restart: a file beside the journal, replaced atomically.
 
         {"version": 1, "server": "https://...", "cluster": "<uid>", "namespace": "", "secrets": false,
-         "exactFrom": 1040, "kinds": {"configmaps": "1042", ...}}
+         "exactFrom": 1040, "saved": 1700000000000000, "kinds": {"configmaps": "1042", ...}}
 
     Each kind has the version up to which all its changes are in the journal. The file may be behind the journal
     after a crash: the journal knows the last change of each kind, and what arrives a second time is left out.
@@ -545,6 +577,7 @@ class Positions:
     secrets: bool = False  # whether values of Secrets are recorded
     exact_from: int = 0  # the highest version of the first lists; 0: they are not complete
     kinds: dict[str, str] = field(default_factory=dict)
+    saved: int = 0  # when the recorder last ran, in microseconds since 1970; 0: it was of an earlier release
 
 
 def load_positions(folder: Path) -> Positions | None:
@@ -565,6 +598,7 @@ def load_positions(folder: Path) -> Positions | None:
             bool(found["secrets"]),
             int(found["exactFrom"]),
             {str(name): str(version) for name, version in found["kinds"].items()},
+            int(found.get("saved", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WrongFolder(f"{path} cannot be read; record into a new folder") from error
@@ -578,6 +612,7 @@ def save_positions(folder: Path, positions: Positions) -> None:
         "namespace": positions.namespace,
         "secrets": positions.secrets,
         "exactFrom": positions.exact_from,
+        "saved": positions.saved,
         "kinds": positions.kinds,
     }
     path = folder / FILE

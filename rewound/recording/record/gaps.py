@@ -1,0 +1,174 @@
+"""What a recording missed or may have missed: a file of JSON lines beside the journal.
+
+    {"id": 3, "from": 1700000000000000, "to": 1700000060000000, "why": "expired", "kinds": ["pods"], "missing": true,
+     "message": "the version of the watch has expired"}
+
+    stopped      the recorder did not run; its watches then resumed
+    unreachable  the API server did not respond; the watches then resumed
+    expired      the version of a watch had left the history of the server: versions in between are missing
+    refused      the user may not read the kind, so it is not recorded
+
+Times are microseconds since 1970. Without `to` it lasts. `missing` says whether versions are missing for certain; after
+the others nothing is, unless an `expired` of the same time says so. A later line with the same id replaces an earlier
+one, so that a gap is in the file from its beginning on, whatever ends the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from rewound.actors.rewind.moments import rfc3339
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "gaps.jsonl"
+STOPPED, UNREACHABLE, EXPIRED, REFUSED = "stopped", "unreachable", "expired", "refused"
+NEWEST: Final = 1000  # gaps that are kept; the file is written anew when it has twice as many lines
+LONGEST: Final = 64 << 10  # bytes of a line
+MESSAGE: Final = 500  # characters
+
+
+@dataclass(slots=True)
+class Gap:
+    id: int
+    begin: int
+    why: str
+    end: int = 0  # 0: it lasts
+    kinds: set[str] = field(default_factory=set)  # empty: all
+    missing: bool = False
+    message: str = ""
+
+    def line(self) -> bytes:
+        document: dict[str, Any] = {"id": self.id, "from": self.begin, "why": self.why}
+        if self.end:
+            document["to"] = self.end
+        document |= {"kinds": sorted(self.kinds), "missing": self.missing, "message": self.message}
+        return orjson.dumps(document) + b"\n"
+
+    def document(self) -> dict[str, Any]:
+        """As the API shows it."""
+        return {
+            "from": rfc3339(self.begin),
+            **({"to": rfc3339(self.end)} if self.end else {}),
+            "why": self.why,
+            "kinds": sorted(self.kinds),
+            "missing": self.missing,
+            "message": self.message,
+        }
+
+
+class Gaps:
+    """The gaps of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._gaps: dict[int, Gap] = {}
+        self._lines = 0
+        for gap in gaps_in(folder):
+            self._gaps[gap.id] = gap
+        self._next = max(self._gaps, default=0) + 1
+
+    def documents(self, newest: int = 100) -> list[dict[str, Any]]:
+        """The newest gaps, oldest first."""
+        return [one.document() for one in deque(self._gaps.values(), maxlen=newest)]
+
+    def lasting(self) -> list[Gap]:
+        return [one for one in self._gaps.values() if not one.end]
+
+    def count(self) -> int:
+        """How many stretches are known to miss versions."""
+        return sum(one.missing for one in self._gaps.values())
+
+    def begin(
+        self, why: str, now: int, kinds: Iterable[str] = (), message: str = "", *, missing: bool = False
+    ) -> None:
+        """Begin a gap, or add kinds to the one that lasts for the same reason."""
+        found = next((one for one in self.lasting() if one.why == why), None)
+        if found is None:
+            found = self._gaps[self._next] = Gap(
+                self._next, now, why, missing=missing, message=message[:MESSAGE]
+            )
+            self._next += 1
+        elif found.kinds >= set(kinds):
+            return
+        found.kinds |= set(kinds)
+        self._store(found)
+
+    def end(self, why: str, now: int, kind: str = "") -> None:
+        """End the gap that lasts for a reason, of one kind or of all."""
+        for one in self.lasting():
+            if one.why != why or (kind and kind not in one.kinds):
+                continue
+            if kind and len(one.kinds) > 1:
+                self._gaps[self._next] = part = Gap(
+                    self._next, one.begin, why, now, {kind}, one.missing, one.message
+                )
+                self._next += 1
+                one.kinds.discard(kind)
+                self._store(part)
+            else:
+                one.end = max(now, one.begin)
+            self._store(one)
+
+    def add(self, why: str, begin: int, end: int, kind: str, message: str, *, missing: bool) -> None:
+        """Store a gap that is over."""
+        gap = self._gaps[self._next] = Gap(
+            self._next, min(begin, end), why, end, {kind}, missing, message[:MESSAGE]
+        )
+        self._next += 1
+        self._store(gap)
+
+    def _store(self, gap: Gap) -> None:
+        try:
+            if self._lines >= 2 * NEWEST or len(self._gaps) > 2 * NEWEST:
+                self._write_anew()
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as stream:
+                stream.write(gap.line())
+            self._lines += 1
+        except OSError as error:
+            logger.warning("a gap is not stored: %s", error)
+
+    def _write_anew(self) -> None:
+        """Leave out what later lines replaced, and the oldest gaps that are over."""
+        over = [one.id for one in self._gaps.values() if one.end]
+        for number in over[: max(0, len(self._gaps) - NEWEST)]:
+            del self._gaps[number]
+        building = self._path.with_suffix(".jsonl.new")
+        with open(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.writelines(one.line() for one in self._gaps.values())
+        os.replace(building, self._path)
+        self._lines = len(self._gaps)
+
+
+def gaps_in(folder: Path) -> list[Gap]:
+    """The gaps of a folder, by id; none without the file. Lines that a crash cut short are skipped."""
+    found: dict[int, Gap] = {}
+    try:
+        stream = (folder / FILE).open("rb")
+    except FileNotFoundError:
+        return []
+    with stream:
+        while line := stream.readline(LONGEST):
+            try:
+                one = orjson.loads(line)
+                gap = Gap(
+                    int(one["id"]),
+                    int(one["from"]),
+                    str(one["why"]),
+                    int(one.get("to", 0)),
+                    {str(kind) for kind in one["kinds"]},
+                    bool(one["missing"]),
+                    str(one["message"]),
+                )
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
+                continue
+            found[gap.id] = gap
+    return [found[number] for number in sorted(found)]
