@@ -16,6 +16,7 @@ from typing import Any
 
 from rewound.journal import failpoints, keys, records
 from rewound.journal.batch import Batch
+from rewound.journal.columns import Columns
 from rewound.journal.environment import MAP_SIZE, Environment, NewJournal
 from rewound.journal.errors import (
     Damaged,
@@ -51,6 +52,7 @@ class Journal:
         self.environment = environment
         self.checked = CheckedRows()
         self.versions = Versions()
+        self.columns = Columns()
         self._types: dict[str, int] = {}
         self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
@@ -373,6 +375,7 @@ class Journal:
             **self.environment.statistics(),
             **self.checked.statistics(),
             **self.versions.statistics(),
+            **self.columns.statistics(),
         }
 
 

@@ -136,6 +136,9 @@ class LimitedView(View):
     ) -> Iterator[list[Entry]]:
         return self._state()._entries_of(type_id, scope, start, wanted)
 
+    def _found(self, type_id: int, scope: bytes, start: bytes, find: state.FindKeys) -> Iterator[state.Run]:
+        return self._state()._found(type_id, scope, start, find)
+
     def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
         return self._state().references(type_id, start, count)
 

@@ -298,14 +298,24 @@ def decode_row(key: bytes, value: Buffer) -> tuple[int, bytes, bytes]:
 
 def row_offset(key: bytes, value: memoryview) -> int:
     """The offset of a state value, checked as by `decode_row` but without copying its contents."""
+    return _row_lead(key, value)[0]
+
+
+def row_facts(key: bytes, value: memoryview) -> bytes:
+    """The facts of a state value, checked as by `decode_row` but without copying its body."""
+    return value[_ROW_LEAD_SIZE : _ROW_LEAD_SIZE + _row_lead(key, value)[1]].tobytes()
+
+
+def _row_lead(key: bytes, value: memoryview) -> tuple[int, int]:
+    """The offset of a state value, and the length of its facts."""
     if len(value) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")
-    check, offset, layout, _ = _unpack_row_lead(value)
+    check, offset, layout, length = _unpack_row_lead(value)
     if crc32(value[_CHECKED_FROM:], crc32(key)) != check:
         raise Damaged(f"the state of {printable(key)} does not match its checksum")
     if layout > ROW_LAYOUT:
         raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
-    return int(offset)
+    return offset, length
 
 
 def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool) -> bytes:

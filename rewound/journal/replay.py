@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from rewound.journal import history, keys, records, snapshots, state
 from rewound.journal.errors import Compacted, Damaged, FutureVersion
 from rewound.journal.records import Link, Row
-from rewound.journal.state import Entry, ScopedReads, Stop
+from rewound.journal.state import CONTENTS, Entry, FindKeys, Run, ScopedReads, Stop
 from rewound.journal.transaction import ReadTransaction
 
 
@@ -84,6 +84,9 @@ class PastView(ScopedReads):
         self, type_id: int, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[Entry]]:
         return self._version(type_id).entries(self._reading, scope, start, wanted)
+
+    def _found(self, type_id: int, scope: bytes, start: bytes, find: FindKeys) -> Iterator[Run]:
+        return self._version(type_id).found(self._reading, scope, start, find)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[Reference]:
         """(key, offset) of a type's rows, starting at the key `start`: at least `count`, or all that are left."""
@@ -164,6 +167,18 @@ class Undone:
             yield from self._merged_entries(reading, present, position, upto)
             position = upto
         yield from self._merged_entries(reading, [], position, end)
+
+    def found(self, reading: ReadTransaction, scope: bytes, start: bytes, find: FindKeys) -> Iterator[Run]:
+        """The rows whose keys are found now, merged with all rows that have changed since."""
+        position, end = bisect_left(self._ordered, start), end_of(self._ordered, scope)
+        for compared, present in state.found_rows(reading.txn, reading.databases, find(scope, start)):
+            upto = bisect_right(self._ordered, compared, position, end)
+            for chunk in self._merged_entries(reading, present, position, upto):
+                yield chunk[-1][0], chunk
+            yield compared, []
+            position = upto
+        for chunk in self._merged_entries(reading, [], position, end):
+            yield chunk[-1][0], chunk
 
     def _merged_entries(
         self, reading: ReadTransaction, present: list[Entry], position: int, upto: int
@@ -300,6 +315,10 @@ class Replayed:
         for position in range(begin, end, CHUNK_ROWS):
             yield from with_contents(reading, self._between(position, min(position + CHUNK_ROWS, end)))
 
+    def found(self, reading: ReadTransaction, scope: bytes, start: bytes, _find: FindKeys) -> Iterator[Run]:
+        """All rows: what is found now says nothing about a state far from the head."""
+        return ((chunk[-1][0], chunk) for chunk in self.entries(reading, scope, start, None))
+
     def references(self, reading: ReadTransaction, start: bytes, count: int) -> list[Reference]:
         begin = bisect_left(self._ordered, start)
         return self._between(begin, begin + count)
@@ -414,10 +433,6 @@ def _usable(version: Version, reading: ReadTransaction) -> bool:
 
 
 CHUNK_ROWS = 128  # latest rows read at a time
-CONTENTS = (
-    # Old contents that a list reads between two calls of `stop`: each is a lookup of an event, some tens of us.
-    32
-)
 STEP_EVENTS = 32  # events between two calls of `stop`: less than half a millisecond
 TYPE_SIZE = 2  # length of a scope that is a whole type
 

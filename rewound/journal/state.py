@@ -40,6 +40,10 @@ Match = Callable[[bytes, bytes], bool]  # of facts and body
 Find = Callable[[bytes], Any]  # looks up the row of a key from the root of its tree
 Stop = Callable[[], bool]  # returns whether a scan has used its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
+# The last key compared, and what was found up to it, in order: keys, or rows.
+Slice = tuple[bytes, list[bytes]]
+Run = tuple[bytes, list[Entry]]
+FindKeys = Callable[[bytes, bytes], Iterator[Slice]]  # finds keys in a scope, from a start on
 # The offset of a type's newest event, and its number of objects. Retention keeps the events of live objects, so if
 # the offset is the same, no live object was written since; if retention removed the event of a removal, the number
 # differs.
@@ -53,6 +57,7 @@ CACHEABLE_ROWS = 4096
 # How many rows, and about how many bytes, a scan reads at a time: a millisecond, after which it may stop.
 FIRST_CHUNK, LAST_CHUNK = 128, 512
 CHUNK_BYTES = 512 << 10
+CONTENTS = 32  # rows that are looked up one by one between two calls of `stop`: each takes some tens of us
 RUNS = 256  # rows in all runs, at most; runs hold only references to cached rows
 # Start keys of recent scans in each of two sets: more than there are types and pages of their lists.
 STARTS = 512
@@ -321,7 +326,7 @@ def chunk_for(limit: int | None, match: Match | None) -> int | None:
 
 
 def page(
-    runs: Iterator[list[Entry]],
+    runs: Iterator[Run],
     limit: int | None,
     match: Match | None,
     stop: Stop | None = None,
@@ -336,9 +341,9 @@ def page(
     last: bytes | None = None
     more = stopped = False
     compared = 0
-    for entries in runs:
-        scanned, size_of_run = entries[-1][0], len(entries)
-        if match is not None:
+    for scanned, entries in runs:
+        size_of_run = len(entries)
+        if match is not None and entries:
             if stop is None:
                 entries = [entry for entry in entries if match(entry[2], entry[3])]
             else:
@@ -407,9 +412,18 @@ class ScopedReads:
         match: Match | None = None,
         stop: Stop | None = None,
         size: int | None = None,
+        find: FindKeys | None = None,
     ) -> Page:
-        found = self._entries(type_id, namespace, after, chunk_for(limit, match))
-        return page(found, limit, match, stop, size)
+        """`find` returns the keys of all rows that may match, and maybe others; without it, all rows are compared."""
+        where = self._scope_and_start(type_id, namespace, after)
+        if where is None:
+            return Page([], None, more=False)
+        if find is not None:
+            runs = self._found(type_id, *where, find)
+        else:
+            chunks_of_rows = self._entries_of(type_id, *where, chunk_for(limit, match))
+            runs = ((entries[-1][0], entries) for entries in chunks_of_rows)
+        return page(runs, limit, match, stop, size)
 
     def rows(
         self,
@@ -419,22 +433,40 @@ class ScopedReads:
         wanted: int | None = None,
     ) -> Iterator[tuple[str, str, Row]]:
         """All rows after a position, read in chunks; `wanted` is for callers that need only a few."""
-        return rows(self._entries(type_id, namespace, after, wanted))
+        where = self._scope_and_start(type_id, namespace, after)
+        return iter(()) if where is None else rows(self._entries_of(type_id, *where, wanted))
 
-    def _entries(
-        self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
-    ) -> Iterator[list[Entry]]:
+    def _scope_and_start(
+        self, type_id: int, namespace: str | None, after: tuple[str, str] | None
+    ) -> tuple[bytes, bytes] | None:
         scope = keys.scope(type_id, namespace)
         if scope is None:
-            return iter(())
-        start = scope if after is None else max(scope, keys.after(type_id, after))
-        return self._entries_of(type_id, scope, start, wanted)
+            return None
+        return scope, scope if after is None else max(scope, keys.after(type_id, after))
 
     def _entries_of(
         self, type_id: int, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[Entry]]:
         """The rows of a scope in chunks, starting at the key `start`."""
         raise NotImplementedError
+
+    def _found(self, type_id: int, scope: bytes, start: bytes, find: FindKeys) -> Iterator[Run]:
+        """The rows whose keys are found in a scope, starting at the key `start`."""
+        raise NotImplementedError
+
+
+def found_rows(txn: Any, databases: Databases, slices: Iterator[Slice]) -> Iterator[Run]:
+    """The latest rows of keys that were found in this transaction."""
+    for compared, found in slices:
+        for first in range(0, len(found), CONTENTS):
+            entries: list[Entry] = []
+            for key in found[first : first + CONTENTS]:
+                row = get_checked(txn, databases, key)
+                if row is not None:
+                    entries.append((key, *row))
+            if entries:
+                yield entries[-1][0], entries
+        yield compared, []
 
 
 def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tuple[bytes, int]]:

@@ -62,6 +62,9 @@ class View(ReadTransaction, state.ScopedReads):
     ) -> Iterator[list[state.Entry]]:
         return self.entries(scope, start, wanted)
 
+    def _found(self, type_id: int, scope: bytes, start: bytes, find: state.FindKeys) -> Iterator[state.Run]:
+        return state.found_rows(self.txn, self.databases, find(scope, start))
+
     # The log.
 
     def events(self, after: int, *, type_id: int | None = None) -> Iterator[Event]:

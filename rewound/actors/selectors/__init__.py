@@ -7,6 +7,14 @@ in a canonical form, so that watches with equivalent selectors share one group.
 from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
 from rewound.actors.selectors.index import criteria
 from rewound.actors.selectors.labels import LabelRequirement, LabelSelector
-from rewound.actors.selectors.matcher import matcher
+from rewound.actors.selectors.matcher import matcher, search
 
-__all__ = ["FieldRequirement", "FieldSelector", "LabelRequirement", "LabelSelector", "criteria", "matcher"]
+__all__ = [
+    "FieldRequirement",
+    "FieldSelector",
+    "LabelRequirement",
+    "LabelSelector",
+    "criteria",
+    "matcher",
+    "search",
+]

@@ -18,6 +18,7 @@ key can look like a label.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgpack
@@ -80,6 +81,43 @@ def completed(facts: bytes, body: bytes, late: Sequence[LateField]) -> bytes:
         if value := one.read(stored):
             fields += (one.name, FIELD, value)
     return pack((labels, fields, *rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Completing:
+    """`completed` for some late fields, as a value: equal ones add the same."""
+
+    late: tuple[LateField, ...]
+
+    def __call__(self, facts: bytes, body: bytes) -> bytes:
+        return completed(facts, body, self.late)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedValue:
+    """Reads from facts the value that follows some bytes, as it is packed; empty if they do not contain these."""
+
+    before: bytes  # the bytes of a field, or of a label
+
+    def __call__(self, facts: bytes) -> bytes:
+        start = facts.find(self.before)
+        if start < 0:
+            return b""
+        start += len(self.before)
+        lead = facts[start]
+        if lead < _STR8:  # a short text
+            return facts[start : start + 1 + (lead & 31)]
+        size = 1 << (lead - _STR8)  # of the length
+        end = start + 1 + size + int.from_bytes(facts[start + 1 : start + 1 + size], "big")
+        return facts[start:end]
+
+
+_STR8 = 0xD9  # then a length of one byte; the two after it have lengths of two and four
+
+
+def packed_value(text: str) -> bytes:
+    """What `PackedValue` reads from the facts of objects that have this value."""
+    return _packed(text)
 
 
 def label_bytes(key: str, value: str | None = None) -> bytes:

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewound.actors.selectors.facts import (
+    Completing,
     LateField,
+    PackedValue,
     completed,
     field_bytes,
     label_bytes,
+    packed_value,
     stored_text,
     unpack_labels,
     unpack_selectable,
@@ -36,6 +39,7 @@ from rewound.actors.selectors.labels import (
     LabelRequirement,
     LabelSelector,
 )
+from rewound.journal.columns import Search, Term
 
 Match = Callable[[bytes, bytes], bool]  # of the facts and the JSON of an object
 Values = dict[str, set[str] | None]  # by key; None: any value
@@ -177,6 +181,27 @@ def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match
         return None
     match = _matcher(of_labels, of_fields)
     return _completing(match, fields.late) if fields is not None and fields.late else match
+
+
+def search(labels: LabelSelector | None, fields: FieldSelector | None) -> Search | None:
+    """Return what a list looks for, so that it need not read every row; None if there are no requirements."""
+    match = matcher(labels, fields)
+    if match is None:
+        return None
+    of_fields = fields.requirements if fields is not None else ()
+    terms = tuple(
+        Term(PackedValue(field_bytes(one.field)), packed_value(one.value))
+        for one in of_fields[:MAX_TERMS]
+        if one.operator == "=" and one.value and one.field not in _NOT_INDEXED
+    )
+    late = fields.late if fields is not None else ()
+    return Search(match, terms, Completing(late) if late else None)
+
+
+# Terms of a selector that a list looks up.
+MAX_TERMS = 8
+# Lists are ordered by namespace and name, and lists of one object read it.
+_NOT_INDEXED = ("metadata.name", "metadata.namespace")
 
 
 def _completing(match: Match, late: Sequence[LateField]) -> Match:

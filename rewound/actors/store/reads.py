@@ -22,14 +22,14 @@ from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn, next_turn
-from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
-from rewound.actors.selectors.matcher import Match
+from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.store.feed import Feed
+from rewound.journal.columns import Search
 from rewound.journal.errors import Compacted, FutureVersion
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
 from rewound.journal.replay import PastView
-from rewound.journal.state import Page, Stop
+from rewound.journal.state import FindKeys, Match, Page, Stop
 from rewound.journal.view import View
 
 # How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.
@@ -102,25 +102,25 @@ class Reads:
         self, definition: Definition, namespace: str | None, options: ListOptions
     ) -> ListReader | Listing:
         """Start to read a list; one that needs no scan is complete at once."""
-        match = matcher(options.labels, options.fields)
+        wanted = search(options.labels, options.fields)
         if options.at is not None:
-            return self._open_at(definition, namespace, options, match, options.at)
+            return self._open_at(definition, namespace, options, wanted, options.at)
         if options.token:
-            start = await self._continue(namespace, options, match)
-            return self._reader(definition, namespace, options, match, start)
+            start = await self._continue(namespace, options, wanted)
+            return self._reader(definition, namespace, options, wanted, start)
         exact = await self._starting_version(options)
         name = options.fields.exact("metadata.name") if options.fields else None
         if name is not None and (namespace is not None or not definition.namespaced):
-            return self._single(definition, namespace or "", name, match, exact)
-        start = Start(exact, None, None if match is None else -1)
-        return self._reader(definition, namespace, options, match, start)
+            return self._single(definition, namespace or "", name, wanted, exact)
+        start = Start(exact, None, None if wanted is None else -1)
+        return self._reader(definition, namespace, options, wanted, start)
 
     def _open_at(
         self,
         definition: Definition,
         namespace: str | None,
         options: ListOptions,
-        match: Match | None,
+        wanted: Search | None,
         version: int,
     ) -> ListReader | Listing:
         """A list at a version, which may be older than the watch history: only retention limits it."""
@@ -130,37 +130,37 @@ class Reads:
                 raise BadRequest(
                     f"continue key is not valid: it belongs to a list at another version than {version}"
                 )
-            start = Start(version, token, token.remaining if match is None else -1)
-            return self._reader(definition, namespace, options, match, start)
+            start = Start(version, token, token.remaining if wanted is None else -1)
+            return self._reader(definition, namespace, options, wanted, start)
         name = options.fields.exact("metadata.name") if options.fields else None
         if name is not None and (namespace is not None or not definition.namespaced):
-            return self._single(definition, namespace or "", name, match, version)
-        start = Start(version, None, None if match is None else -1)
-        return self._reader(definition, namespace, options, match, start)
+            return self._single(definition, namespace or "", name, wanted, version)
+        start = Start(version, None, None if wanted is None else -1)
+        return self._reader(definition, namespace, options, wanted, start)
 
     def _reader(
         self,
         definition: Definition,
         namespace: str | None,
         options: ListOptions,
-        match: Match | None,
+        wanted: Search | None,
         start: Start,
     ) -> ListReader:
         type_id = self._journal.type_id(definition.type_name)
-        unread = self._unread and match is not None
+        unread = self._unread and wanted is not None
         return ListReader(
-            self._journal, self._clock, type_id, namespace, options.limit, match, start, unread=unread
+            self._journal, self._clock, type_id, namespace, options.limit, wanted, start, unread=unread
         )
 
     def _single(
-        self, definition: Definition, namespace: str, name: str, match: Match | None, version: int | None
+        self, definition: Definition, namespace: str, name: str, wanted: Search | None, version: int | None
     ) -> Listing:
         """A list with a field selector for one name, as sent by clients that wait for one object: no scan."""
         with self._journal.read() as view:
             state: VersionedState = view if version is None else state_at(view, version)
             row = state.get(self._journal.type_id(definition.type_name), namespace, name)
             version = view.head if version is None else version
-        found = row is not None and (match is None or match(row.facts, row.body))
+        found = row is not None and (wanted is None or wanted.match(row.facts, row.body))
         return Listing([row.body] if row is not None and found else [], version)
 
     async def _starting_version(self, options: ListOptions) -> int | None:
@@ -175,15 +175,15 @@ class Reads:
             return version
         return None
 
-    async def _continue(self, namespace: str | None, options: ListOptions, match: Match | None) -> Start:
+    async def _continue(self, namespace: str | None, options: ListOptions, wanted: Search | None) -> Start:
         token = _token_in(namespace, options.token)
         if token.version == CURRENT:
-            return Start(None, token, None if match is None and options.limit > 0 else -1)
+            return Start(None, token, None if wanted is None and options.limit > 0 else -1)
         await self._wait_for(token.version)
         expired = self._clock.now() - token.issued > self._horizon.window
         if expired or token.version < self._horizon.floor():
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
-        return Start(token.version, token, token.remaining if match is None else -1)
+        return Start(token.version, token, token.remaining if wanted is None else -1)
 
     def token_after(self, version: int, namespace: str, name: str) -> str:
         """A token to continue a list after one of its objects, for a caller that did not use the whole page."""
@@ -244,6 +244,7 @@ class VersionedState(Protocol):
         match: Match | None = None,
         stop: Stop | None = None,
         size: int | None = None,
+        find: FindKeys | None = None,
     ) -> Page: ...
 
 
@@ -285,9 +286,9 @@ class ListReader:
         "_counted_to",
         "_journal",
         "_limit",
-        "_match",
         "_more",
         "_namespace",
+        "_search",
         "_start",
         "_type_id",
         "_unread",
@@ -303,7 +304,7 @@ class ListReader:
         type_id: int,
         namespace: str | None,
         limit: int,
-        match: Match | None,
+        search: Search | None,
         start: Start,
         *,
         unread: bool = False,
@@ -315,7 +316,7 @@ class ListReader:
         self._type_id = type_id
         self._namespace = namespace
         self._limit = limit
-        self._match = match
+        self._search = search
         self._start = start
         self._version = start.version
         self._after = start.after
@@ -353,6 +354,13 @@ class ListReader:
         left = self._limit - self._count
         wanted = min(left, BATCH_ROWS) if self._limit > 0 else BATCH_ROWS
         with self._journal.read() as view:
+            find: FindKeys | None = None
+            if self._search is not None:
+                ready, find = self._journal.columns.step(
+                    view, self._type_id, self._namespace, self._search, turn.over
+                )
+                if not ready:
+                    return []
             state = self._state(view, turn.over)
             if state is None:
                 return []
@@ -365,9 +373,10 @@ class ListReader:
                 self._namespace,
                 after=self._after,
                 limit=wanted,
-                match=self._match,
+                match=None if self._search is None else self._search.match,
                 stop=turn.over,
                 size=size,
+                find=find,
             )
             self._count += len(page.bodies)
             self._more = page.more
