@@ -213,9 +213,10 @@ def staged() -> Iterator[Stage]:
         yield stage
 
 
-def asked(stage: Stage, incident: Incident) -> Object:
-    """The suspects, as the page asks for them."""
+def asked(stage: Stage, incident: Incident, at: str = "") -> Object:
+    """The suspects, as the page asks for them; `at` a version."""
     query = {"type": type_of(incident.kind), "name": incident.name}
+    query |= {"at": at} if at else {}
     if incident.kind not in _CLUSTER_SCOPED:
         query["namespace"] = incident.namespace
     response = stage.client.get("/apis/rewound.cluster.io/v1/timeline/suspects", params=query)
