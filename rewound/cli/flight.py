@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
+from rewound.cli.audit_webhook import add_audit_webhook, chosen_sink
 from rewound.cli.record import EscapingFormatter, ProgressLine, kinds_of
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.gateway.settings.checks import SettingsError
@@ -93,6 +94,7 @@ def add_flags(parser: Parser) -> None:
         metavar="SIZE",
         help="how large the journal may become, such as 20Gi; the oldest events go first (default no limit)",
     )
+    add_audit_webhook(parser)
     add_connection(parser, "only what is in this namespace (default: everything)")
     listeners = parser.add_argument_group("listeners and credentials of the recording's server")
     listeners.add_argument(
@@ -130,7 +132,12 @@ def _fly(options: Options) -> int:
         raise Failure(f"{options.folder} is a file; name a folder")
     chosen = FlightOptions(
         RecordOptions(
-            kinds_of(options.kinds), options.namespace, options.with_secrets, None, options.audit_log
+            kinds_of(options.kinds),
+            options.namespace,
+            options.with_secrets,
+            None,
+            options.audit_log,
+            chosen_sink(options),
         ),
         _bounds(options),
     )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
+from rewound.cli.audit_webhook import add_audit_webhook, chosen_sink, listening_error, print_sink
 from rewound.cli.command import cancel_on_signal, only_error
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.journal.errors import JournalError
@@ -63,6 +64,7 @@ def record(arguments: Sequence[str]) -> int:
         metavar="FILE",
         help="follow this audit log of the server (- is stdin): users, verbs, sources, refused requests",
     )
+    add_audit_webhook(parser)
     add_connection(parser, "only what is in this namespace (default: everything)")
     try:
         return _record(parser.parse_args(arguments))
@@ -100,6 +102,7 @@ def _record(options: Options) -> int:
         options.with_secrets,
         options.duration,
         options.audit_log,
+        chosen_sink(options),
     )
     session = StreamingSession
     if options.websocket:
@@ -110,6 +113,8 @@ def _record(options: Options) -> int:
     _print_summary(recorder.writer, out)
     if recorder.authors is not None:
         _print_authors(recorder.authors)
+    if recorder.sink is not None:
+        print_sink(recorder.sink.statistics)
     if as_file:
         export(folder, out)
     flag = "--file" if as_file else "--data-dir"
@@ -156,7 +161,9 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
         error = only_error(group)
         if isinstance(error, UnknownKind):
             raise UsageError(str(error)) from group
-        raise (Failure(str(error)) if isinstance(error, TooLarge) else error) from group
+        if isinstance(error, TooLarge):
+            raise Failure(str(error)) from group
+        raise listening_error(error) from group
 
 
 class EscapingFormatter(logging.Formatter):
@@ -216,6 +223,8 @@ def _print_authors(found: Statistics) -> None:
     if found.guessed:
         text += f", {found.guessed:,} of them as a guess"
     print(f"{text}; {found.unknown:,} have no request in it", file=sys.stderr)
+    if found.late:
+        print(f"{found.late:,} of them were named after the event had been written", file=sys.stderr)
     left = {
         "matched no event": found.unused,
         "were refused": found.refused,

@@ -10,6 +10,11 @@ Otherwise object, verb and the order of both streams decide. That is a guess, be
 changed nothing, and the right one may follow later. It is marked as a guess, unless managedFields name a manager that
 only one user and one verb of the log have. The two streams may arrive at any time: `is_ready` says whether a change
 should still wait for the log.
+
+A file has its lines in order. Batches of an audit webhook come late, repeated, and in any order (`late`): then only a
+sign that no other request can have is `certain` at once: the uid of what a request created, or the version that an
+update got in place of the one that it sent (a request that changed nothing returns the version of another). For all
+others, `late_authors` asks again when the batches of that time have arrived.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
@@ -32,6 +38,8 @@ Key = tuple[str, str, str]  # type, namespace, name; an empty name: of a whole c
 
 NEAR: Final = 10.0  # seconds from the arrival of a request until its change is written, at most
 PENDING_SECONDS: Final = 30.0  # seconds for which a request waits for its change
+# An API server sends a batch that failed five times, with pauses of up to 40 seconds and 30 for each try.
+LATE_SECONDS: Final = 300.0
 MOST_PENDING: Final = 50_000  # requests
 _CHANGES: Final = frozenset({"update", "patch"})
 
@@ -57,6 +65,7 @@ class Statistics:
     unknown: int = 0  # without those that the first lists showed
     unreadable: int = 0  # lines
     too_many: int = 0  # refused requests that found no room in their file
+    late: int = 0  # changes whose request arrived after they had been written
 
 
 @dataclass(slots=True)
@@ -73,6 +82,11 @@ class Authors:
     clock: Callable[[], float]
     now: Callable[[], int]  # in microseconds since 1970, of the recorder
     namespace: str = ""  # the only one that is recorded
+    late: bool = False  # requests arrive in any order, up to LATE_SECONDS late
+    # Called with a request that made a change, and whether it only marked an object as deleted.
+    used: Callable[[Request, bool], None] = lambda _request, _marked: None
+    # Called with a change that is written without an author: its offset, whether its object existed, and that version.
+    wait: Callable[[Change, int, bool, str], None] = lambda _change, _offset, _exists, _version: None
     # The version of the first lists: requests before it are hardly in the log; 0 until they are there.
     began: int = 0
     statistics: Statistics = field(default_factory=Statistics)
@@ -80,13 +94,19 @@ class Authors:
     _order: deque[_PendingRequest] = field(default_factory=deque)
     _position: int = 0  # the newest time in the log, by the clock of the server
     _lag: int = 1 << 62  # least difference between a time in the log and its arrival: clock skew and delay
+    # Of late requests: the least time from the arrival of a request at the server to that of its change here, which is
+    # hardly more than what the clocks differ; None: unknown.
+    _clocks: int | None = None
+    _slowest: tuple[float, float] = (-inf, 0.0)  # when a request was latest, and by how many seconds
+    _arrived: set[Key] = field(default_factory=set)  # of late requests since the last look
     _written: dict[str, None] = field(default_factory=dict)  # versions of changes that have an author
     _users: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # users and verbs by manager
 
-    def add(self, request: Request) -> None:
-        """Add the next request of the log."""
+    def add(self, request: Request, *, uses: int = 0, marked: bool = False) -> None:
+        """Add the next request of the log. `uses` and `marked` are of a recording that is continued."""
         self._position = max(self._position, request.time)
         self._lag = min(self._lag, self.now() - request.time)
+        self.note_delay((self.now() - request.time) / 1e6)
         if self.namespace and request.namespace != self.namespace:
             return
         if request.refused:
@@ -98,11 +118,33 @@ class Authors:
         type_name = self.type_of(request.group, request.resource)
         self._note_user(request)
         self.statistics.requests += 1
-        pending = _pending(request, type_name, self.clock())
+        pending = _pending(request.without_content(), type_name, self.clock())
+        pending.uses, pending.marked = uses, marked
         self._order.append(pending)
         for key in pending.keys:
             self._by_key.setdefault(key, []).append(pending)
+        if self.late:
+            self._arrived.update(pending.keys)
         self._expire()
+
+    def arrived(self) -> set[Key]:
+        """The objects of the late requests since the last call; an empty name: any of a namespace, or of the type."""
+        found, self._arrived = self._arrived, set()
+        return found
+
+    @property
+    def slowest(self) -> float:
+        """By how many seconds the latest request of the last minutes was late."""
+        when, delay = self._slowest
+        return delay if self.clock() - when < LATE_SECONDS else 0.0
+
+    def note_delay(self, seconds: float) -> None:
+        if seconds > self.slowest:
+            self._slowest = self.clock(), seconds
+
+    def is_certain(self, change: Change) -> bool:
+        """Whether a request has arrived that shows by itself that it made the change."""
+        return any(_is_certain(one, change) for one in self._candidates(change))
 
     def is_ready(self, change: Change) -> bool:
         """Whether the request of a change has arrived, or the log is past it by a second."""
@@ -115,17 +157,32 @@ class Authors:
         return bool(self._position) and self._position + self._lag > change.arrived + 1_000_000
 
     def find(
-        self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]
+        self,
+        change: Change,
+        exists: bool,
+        last_version: str,
+        before: Callable[[], bytes],
+        *,
+        certain: bool = False,
+        early: bool = False,
     ) -> Author | None:
-        """The author of the next change of an object; `before` has its content if it exists."""
-        found = self._exact(change, exists, last_version, before)
+        """The author of the next change of an object; `before` has its content if it exists.
+
+        `certain`: only one that no request can refute that arrives later. `early`: those requests may still arrive, so
+        everything else is a guess.
+        """
+        found = self._exact(change, exists, last_version, before, certain)
         guessed, manager = False, ""
-        if found is None and not change.listed:
+        if found is None and not change.listed and not certain:
             found, guessed, manager = self._likely(change, exists, before)
         if found is None:
-            self.statistics.unknown += not change.listed
+            self.statistics.unknown += not change.listed and not certain
             return None
+        guessed |= early and not _is_certain(found, change)
+        if self.late and not guessed:
+            self._note_clocks(change.arrived - found.request.received)
         found.uses += 1
+        self.used(found.request, found.marked)
         if change.version:
             self._remember(change.version)
         self.statistics.guessed += guessed
@@ -152,18 +209,22 @@ class Authors:
     # Finding the request of a change.
 
     def _exact(
-        self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]
+        self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes], certain: bool
     ) -> _PendingRequest | None:
         candidates = [one for one in self._candidates(change) if change.version or one.uids]
         if change.removed or (exists and _is_marked(change.body) and not _is_marked(before())):
-            return self._deleting(change, candidates, before)
+            return None if certain else self._deleting(change, candidates, before)
+        if certain:
+            candidates = [one for one in candidates if _is_certain(one, change)]
         by_version = [one for one in candidates if change.version in one.versions]
         if by_version:
             # A later request that changed nothing returned the same version.
             return next((one for one in by_version if not one.uses), None) or by_version[0]
         if change.listed:
             return None
-        unused = [one for one in candidates if not one.uses and not one.versions]
+        unused = [
+            one for one in candidates if not one.uses and not one.versions and self._is_timely(one, change)
+        ]
         if not exists:
             found = [one for one in unused if one.request.creates and (one.request.name or one.uids)]
             found = [one for one in found if change.uid in (one.uids or {change.uid})]
@@ -186,6 +247,7 @@ class Authors:
             deletes = ended or repeated or whole
         else:
             deletes = [one for one in named if one.request.deletes and not one.marked]
+        deletes = [one for one in deletes if change.version in one.versions or self._is_timely(one, change)]
         if not deletes:
             return None
         by_version = [one for one in deletes if change.version in one.versions]
@@ -197,14 +259,7 @@ class Authors:
         self, change: Change, exists: bool, before: Callable[[], bytes]
     ) -> tuple[_PendingRequest | None, bool, str]:
         """The request by object, verb and the order of both streams; whether it is a guess; and the manager."""
-        now = self.clock()
-        # A request that began after the change had arrived did not make it.
-        latest = change.arrived + 1_000_000 - self._lag
-        near = [
-            one
-            for one in self._candidates(change)
-            if now - one.arrived < NEAR and not one.versions and one.request.received <= latest
-        ]
+        near = [one for one in self._candidates(change) if not one.versions and self._is_near(one, change)]
         if change.removed or not change.body:
             found = [one for one in near if one.request.deletes or _ends(one.request)]
             found = [one for one in found if not change.uid or change.uid in (one.uids or {change.uid})]
@@ -242,11 +297,29 @@ class Authors:
             known.add((request.user, request.journal_verb))
 
     def _candidates(self, change: Change) -> Iterator[_PendingRequest]:
+        """The requests for an object, or for collections that may have it; late ones in the order of their times."""
         type_name, namespace, _ = change.key
-        yield from self._by_key.get(change.key, ())
-        yield from self._by_key.get((type_name, namespace, ""), ())
-        if namespace:
-            yield from self._by_key.get((type_name, "", ""), ())
+        keys = (change.key, (type_name, namespace, ""), *([(type_name, "", "")] if namespace else []))
+        found = (one for key in keys for one in self._by_key.get(key, ()) if _may_concern(one, change))
+        return iter(sorted(found, key=lambda one: one.request.time)) if self.late else found
+
+    def _is_near(self, pending: _PendingRequest, change: Change) -> bool:
+        """Whether a request was there at the time of a change."""
+        if self.late:
+            return self._is_timely(pending, change)
+        # A request that began after the change had arrived did not make it.
+        latest = change.arrived + 1_000_000 - self._lag
+        return self.clock() - pending.arrived < NEAR and pending.request.received <= latest
+
+    def _is_timely(self, pending: _PendingRequest, change: Change) -> bool:
+        """Whether the times in a late request fit to a change; in a log that is in order, its place says so."""
+        if not self.late or self._clocks is None:
+            return True
+        there, request = change.arrived - self._clocks, pending.request  # by the clock of the server
+        return request.received <= there + 1_000_000 and request.time >= there - int(NEAR * 1e6)
+
+    def _note_clocks(self, difference: int) -> None:
+        self._clocks = difference if self._clocks is None else min(self._clocks, difference)
 
     # Requests that wait for their change.
 
@@ -256,7 +329,7 @@ class Authors:
             del self._written[next(iter(self._written))]
 
     def _expire(self) -> None:
-        limit = self.clock() - PENDING_SECONDS
+        limit = self.clock() - (LATE_SECONDS if self.late else PENDING_SECONDS)
         while self._order and (self._order[0].arrived < limit or len(self._order) > MOST_PENDING):
             self._drop(self._order.popleft())
 
@@ -272,6 +345,23 @@ class Authors:
             return
         if pending.request.verb != "deletecollection" and self.is_recorded(pending.keys[0][0]):
             self.statistics.unused += 1
+
+
+def _is_certain(pending: _PendingRequest, change: Change) -> bool:
+    """Whether a request shows by itself that it made a change."""
+    request = pending.request
+    if change.version in pending.versions and request.verb == "update":
+        return bool(request.sent_version) and request.sent_version != change.version
+    return (
+        request.creates
+        and change.uid in pending.uids
+        and (not change.version or change.version in pending.versions)
+    )
+
+
+def _may_concern(pending: _PendingRequest, change: Change) -> bool:
+    """Whether a request and a change may be of the same object: another cluster has other uids for the same names."""
+    return not pending.uids or not change.uid or change.uid in pending.uids
 
 
 def _pending(request: Request, type_name: str, arrived: float) -> _PendingRequest:

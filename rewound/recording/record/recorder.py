@@ -29,7 +29,9 @@ from rewound.client.streaming import StreamingSession
 from rewound.client.target import without_credentials
 from rewound.journal.log import Journal
 from rewound.recording.record.audit_following import AuditLog
-from rewound.recording.record.authors import Authors, Statistics
+from rewound.recording.record.audit_sink import FOLDER as SINK_FOLDER
+from rewound.recording.record.audit_sink import AuditSink, SinkOptions
+from rewound.recording.record.authors import LATE_SECONDS, Authors, Statistics
 from rewound.recording.record.changes import Change, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
 from rewound.recording.record.follower import Follower, KindState
@@ -43,8 +45,9 @@ from rewound.recording.record.kinds import (
     discover,
     version_of,
 )
+from rewound.recording.record.late_authors import LateAuthors
 from rewound.recording.record.refused import RefusedRequests
-from rewound.recording.record.requests import Unreadable, requests_in
+from rewound.recording.record.requests import Request, Unreadable, requests_in
 from rewound.recording.record.writer import Publish, RecordingWriter, unpublished
 
 logger = logging.getLogger(__name__)
@@ -86,6 +89,7 @@ class RecordOptions:
     with_secrets: bool = False
     duration: float | None = None  # seconds after the first lists; None: until it is stopped
     audit_log: str = ""  # a file, or - for stdin; empty: there is none
+    sink: SinkOptions | None = None  # instead of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,8 @@ class Recorder:
         self._has_read = False  # whether a kind that has ended was read before
         self._authors: Authors | None = None
         self._audit_log: AuditLog | None = None
+        self._late: LateAuthors | None = None
+        self.sink: AuditSink | None = None  # while it runs, with --audit-webhook-port
         self._reordering = Reordering(trio.current_time)
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
@@ -191,7 +197,7 @@ class Recorder:
         )  # the server may have been upgraded since the last recording
         save_positions(self._folder, self._positions)
         journal.register_types([*(one.type_name for one in self._kinds), definition_type(self._names)])
-        self._follow_authors(journal.time)
+        self._follow_authors(journal)
         self._writer = RecordingWriter(journal, self._authors, self._publish)
         if self._positions.saved and self._positions.exact_from:
             self.gaps.begin(STOPPED, self._positions.saved, message="the recorder did not run")
@@ -206,6 +212,10 @@ class Recorder:
                 for state in self._states.values():
                     state.unwritten.clear()
                 self._save()
+            if self._late is not None:
+                self._late.finish()
+            if self.sink is not None:
+                self.sink.spool.close()
             if self._authors is not None:
                 self._authors.close()
 
@@ -303,6 +313,14 @@ class Recorder:
             nursery.start_soon(self._find_new_kinds, nursery)
             if self._audit_log is not None:
                 nursery.start_soon(self._audit_log.run)
+            if self.sink is not None:
+                await nursery.start(self.sink.run)
+                logger.info(
+                    "the audit webhook listens at %s; start the API servers with --audit-webhook-config-file=%s "
+                    "--audit-webhook-batch-max-wait=1s and an audit policy",
+                    self.sink.url,
+                    self.sink.config_file,
+                )
             await self._await_first_lists()
             with trio.move_on_after(
                 float("inf") if self._options.duration is None else self._options.duration
@@ -311,18 +329,24 @@ class Recorder:
                     self._report(self.progress())
                     await trio.sleep(TICK)
                     await self._write(self._reordering.due())
+                    if self._late is not None:
+                        await self._late.join()
                     self._save_sometimes()
             nursery.cancel_scope.cancel()
 
-    def _follow_authors(self, since: int) -> None:
-        """Match the audit log, if there is one, to the recorded changes."""
-        if not self._options.audit_log:
+    def _follow_authors(self, journal: Journal) -> None:
+        """Match the audit log or the audit webhook, if there is one, to the recorded changes."""
+        since, sink = journal.time, self._options.sink
+        if not self._options.audit_log and sink is None:
             return
         refused = RefusedRequests(self._folder, with_secrets=self._options.with_secrets)
-        namespace = self._options.namespace
+        namespace, late = self._options.namespace, sink is not None
         authors = self._authors = Authors(
-            self._type_of, self._states.__contains__, refused, trio.current_time, self._now, namespace
+            self._type_of, self._states.__contains__, refused, trio.current_time, self._now, namespace, late
         )
+        if sink is not None:
+            self._receive(sink, authors, journal)
+            return
         self._reordering.is_ready = authors.is_ready
 
         def take(line: bytes) -> None:
@@ -337,6 +361,20 @@ class Recorder:
         # Begin a moment before the last recorded change.
         since = since or self._now()
         self._audit_log = AuditLog(self._options.audit_log, since - EARLIER, take)
+
+    def _receive(self, options: SinkOptions, authors: Authors, journal: Journal) -> None:
+        """Take audit events from the webhook, and those that an earlier run acknowledged."""
+
+        def load(request: Request, uses: int, marked: bool) -> None:
+            authors.add(request, uses=uses, marked=marked)
+
+        self.sink = AuditSink(
+            self._folder, options, authors.add, authors.refused.flush, lambda: self._now() / 1e6
+        )
+        authors.used = self.sink.spool.note_use
+        self._late = LateAuthors(authors, journal)
+        self._late.reload(self._now() - int(2 * LATE_SECONDS * 1e6))
+        self.sink.load(load)
 
     @property
     def authors(self) -> Statistics | None:
@@ -627,6 +665,7 @@ def save_positions(folder: Path, positions: Positions) -> None:
 def remove_recording(folder: Path, *, with_folder: bool) -> None:
     """Remove an empty recording, so that the next one may have other flags."""
     shutil.rmtree(folder / "journal")
+    shutil.rmtree(folder / SINK_FOLDER, ignore_errors=True)
     (folder / FILE).unlink()
     if with_folder:
         folder.rmdir()

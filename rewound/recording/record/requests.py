@@ -89,6 +89,18 @@ class Request:
         where = ", ".join(self.addresses)
         return f"{self.agent} from {where}" if self.agent and where else self.agent or where
 
+    def without_content(self) -> Request:
+        """The same with only the parts of both objects that show who made a change: names, uids, versions, ends."""
+        returned = self.returned
+        if isinstance(returned, dict):
+            items = returned.get("items")
+            returned = _identity(returned)
+            if self.verb == "deletecollection" and isinstance(items, list):
+                returned["items"] = [_identity(one) for one in items if isinstance(one, dict)]
+        self.returned, self.sent = returned, None if self.sent is None else {}
+        self.size = 0
+        return self
+
     @property
     def journal_verb(self) -> str:
         """The verb in this server's own journal."""
@@ -107,6 +119,10 @@ class Unreadable(ValueError):
     def __init__(self, why: str, events: int = 1) -> None:
         super().__init__(why)
         self.events = events
+
+
+class UnreadableEvents(Unreadable):
+    """Some of the events are malformed; the others were yielded."""
 
 
 def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
@@ -132,7 +148,7 @@ def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
             found.size = len(line) // len(events)
             yield found
     if wrong:
-        raise Unreadable(f"it is not an audit event ({wrong[0]!r:.200})", len(wrong))
+        raise UnreadableEvents(f"it is not an audit event ({wrong[0]!r:.200})", len(wrong))
 
 
 def dialect_in(line: bytes) -> str:
@@ -225,6 +241,25 @@ def _request(event: Document, *, reads: bool) -> Request | None:
         status=status,
         is_apply=verb == "patch" and "fieldManager" in parameters and _is_configuration(sent),
     )
+
+
+_IDENTITY: Final = frozenset(
+    {
+        "name",
+        "uid",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+    }
+)
+
+
+def _identity(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {key: one for key, one in metadata.items() if key in _IDENTITY}
+    return {"kind": document.get("kind"), "metadata": metadata}
 
 
 def _is_configuration(sent: Any) -> bool:

@@ -176,6 +176,8 @@ class RecordingWriter:
             body, facts = self._last_content(change.key, known)
         if self._authors is not None and not change.reason.startswith(ADDED):
             change.author = self._find_author(self._authors, change, known)
+            if change.author is None:
+                self._authors.wait(change, offset, known is not None, "" if known is None else known.version)
         author, writer = change.author, self._writer(change, known)
         self._head, self._time = offset, self._time_of(change, writer)
         self._batch.append(
@@ -209,14 +211,16 @@ class RecordingWriter:
         return max(change.number or change.place, self._head + 1)
 
     def _find_author(self, authors: Authors, change: Change, known: Written | None) -> Author | None:
+        certain = authors.late
         if known is None:
-            return authors.find(change, exists=False, last_version="", before=bytes)
+            return authors.find(change, exists=False, last_version="", before=bytes, certain=certain)
         change.uid = change.uid or known.uid
         return authors.find(
             change,
             exists=True,
             last_version=known.version,
             before=lambda: self._last_content(change.key, known)[0],
+            certain=certain,
         )
 
     def _writer(self, change: Change, known: Written | None) -> Writer:
