@@ -35,6 +35,7 @@ from rewound.recording.record.authors import LATE_SECONDS, Authors, Statistics
 from rewound.recording.record.changes import Change, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
 from rewound.recording.record.follower import Follower, KindState
+from rewound.recording.record.gaps import FILE as GAPS
 from rewound.recording.record.gaps import REFUSED, STOPPED, Gaps
 from rewound.recording.record.kinds import (
     MAX_KINDS,
@@ -667,5 +668,6 @@ def remove_recording(folder: Path, *, with_folder: bool) -> None:
     shutil.rmtree(folder / "journal")
     shutil.rmtree(folder / SINK_FOLDER, ignore_errors=True)
     (folder / FILE).unlink()
+    (folder / GAPS).unlink(missing_ok=True)
     if with_folder:
         folder.rmdir()
