@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from rewound import RequestFailed, Rewound
+from rewound.cli.access.flags import Parser
+from rewound.cli.flight import add_flags
 from rewound.release import RELEASE
 from rewound.server.flags.parser import parse_flags
 
@@ -61,6 +63,40 @@ def test_manifests_are_admitted_under_pod_security_restricted(rewound: Rewound) 
     del pod["spec"]["securityContext"]
     with pytest.raises(RequestFailed, match="violates PodSecurity"):
         rewound.request("POST", "/api/v1/namespaces/rewound/pods", pod | {"metadata": {"name": "another"}})
+
+
+@pytest.mark.rewound(kubernetes="1.30")
+def test_the_flight_recorder_is_admitted_under_pod_security_restricted(rewound: Rewound) -> None:
+    def read(name: str) -> dict[str, Any]:
+        document: dict[str, Any] = yaml.safe_load((DEPLOY / "flight" / name).read_text())
+        return document
+
+    kustomization = read("kustomization.yaml")
+    assert kustomization["images"][0]["newTag"] == RELEASE
+    assert sorted(kustomization["resources"]) == sorted(
+        one.name for one in (DEPLOY / "flight").iterdir() if one.stem != "kustomization"
+    )
+    rewound.request("POST", "/api/v1/namespaces?fieldValidation=Strict", read("namespace.yaml"))
+    core = "/api/v1/namespaces/rewound-flight"
+    others = {
+        "service.yaml": f"{core}/services",
+        "statefulset.yaml": "/apis/apps/v1/namespaces/rewound-flight/statefulsets",
+        "networkpolicy.yaml": "/apis/networking.k8s.io/v1/namespaces/rewound-flight/networkpolicies",
+    }
+    for name, path in others.items():
+        rewound.request("POST", f"{path}?fieldValidation=Strict", read(name))
+    account = {"metadata": {"name": "rewound-flight"}}
+    rewound.request("POST", f"{core}/serviceaccounts", account)
+    template = read("statefulset.yaml")["spec"]["template"]
+    template["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+    pod = {**template, "metadata": {**template["metadata"], "name": "rewound-flight-0"}}
+    rewound.request("POST", f"{core}/pods", pod)
+    (container,) = template["spec"]["containers"]
+    parser = Parser("rewound flight", None)
+    add_flags(parser)
+    command, *flags = container["args"]
+    assert command == "flight"
+    assert str(parser.parse_args(flags).folder) == "/data/cluster"
 
 
 def test_container_and_manifests_use_the_same_flags_which_exist() -> None:

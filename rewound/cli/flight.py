@@ -20,6 +20,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rewound.actors.certificates.names import address_of
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.audit_webhook import add_audit_webhook, chosen_sink
@@ -111,6 +112,12 @@ def add_flags(parser: Parser) -> None:
         "--insecure-port", type=port, default=0, metavar="PORT", help="plain HTTP on loopback (default off)"
     )
     listeners.add_argument(
+        "--page-for-everyone",
+        action="store_true",
+        help="on loopback only: nobody signs in, and everybody sees everything (default: users sign in with their "
+        "token or certificate of the recorded cluster, and see what they may read there)",
+    )
+    listeners.add_argument(
         "--token-auth-file", type=Path, metavar="FILE", help='CSV lines of token,user,uid[,"group1,group2"]'
     )
 
@@ -140,6 +147,7 @@ def _fly(options: Options) -> int:
             chosen_sink(options),
         ),
         _bounds(options),
+        for_everyone=options.page_for_everyone,
     )
     given = {
         name: value
@@ -148,6 +156,8 @@ def _fly(options: Options) -> int:
     }
     if not (options.secure_port or options.insecure_port):
         raise UsageError("--secure-port and --insecure-port: both are 0, so nobody could see the recording")
+    if options.page_for_everyone:
+        _check_everyone(options)
     kind = StreamingSession
     if options.websocket:
         from rewound.client.websocket import WebSocketSession
@@ -156,7 +166,9 @@ def _fly(options: Options) -> int:
     session = kind(chosen_target(options))
 
     def make_settings(journal: Journal) -> Settings:
-        return flight_settings(journal, options.folder, Settings, **given)
+        return flight_settings(
+            journal, options.folder, Settings, for_everyone=options.page_for_everyone, **given
+        )
 
     line = ProgressLine()
     one = Flight(session, options.folder, chosen, make_settings, report=line)
@@ -198,6 +210,20 @@ def _bounds(options: Options) -> Bounds:
             f"--max-disk: {options.max_disk} bytes are too few; give at least {SMALLEST >> 20}Mi"
         )
     return Bounds(kept.time, by_kind, options.max_disk)
+
+
+def _check_everyone(options: Options) -> None:
+    """--page-for-everyone must not show a cluster to a network, nor the values of its Secrets to anybody."""
+    address = address_of(options.bind_address) if options.bind_address else None
+    if options.bind_address and (address is None or not address.is_loopback):
+        raise UsageError(
+            f"--page-for-everyone: {options.bind_address} can be reached from other machines; leave --bind-address "
+            "out, or let users sign in"
+        )
+    if options.with_secrets:
+        raise UsageError(
+            "--page-for-everyone: everybody would see the values of Secrets; leave --with-secrets out"
+        )
 
 
 def _log() -> None:

@@ -77,6 +77,11 @@ class StreamingSession(Session):
             raise ClientError(f"{self.target.server}{path} did not respond with a JSON object")
         return document
 
+    async def post_bytes(self, path: str, body: bytes, seconds: float, most: int = MAX_DOCUMENT) -> bytes:
+        """The body of a successful response to a JSON document. Raises StatusError or ClientError."""
+        async with self._open_response(path, {}, seconds, body) as response:
+            return await self._read(response, most)
+
     async def _read(self, response: httpx.Response, most: int) -> bytes:
         """The whole body. Raises ClientError if it is longer than `most`."""
         body = bytearray()
@@ -117,18 +122,23 @@ class StreamingSession(Session):
 
     @asynccontextmanager
     async def _open_response(
-        self, path: str, query: dict[str, str], seconds: float
+        self, path: str, query: dict[str, str], seconds: float, body: bytes | None = None
     ) -> AsyncIterator[httpx.Response]:
+        """The response to a GET, or to a POST of a JSON document."""
         credential = await self.credential()
         client = self._client(credential)
         name = self.target.tls_server_name
+        headers = self.headers(credential)
+        if body is not None:
+            headers.append((b"content-type", b"application/json"))
         self.requests += 1
         try:
             async with client.stream(
-                "GET",
+                "GET" if body is None else "POST",
                 self.target.server.rstrip("/") + path,
                 params=query or None,
-                headers=self.headers(credential),
+                content=body,
+                headers=headers,
                 timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
                 extensions={"sni_hostname": name} if name else None,
             ) as response:

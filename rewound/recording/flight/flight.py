@@ -19,7 +19,9 @@ from typing import Any, Final
 
 import trio
 
+from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorize import Decision, Verdict
+from rewound.actors.names import NAMES
 from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.actors.versions.version import stored_version
 from rewound.client.errors import ClientError
@@ -33,6 +35,7 @@ from rewound.gateway.store import Store
 from rewound.journal.errors import CannotStore
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.recording.flight.cluster_access import ClusterAccess
 from rewound.recording.flight.retention import Bounds, Retention, file_bytes, used_bytes
 from rewound.recording.record.gaps import UNREACHABLE, Gaps
 from rewound.recording.record.kinds import UnknownKind
@@ -53,6 +56,7 @@ FIRST_PAUSE: Final = 1.0  # seconds between two attempts to reach the API server
 LONGEST_PAUSE: Final = 30.0
 REFRESH: Final = 120.0  # seconds between two looks at the version and the kinds of the cluster
 CHECK: Final = "first-lists"  # of /readyz
+CLUSTER_CA: Final = "cluster-ca.crt"  # in the folder: the CA of the cluster's client certificates
 DOCUMENT: Final = "flight"  # below /debug/rewound/
 
 Ready = Callable[[Addresses], None]
@@ -64,6 +68,7 @@ MakeSettings = Callable[[Journal], Settings]
 class FlightOptions:
     record: RecordOptions = field(default_factory=RecordOptions)
     bounds: Bounds = field(default_factory=Bounds)
+    for_everyone: bool = False  # else users of the cluster sign in, and see what they may read there
 
 
 class FlightAuthorizer(ReadOnlyAuthorizer):
@@ -148,27 +153,42 @@ class Flight:
             self._journal.close()
 
     async def _run(self, begun: Recorder | None, ready: Ready, stop: trio.Event) -> None:
+        extensions = replace(
+            self._extensions,
+            authorizers=(FlightAuthorizer(), *self._extensions.authorizers),
+            add_controls=self._add_document,
+        )
+        access: ClusterAccess | None = None
+        if self.options.for_everyone:
+            extensions = replace(extensions, authorizers=(*extensions.authorizers, AlwaysAllow()))
+        else:
+            access = self._cluster_access()
+            await access.begin()
+            extensions = replace(
+                extensions,
+                token_methods=(*extensions.token_methods, access.tokens),
+                authorizers=(*extensions.authorizers, *access.authorizers),
+            )
         server = self._server = ReadOnlyServer(
-            self._make_settings(self.journal),
-            self.journal,
-            self.clock,
-            replace(
-                self._extensions,
-                authorizers=(FlightAuthorizer(), *self._extensions.authorizers),
-                add_controls=self._add_document,
-            ),
-            self._begin_instance,
+            self._make_settings(self.journal), self.journal, self.clock, extensions, self._begin_instance
         )
         async with trio.open_nursery() as nursery:
 
             def serving(addresses: Addresses) -> None:
                 nursery.start_soon(self._record, begun)
+                if access is not None:
+                    nursery.start_soon(access.run)
                 for one in self._beside:
                     nursery.start_soon(one, self)
                 ready(addresses)
 
             await server.run(serving, stop)
             nursery.cancel_scope.cancel()
+
+    def _cluster_access(self) -> ClusterAccess:
+        with_secrets = self.options.record.with_secrets
+        names, ca_file = NAMES[self.journal.dialect], self.folder / CLUSTER_CA
+        return ClusterAccess(self._session, names, ca_file, with_secrets=with_secrets)
 
     def _begin_instance(self, instance: Instance, nursery: trio.Nursery) -> None:
         instance.server.health.add(CHECK, self._readiness_problem, kinds=("readyz",))
@@ -328,14 +348,22 @@ class Flight:
         }
 
 
-def flight_settings(journal: Journal, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
-    """Settings of a server that shows everything to every authenticated user: recorded rights do not apply."""
+def flight_settings(
+    journal: Journal, data_dir: Path, settings: type[Settings], *, for_everyone: bool = False, **given: Any
+) -> Settings:
+    """Settings of a server whose own authorization allows nothing: the recorded cluster decides before.
+
+    The recorded roles do not apply, only those of now. With `for_everyone`, nobody signs in.
+    """
+    ca_file = data_dir / CLUSTER_CA
+    if not for_everyone and given.get("secure_port", 1) and ca_file.exists():
+        given["client_ca_file"] = ca_file
     return settings(
         data_dir=data_dir,
         dialect=journal.dialect,
         kubernetes_version=stored_version(journal.kubernetes),
-        authorization_mode="AlwaysAllow",
-        anonymous_auth=False,
+        authorization_mode="AlwaysDeny",
+        anonymous_auth=for_everyone,
         disable_admission_plugins=WEBHOOKS,
         watch_history=FOR_EVER,
         journal_retention=None,

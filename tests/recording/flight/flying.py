@@ -82,7 +82,13 @@ async def flying(
 
     def make_settings(journal: Any) -> AnyPort:
         made = flight_settings(
-            journal, folder, AnyPort, secure_port=0, insecure_port=1, token_auth_file=tokens
+            journal,
+            folder,
+            AnyPort,
+            for_everyone=options.for_everyone,
+            secure_port=0,
+            insecure_port=1,
+            token_auth_file=tokens,
         )
         assert isinstance(made, AnyPort)
         return made

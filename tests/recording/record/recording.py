@@ -30,11 +30,12 @@ class CountingSession(StreamingSession):
         self.sent: list[tuple[str, str]] = []
 
     def _open_response(
-        self, path: str, query: dict[str, str], seconds: float
+        self, path: str, query: dict[str, str], seconds: float, body: bytes | None = None
     ) -> AbstractAsyncContextManager[Any]:
-        self.sent.append((path, "watch" if "watch" in query else "list" if "limit" in query else "get"))
+        how = "watch" if "watch" in query else "list" if "limit" in query else "get"
+        self.sent.append((path, how if body is None else "post"))
         # The virtual clock advances while a thread of the server works: no request may time out.
-        return super()._open_response(path, query, float("inf"))
+        return super()._open_response(path, query, float("inf"), body)
 
 
 class CountingWebSocketSession(CountingSession, WebSocketSession):

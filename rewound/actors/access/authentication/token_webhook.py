@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from rewound.actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from rewound.actors.access.remote.calls import Webhook, WebhookError, review
+from rewound.actors.access.remote.calls import Reviewer, WebhookError, review
 from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from rewound.actors.identity import User
 
@@ -33,7 +33,7 @@ class TokenWebhook:
     """A `TokenMethod`. `audiences` are those of this server, for tokens for which the webhook names none."""
 
     def __init__(
-        self, webhook: Webhook, api_version: str, audiences: tuple[str, ...], seconds: float
+        self, webhook: Reviewer, api_version: str, audiences: tuple[str, ...], seconds: float
     ) -> None:
         self._webhook = webhook
         self._api_version = api_version

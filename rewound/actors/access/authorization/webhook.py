@@ -30,7 +30,7 @@ from rewound.actors.access.authorize import (
     label_requirements,
     label_selector_attributes,
 )
-from rewound.actors.access.remote.calls import Webhook, WebhookError, review
+from rewound.actors.access.remote.calls import Reviewer, WebhookError, review
 from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 from rewound.actors.identity import User
 
@@ -48,7 +48,7 @@ class WebhookAuthorizer:
 
     def __init__(
         self,
-        webhook: Webhook,
+        webhook: Reviewer,
         group: str,
         version: str,
         allowed_seconds: float,

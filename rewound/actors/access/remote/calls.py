@@ -31,16 +31,12 @@ class WebhookError(Exception):
     code = 0  # status code with which the webhook rejected the call, for metrics; 0 if it did not respond
 
 
-class Webhook(Protocol):
-    """Calls one webhook over pooled connections."""
+class Reviewer(Protocol):
+    """Whoever answers reviews: a webhook, or an API server."""
 
     @property
     def display_url(self) -> str:
-        """The webhook in errors and logs."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether no call is in progress."""
+        """Its address in errors and logs."""
 
     async def send(
         self, body: bytes, first_delay: float = FIRST_DELAY, *, after_any_error: bool = False
@@ -49,6 +45,14 @@ class Webhook(Protocol):
 
         `after_any_error` also retries errors that usually repeat.
         """
+
+
+class Webhook(Reviewer, Protocol):
+    """Calls one webhook over pooled connections."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is in progress."""
 
     def ask(self, make: MakeBody, url: str, seconds: float) -> Coroutine[Any, Any, bytes]:
         """The reply, within this many seconds, from another URL with the same TLS identity.
@@ -94,34 +98,39 @@ NO_CALLS: Final = NoCalls()
 
 
 async def review(
-    webhook: Webhook, api_version: str, kind: str, spec: dict[str, Any], *, first_delay: float = FIRST_DELAY
+    reviewer: Reviewer,
+    api_version: str,
+    kind: str,
+    spec: dict[str, Any],
+    *,
+    first_delay: float = FIRST_DELAY,
 ) -> dict[str, Any]:
-    """The status that the webhook sets in a review. The reply must have the version of the request."""
+    """The status that the reviewer sets in a review. The reply must have the version of the request."""
     document = {"apiVersion": api_version, "kind": kind, "spec": spec}
-    reply = _object(webhook, await webhook.send(dumps(document), first_delay))
+    reply = _object(reviewer, await reviewer.send(dumps(document), first_delay))
     if reply.get("apiVersion") != api_version:
-        raise _error(webhook, f"responded with apiVersion {reply.get('apiVersion')!r}, not {api_version!r}")
+        raise _error(reviewer, f"responded with apiVersion {reply.get('apiVersion')!r}, not {api_version!r}")
     if reply.get("kind", kind) != kind:
-        raise _error(webhook, f"responded with kind {reply.get('kind')!r}, not {kind!r}")
+        raise _error(reviewer, f"responded with kind {reply.get('kind')!r}, not {kind!r}")
     status = reply.get("status", {})
     if not isinstance(status, dict):
-        raise _error(webhook, "responded with a status that is not an object")
+        raise _error(reviewer, "responded with a status that is not an object")
     return status
 
 
-def _object(webhook: Webhook, reply: bytes) -> dict[str, Any]:
+def _object(reviewer: Reviewer, reply: bytes) -> dict[str, Any]:
     try:
         if len(reply) > COUNTED_BYTES:
             check_values(reply, MOST_VALUES)
         value = orjson.loads(reply)
     except TooLarge:
-        raise _error(webhook, f"the response has more than {MOST_VALUES} values") from None
+        raise _error(reviewer, f"the response has more than {MOST_VALUES} values") from None
     except orjson.JSONDecodeError:
-        raise _error(webhook, "the response is not JSON") from None
+        raise _error(reviewer, "the response is not JSON") from None
     if not isinstance(value, dict):
-        raise _error(webhook, "the response is not a JSON object")
+        raise _error(reviewer, "the response is not a JSON object")
     return value
 
 
-def _error(webhook: Webhook, why: str) -> WebhookError:
-    return WebhookError(f"{webhook.display_url}: {why}")
+def _error(reviewer: Reviewer, why: str) -> WebhookError:
+    return WebhookError(f"{reviewer.display_url}: {why}")
