@@ -96,6 +96,16 @@ def add_flags(parser: Parser) -> None:
         help="how large the journal may become, such as 20Gi; the oldest events go first (default no limit)",
     )
     add_audit_webhook(parser)
+    alerts = parser.add_argument_group("alerts")
+    alerts.add_argument(
+        "--rules", type=Path, metavar="FILE", help="rules over the events, and where alerts go; followed"
+    )
+    alerts.add_argument(
+        "--page-url",
+        default="",
+        metavar="URL",
+        help="under which people reach this server, for the links of alerts",
+    )
     add_connection(parser, "only what is in this namespace (default: everything)")
     listeners = parser.add_argument_group("listeners and credentials of the recording's server")
     listeners.add_argument(
@@ -163,7 +173,14 @@ def _fly(options: Options) -> int:
         from rewound.client.websocket import WebSocketSession
 
         kind = WebSocketSession
-    session = kind(chosen_target(options))
+    target = chosen_target(options)
+    session = kind(target)
+    beside = []
+    if options.rules is not None:
+        from rewound.client.session import Session
+        from rewound.recording.rules.watch import RulesBeside
+
+        beside.append(RulesBeside(options.rules, options.page_url, Session(target)))
 
     def make_settings(journal: Journal) -> Settings:
         return flight_settings(
@@ -171,7 +188,7 @@ def _fly(options: Options) -> int:
         )
 
     line = ProgressLine()
-    one = Flight(session, options.folder, chosen, make_settings, report=line)
+    one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line)
 
     async def run() -> None:
         stop = trio.Event()

@@ -1,4 +1,4 @@
-"""The file of rules, in YAML or JSON: rules in CEL, and parameters of the built-in ones.
+"""The file of rules, in YAML or JSON: rules in CEL, parameters of the built-in ones, and where alerts go.
 
     apiVersion: rewound.cluster.io/v1alpha1
     kind: Rules
@@ -10,6 +10,9 @@
     builtIn:
       mass-deletes: {deletes: 200, window: 10m}
       hot-loops: {enabled: false}
+    sinks:
+    - webhook: {url: https://alerts.example/hook, tokenFile: /run/secrets/token}
+    - alertmanager: {url: http://alertmanager:9093}
 
 A file is checked as a whole before anything of it is used. Every error names the field and the reason.
 """
@@ -21,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from rewound.actors.names import REWIND_GROUP
 from rewound.client.errors import Failure
@@ -44,6 +48,14 @@ _MOST_GROUPED: Final = 10
 _LONGEST_TEXT: Final = 2_000
 RESOLVE_AFTER: Final = 5 * 60 * MICROS
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?").fullmatch
+_MOST_SINKS: Final = 10
+# The kinds of sinks, with the fields that each has; those with a URL need it.
+_SINKS: Final = {
+    "stdout": ("format",),
+    "webhook": ("url", "tokenFile", "caFile"),
+    "alertmanager": ("url", "tokenFile", "caFile"),
+    "events": ("namespace",),
+}
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _PART: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
@@ -55,8 +67,21 @@ class BadRules(Failure):
 
 
 @dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where alerts go. `kind` is stdout, webhook, alertmanager or events."""
+
+    kind: str
+    url: str = ""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    form: str = "json"  # of stdout: json or text
+    namespace: str = "default"  # of Events about what has no namespace
+
+
+@dataclass(frozen=True, slots=True)
 class RuleFile:
     rules: tuple[Rule, ...]
+    sinks: tuple[SinkOptions, ...]
     off: tuple[str, ...]  # built-in rules that are switched off
 
 
@@ -94,16 +119,48 @@ def parameter_text(one: Parameter) -> str:
     return ", ".join(one.default) if one.kind == "texts" else str(one.default)
 
 
+def _sink(where: str, given: Any) -> SinkOptions:
+    reader = _Reader()
+    found = reader._map(where, given)
+    reader._known(where, found, *_SINKS)
+    if len(found) != 1:
+        raise BadRules(f"{where}: must have one key, its kind: {', '.join(_SINKS)}")
+    ((kind, value),) = found.items()
+    where = f"{where}.{kind}"
+    own = reader._map(where, {} if value is None else value)
+    reader._known(where, own, *_SINKS[kind])
+    texts = {name: reader._text(f"{where}.{name}", one) for name, one in own.items()}
+    if "url" in _SINKS[kind]:
+        url = texts.get("url", "")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadRules(f"{where}.url: {url!r} is no URL; write one like https://alerts.example/hook")
+    if texts.get("format", "json") not in ("json", "text"):
+        raise BadRules(f"{where}.format: must be json or text, not {texts['format']!r}")
+    return SinkOptions(
+        kind,
+        texts.get("url", ""),
+        Path(texts["tokenFile"]) if "tokenFile" in texts else None,
+        Path(texts["caFile"]) if "caFile" in texts else None,
+        texts.get("format", "json"),
+        texts.get("namespace", "default"),
+    )
+
+
 class _Reader:
     def file(self, value: Any) -> RuleFile:
         document = self._map("the file", value)
-        self._known("", document, "apiVersion", "kind", "metadata", "rules", "builtIn")
+        self._known("", document, "apiVersion", "kind", "metadata", "rules", "builtIn", "sinks")
         for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
             if document.get(name) != wanted:
                 raise BadRules(f"{name}: must be {wanted}, not {document.get(name)!r}")
         built_in, off = self._built_in(document.get("builtIn"))
         written = list(self._rules(document.get("rules")))
-        return RuleFile((*built_in, *written), tuple(off))
+        sinks = [
+            _sink(f"sinks[{number}]", one)
+            for number, one in enumerate(self._list("sinks", document.get("sinks"), _MOST_SINKS))
+        ]
+        return RuleFile((*built_in, *written), tuple(sinks), tuple(off))
 
     def _rules(self, given: Any) -> Iterator[Rule]:
         names: dict[str, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rewound.recording.rules.engine import Alert, Engine
@@ -21,21 +21,21 @@ class Tried:
     seconds: float  # of processor time
 
 
-def warm(engine: Engine, feed: Feed, version: int, time: int) -> int:
-    """Let an engine know what it would know at a version; returns the number of existing objects.
+def warming(engine: Engine, feed: Feed, version: int, time: int) -> Iterator[bool]:
+    """Let an engine know what it would know at a version, event by event; yields whether it was an existing object.
 
     It reads the events of the longest time that a rule looks back, and the objects that were there before. What they
     would have alerted is dropped; `engine.firing` has what is true at the version.
     """
-    first = feed.version_at(max(0, time - engine.span))
-    existing = 0
+    start = max(0, time - engine.span)
+    first = min(feed.version_at(start), version)
     for occurrence in feed.existing(first, engine.wants_existing):
         engine.feed(occurrence)
-        existing += 1
-    for occurrence in feed.between(first, version, feed.refused(max(0, time - engine.span), time)):
+        yield True
+    for occurrence in feed.between(first, version, feed.refused(start, time)):
         engine.feed(occurrence)
+        yield False
     engine.advance(time)
-    return existing
 
 
 def try_rules(
@@ -49,7 +49,7 @@ def try_rules(
     began = time.process_time()
     after, upto = ends
     start, end = times
-    existing = warm(engine, feed, after, start)
+    existing = sum(warming(engine, feed, after, start))
     alerts = engine.firing()
     before = engine.events
     refused = feed.refused(start, min(end + 1, END_OF_TIME))
