@@ -2,6 +2,7 @@
 
 rewound import audit audit.log incident             an audit log of any API server, as a data folder
 rewound import audit audit-*.log audit.log.gz incident.journal.gz
+rewound import audit entries.json incident          what GKE, EKS or AKS exported
 rewound import kwok recording.yaml incident         what `kwokctl snapshot record` wrote
 rewound import incident.journal.gz --data-dir x     a file of `rewound export`
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 _GZIP = b"\x1f\x8b"
 _TAIL = 1 << 20  # bytes at the end of a recording, which have its last change
-_MOST_SEARCHED = 100  # lines of a log, for its first event
+_MOST_SEARCHED = 10_000  # lines or entries of a log, for its first event: exports have other logs, too
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -295,17 +296,18 @@ def _dialect(logs: list[_Log]) -> str:
         if log.dialect:
             return log.dialect
     raise Failure(
-        f"{logs[0].name} is not an audit log: none of its first {_MOST_SEARCHED} lines is an Event or EventList of "
-        f"{' or '.join(GROUPS)}; logs in the legacy format have too little to import"
+        f"{logs[0].name} is not an audit log: none of its first {_MOST_SEARCHED:,} lines is an Event or EventList of "
+        f"{' or '.join(GROUPS)}, or an entry of GKE, EKS or AKS that has one; logs in the legacy format have too "
+        "little to import"
     )
 
 
 def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:
-    """Read lines. Raises Failure if the compression is damaged."""
-    from rewound.recording.record.requests import lines_of
+    """Read events, of an export too. Raises Failure if the compression is damaged."""
+    from rewound.recording.record.audit_exports import audit_lines
 
     try:
-        yield from lines_of(stream)
+        yield from audit_lines(stream)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Failure(f"{name}: {error}") from error
 

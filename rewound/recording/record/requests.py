@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import orjson
@@ -167,17 +167,6 @@ def first_time(line: bytes) -> int:
         return micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp"))
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return 0
-
-
-def lines_of(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a log; an empty one in place of each that is longer than LONGEST_LINE."""
-    while line := stream.readline(LONGEST_LINE):
-        if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
-            while line and not line.endswith(b"\n"):
-                line = stream.readline(LONGEST_LINE)
-            yield b""
-        elif line.strip():
-            yield line
 
 
 def _events(given: Any) -> list[Document]:

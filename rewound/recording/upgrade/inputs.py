@@ -26,8 +26,9 @@ from rewound.recording.compressed import decompressed
 from rewound.recording.manifests import CREATE, DAMAGED, STORED, UPDATE, Item
 from rewound.recording.query.entries import object_bytes
 from rewound.recording.query.folder import Folder
+from rewound.recording.record.audit_exports import audit_lines
 from rewound.recording.record.kinds import RecordedKind, discover
-from rewound.recording.record.requests import Request, Unreadable, lines_of, requests_in
+from rewound.recording.record.requests import Request, Unreadable, requests_in
 from rewound.recording.upgrade.rehearsal import managed_fields
 
 Document = dict[str, Any]
@@ -194,7 +195,7 @@ class AuditRequests:
         """Raises Failure if the compression is damaged, and OSError."""
         with file.open("rb", buffering=1 << 20) as raw:
             try:
-                for line in lines_of(decompressed(raw)):
+                for line in audit_lines(decompressed(raw)):
                     yield from self._in_line(line)
             except DAMAGED as error:
                 raise Failure(f"--audit-log: {file}: {error}") from error

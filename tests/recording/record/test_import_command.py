@@ -174,7 +174,7 @@ def test_refused_dry_and_unreadable_requests(tmp_path: Path, capsys: pytest.Capt
         audit("update", 5, "../x\x00", responseObject=config_map(13, "two", name="\x00")),
     )
     with Path(log).open("ab") as stream:
-        stream.write(b"{half\n[]\n\n")
+        stream.write(b"{half\n7\n[]\n\n")
     assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
     assert [one.offset for one in imported(tmp_path / "out") if one.user == "alice"][:1] == [10]
     assert {orjson.loads(one.body)["data"]["text"] for one in imported(tmp_path / "out")} == {"one"}
