@@ -695,6 +695,9 @@ CONTROLLED_CLAIMS: Final = _change(
 QUIET_REPLACEMENT: Final = _change(
     "quiet-replacement", "records no Event when a StatefulSet replaces a failed pod", since="1.28"
 )
+WHOLE_UPDATES: Final = _change(
+    "whole-updates", "completes an update of a StatefulSet only with all desired replicas", since="1.27"
+)
 CAPITAL_VERBS: Final = _change(
     "capital-verbs",
     "begins the Events about pods and claims of StatefulSets with a capital letter",

@@ -35,6 +35,7 @@ from rewound.actors.versions.features import (
     CONTROLLED_CLAIMS,
     INDEX_LABELS,
     QUIET_REPLACEMENT,
+    WHOLE_UPDATES,
 )
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
@@ -532,9 +533,14 @@ def _keeps_current(set_: Object, ordinal: int) -> bool:
     return bool(ordinal < ordinals_of(set_).start + kept)
 
 
-def completed(set_: Object, status: Object) -> Object:
-    """A status in which an update that replaced all pods is the current revision."""
+def completed(set_: Object, status: Object, *, whole: bool) -> Object:
+    """A status in which an update that replaced all pods is the current revision.
+
+    With `whole`, these are as many as the set wants: pods that are being replaced at the moment are missing otherwise.
+    """
     is_rolling = set_["spec"]["updateStrategy"].get("type") == "RollingUpdate"
+    if whole and status["replicas"] != set_["spec"].get("replicas", 1):
+        return status
     if is_rolling and status["updatedReplicas"] == status["readyReplicas"] == status["replicas"]:
         return {
             **status,
@@ -689,7 +695,8 @@ class StatefulSets(WorkloadController):
                 status = {**status, "currentReplicas": max(status["currentReplicas"] - 1, 0)}
                 await self._take_step(set_, step, revised)
         finally:
-            await self._write_status(set_, completed(set_, status))
+            whole = WHOLE_UPDATES in self.release.features
+            await self._write_status(set_, completed(set_, status, whole=whole))
 
     async def _write_status(self, set_: Object, status: Object) -> None:
         if _has_changed(set_["status"], status):
