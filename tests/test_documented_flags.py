@@ -23,6 +23,7 @@ OTHERS = {
     "any program": "help version",
     "the beginning of flags": "horizontal-pod-autoscaler",
     "arrows in a drawing": "convert upgrade",
+    "aws": "log-group-name log-stream-name-prefix",
     "a heading in a link": "workers-2",
     "containers in examples": "number verbose",
     "configure of CPython": "enable-optimizations",
