@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from rewound.recording.flight.retention import Bounds
 
 SECURE_PORT = 6445
+ACCESS_LOG = "access.log"
+NO_LOG = "none"
 RETENTION = "7d"
 LEASES, LEASE_RENEWALS = (
     "leases",
@@ -128,6 +130,11 @@ def add_flags(parser: Parser) -> None:
         "token or certificate of the recorded cluster, and see what they may read there)",
     )
     listeners.add_argument(
+        "--access-log",
+        metavar="FILE",
+        help=f"who looked at what, as audit events (default FOLDER/{ACCESS_LOG}; - is stdout, {NO_LOG} turns it off)",
+    )
+    listeners.add_argument(
         "--token-auth-file", type=Path, metavar="FILE", help='CSV lines of token,user,uid[,"group1,group2"]'
     )
 
@@ -184,7 +191,12 @@ def _fly(options: Options) -> int:
 
     def make_settings(journal: Journal) -> Settings:
         return flight_settings(
-            journal, options.folder, Settings, for_everyone=options.page_for_everyone, **given
+            journal,
+            options.folder,
+            Settings,
+            for_everyone=options.page_for_everyone,
+            access_log=_access_log(options),
+            **given,
         )
 
     line = ProgressLine()
@@ -227,6 +239,12 @@ def _bounds(options: Options) -> Bounds:
             f"--max-disk: {options.max_disk} bytes are too few; give at least {SMALLEST >> 20}Mi"
         )
     return Bounds(kept.time, by_kind, options.max_disk)
+
+
+def _access_log(options: Options) -> str:
+    if options.access_log is None:
+        return str(options.folder / ACCESS_LOG)
+    return "" if options.access_log == NO_LOG else str(options.access_log)
 
 
 def _check_everyone(options: Options) -> None:

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import trio
 
 from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorize import Decision, Verdict
+from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.names import NAMES
 from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.actors.versions.version import stored_version
@@ -30,7 +32,8 @@ from rewound.gateway.message import Response
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.pipeline.route import PAGE_PATH
+from rewound.gateway.settings.settings import Addresses, AuditSettings, Settings
 from rewound.gateway.store import Store
 from rewound.journal.errors import CannotStore
 from rewound.journal.log import Journal
@@ -57,6 +60,13 @@ LONGEST_PAUSE: Final = 30.0
 REFRESH: Final = 120.0  # seconds between two looks at the version and the kinds of the cluster
 CHECK: Final = "first-lists"  # of /readyz
 CLUSTER_CA: Final = "cluster-ca.crt"  # in the folder: the CA of the cluster's client certificates
+# Requests for the files of the page, for the API's description, and of probes show nothing of the cluster.
+NOT_LOGGED: Final = [
+    *(PAGE_PATH.rstrip("/"), f"{PAGE_PATH}*", "/livez*", "/readyz*", "/healthz*", "/metrics*", "/version"),
+    *("/api", "/apis", "/api/v1", "/openapi/*"),
+]
+ACCESS_LOG_MIB: Final = 100  # then a new file begins
+ACCESS_LOGS: Final = 10
 DOCUMENT: Final = "flight"  # below /debug/rewound/
 
 Ready = Callable[[Addresses], None]
@@ -349,12 +359,21 @@ class Flight:
 
 
 def flight_settings(
-    journal: Journal, data_dir: Path, settings: type[Settings], *, for_everyone: bool = False, **given: Any
+    journal: Journal,
+    data_dir: Path,
+    settings: type[Settings],
+    *,
+    for_everyone: bool = False,
+    access_log: str = "",
+    **given: Any,
 ) -> Settings:
     """Settings of a server whose own authorization allows nothing: the recorded cluster decides before.
 
-    The recorded roles do not apply, only those of now. With `for_everyone`, nobody signs in.
+    The recorded roles do not apply, only those of now. With `for_everyone`, nobody signs in. `access_log` is a file,
+    or - for stdout; empty: there is none.
     """
+    if access_log:
+        given["audit"] = _access_log(journal, data_dir, access_log)
     ca_file = data_dir / CLUSTER_CA
     if not for_everyone and given.get("secure_port", 1) and ca_file.exists():
         given["client_ca_file"] = ca_file
@@ -368,6 +387,24 @@ def flight_settings(
         watch_history=FOR_EVER,
         journal_retention=None,
         **given,
+    )
+
+
+def _access_log(journal: Journal, data_dir: Path, path: str) -> AuditSettings:
+    """The settings of an audit log that says who looked at what, and of nothing that clients do by themselves."""
+    policy = {
+        "apiVersion": f"{NAMES[journal.dialect].group('audit')}/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "None", "nonResourceURLs": NOT_LOGGED}, {"level": "Metadata"}],
+    }
+    file = data_dir / "access-policy.json"
+    write_atomically(file, orjson.dumps(policy), 0o600)
+    return AuditSettings(
+        audit_policy_file=file,
+        audit_log_path=path,
+        audit_log_maxsize=ACCESS_LOG_MIB,
+        audit_log_maxbackup=ACCESS_LOGS,
     )
 
 

@@ -71,6 +71,7 @@ async def flying(
     session: CountingSession | None = None,
     beside: Sequence[Beside] = (),
     options: FlightOptions | None = None,
+    access_log: str = "",
     **record: Any,
 ) -> AsyncIterator[Flying]:
     """Begin to serve; the recording begins a moment later (`begun`)."""
@@ -86,6 +87,7 @@ async def flying(
             folder,
             AnyPort,
             for_everyone=options.for_everyone,
+            access_log=access_log,
             secure_port=0,
             insecure_port=1,
             token_auth_file=tokens,

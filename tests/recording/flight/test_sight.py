@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 from trio.testing import MockClock
@@ -79,6 +80,26 @@ async def test_users_of_one_namespace_see_only_this_one(folder: Path, autojump_c
             assert await shown(one, f"{mine}/configmaps", "unknown") == 401
             write = await one.api.ask("POST", f"{mine}/configmaps", config_map("new"), token=ALICE)
             assert write.status == 403
+
+
+async def test_the_access_log_says_who_looked_at_what(folder: Path, autojump_clock: MockClock) -> None:
+    log = folder.parent / "access.log"
+    async with served() as api:
+        await let_alice_read_config_maps_of(api, "shop")
+        async with flying(api, folder, access_log=str(log)) as one:
+            await one.begun()
+            mine = "/api/v1/namespaces/shop"
+            timeline = "/apis/rewound.cluster.io/v1/timeline/events?namespace=shop"
+            for path in (f"{mine}/configmaps", f"{mine}/secrets", timeline, "/debug/journal/", "/readyz"):
+                await shown(one, path)
+    events = [orjson.loads(line) for line in log.read_bytes().splitlines()]
+    own = [
+        (one["verb"], one["requestURI"], one["responseStatus"]["code"])
+        for one in events
+        if one["user"].get("username") == "alice"
+    ]
+    assert own[:2] == [("list", f"{mine}/configmaps", 200), ("list", f"{mine}/secrets", 403)]
+    assert [uri for _, uri, _ in own[2:]] == [timeline]
 
 
 async def test_for_everyone_nobody_signs_in_and_nobody_writes(
