@@ -80,6 +80,7 @@ CONTAINER_METRICS: Final = _gate("HPAContainerMetrics")
 SCALE_TO_ZERO: Final = _gate("HPAScaleToZero")
 AUTO_DELETE: Final = _gate("StatefulSetAutoDeletePVC")
 MAX_UNAVAILABLE: Final = _gate("MaxUnavailableStatefulSet")
+SEMANTIC_REVISIONS: Final = _gate("StatefulSetSemanticRevisionComparison")
 FAILURE_POLICY: Final = _gate("JobPodFailurePolicy")
 READ_WRITE_ONCE_POD: Final = _gate("ReadWriteOncePod")  # also the name of the access mode
 NODE_EXPAND_SECRET: Final = _gate("CSINodeExpandSecret")

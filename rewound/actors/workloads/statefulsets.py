@@ -23,6 +23,7 @@ import orjson
 
 from rewound.actors.controllers.client import batch_of, run_concurrently
 from rewound.actors.errors import AlreadyExists, RequestError
+from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.messages import DeleteOptions, Object
@@ -35,6 +36,7 @@ from rewound.actors.versions.features import (
     CONTROLLED_CLAIMS,
     INDEX_LABELS,
     QUIET_REPLACEMENT,
+    SEMANTIC_REVISIONS,
     WHOLE_UPDATES,
 )
 from rewound.actors.workloads.cache import Key, controller_of, key_of
@@ -645,6 +647,8 @@ class StatefulSets(WorkloadController):
         elif equal is not None:
             update = {**equal, "revision": revisions[-1]["revision"] + 1}
             await self.client.replace(self._revisions.definition, update)
+        elif revisions and self._has_template(revisions[-1], set_, data):
+            update = revisions[-1]
         else:
             number = revisions[-1]["revision"] + 1 if revisions else 1
             update, collisions = await self._create_revision(set_, data, number, collisions)
@@ -654,6 +658,17 @@ class StatefulSets(WorkloadController):
         updated = restored(self._sets.definition, set_, update)
         before = updated if names[0] == names[1] else restored(self._sets.definition, set_, current)
         return Revisions(*names, before, updated, collisions)
+
+    def _has_template(self, revision: Object, set_: Object, data: bytes) -> bool:
+        """Whether a revision has the template of the set, once it has the defaults of this version.
+
+        An earlier version wrote it, with fewer defaults: without this, an upgrade would replace all pods.
+        """
+        if SEMANTIC_REVISIONS not in self.release.features:
+            return False
+        definition = self._sets.definition
+        then = dumps(restored(definition, set_, revision))
+        return snapshot(definition.schema.decode_json(then).object) == data
 
     async def _create_revision(
         self, set_: Object, data: bytes, number: int, collisions: int

@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE, Release
+from rewound.actors.versions.features import AUTO_DELETE, MAX_UNAVAILABLE, Release, choose_release
 from rewound.actors.workloads import statefulsets
 from rewound.actors.workloads.pods import available_in
 from rewound.actors.workloads.revisions import holds
@@ -379,6 +379,35 @@ async def test_revision_whose_name_is_taken_gets_another_one(
         await bench.rest()
         (other,) = set(bench.names("controllerrevisions.apps")) - {name}
         assert status(bench, "updateRevision", "collisionCount") == (other, 1)
+
+
+@pytest.mark.parametrize(("version", "revisions"), [("1.33", 2), ("1.34", 1)])
+async def test_upgrade_that_adds_a_default_replaces_no_pod_since_1_34(
+    tmp_path: Path, autojump_clock: MockClock, version: str, revisions: int
+) -> None:
+    release = choose_release(version)
+    async with open_bench(tmp_path, "statefulset", release=release) as bench:
+        await bench.create("statefulsets.apps", stateful_set(2))
+        await bench.rest()
+        before = {one["metadata"]["uid"] for one in bench.all("pods")}
+    async with open_bench(tmp_path, release=release) as bench:
+        (revision,) = bench.all("controllerrevisions.apps")
+        name = revision["metadata"]["name"]
+        older = {"name": name, "labels": revision["metadata"]["labels"]}
+        spec = dict(revision["data"]["spec"]["template"]["spec"])
+        del spec["schedulerName"]  # as if that version had not known the default
+        template = {**revision["data"]["spec"]["template"], "spec": spec}
+        await bench.delete("controllerrevisions.apps", name)
+        data = {"spec": {"template": template}}
+        await bench.create("controllerrevisions.apps", {"metadata": older, "data": data, "revision": 1})
+    async with open_bench(tmp_path, "statefulset", release=release) as bench:
+        await bench.rest()
+        assert len(bench.all("controllerrevisions.apps")) == revisions
+        same = {one["metadata"]["uid"] for one in bench.all("pods")} == before
+        assert same == (revisions == 1)
+        await update(bench, image="app:2")
+        await bench.rest()
+        assert len(bench.all("controllerrevisions.apps")) == revisions + 1
 
 
 async def test_refused_pod_is_reported_and_tried_again(tmp_path: Path, autojump_clock: MockClock) -> None:
