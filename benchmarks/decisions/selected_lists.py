@@ -24,9 +24,10 @@ from benchmarks.decisions.samples import definition, pod
 from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.store.document import encode, facts_of
 from rewound.actors.store.reads import ListReader, Start
-from rewound.journal.columns import Columns, Search
+from rewound.journal.columns import Columns
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.journal.search import Search
 
 PER_NODE = 30
 BATCH = 1000

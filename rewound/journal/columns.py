@@ -19,36 +19,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from rewound.journal import history, keys, state
 from rewound.journal.records import decode_row, row_facts
-from rewound.journal.state import FindKeys, Match, Slice, Stop
+from rewound.journal.search import Complete, Search, Term, ValueOf
+from rewound.journal.state import FindKeys, Slice, Stop
 from rewound.journal.transaction import ReadTransaction
-
-# What a term reads from facts: the bytes of a value, empty if there is none. Equal functions read the same.
-ValueOf = Callable[[bytes], bytes]
-# Facts with what they lack, from the facts and the body. Equal functions add the same.
-Complete = Callable[[bytes, bytes], bytes]
-
-
-class Term(NamedTuple):
-    """Every object that matches has this value."""
-
-    value_of: ValueOf
-    value: bytes
-
-
-class Search(NamedTuple):
-    """What a list with a selector looks for."""
-
-    match: Match
-    terms: tuple[Term, ...] = ()
-    complete: Complete | None = None  # for selectors on fields that facts may lack
-
 
 LEAST = 256  # objects: fewer are scanned as fast
 # All columns together, at most: 150,000 pods, which is what Kubernetes supports. A larger type is scanned.

@@ -35,8 +35,8 @@ from rewound.journal.records import (
     row_identity,
     row_offset,
 )
+from rewound.journal.search import Match
 
-Match = Callable[[bytes, bytes], bool]  # of facts and body
 Find = Callable[[bytes], Any]  # looks up the row of a key from the root of its tree
 Stop = Callable[[], bool]  # returns whether a scan has used its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rewound.journal import Journal, columns, keys, records, retention
-from rewound.journal.columns import Columns, Search, Term
+from rewound.journal.columns import Columns
 from rewound.journal.errors import Damaged
 from rewound.journal.recording import Recording
+from rewound.journal.search import Search, Term
 from tests.journal.model import Model
 
 COUNT = 300

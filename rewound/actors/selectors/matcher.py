@@ -39,7 +39,7 @@ from rewound.actors.selectors.labels import (
     LabelRequirement,
     LabelSelector,
 )
-from rewound.journal.columns import Search, Term
+from rewound.journal.search import Search, Term
 
 Match = Callable[[bytes, bytes], bool]  # of the facts and the JSON of an object
 Values = dict[str, set[str] | None]  # by key; None: any value

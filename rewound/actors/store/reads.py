@@ -24,12 +24,12 @@ from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn, next_turn
 from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.store.feed import Feed
-from rewound.journal.columns import Search
 from rewound.journal.errors import Compacted, FutureVersion
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
 from rewound.journal.replay import PastView
-from rewound.journal.state import FindKeys, Match, Page, Stop
+from rewound.journal.search import Match, Search
+from rewound.journal.state import FindKeys, Page, Stop
 from rewound.journal.view import View
 
 # How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.

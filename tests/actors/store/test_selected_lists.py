@@ -25,8 +25,9 @@ from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.reads import ListReader, Start, parse_token
 from rewound.journal import Event, Journal, columns, replay, retention
-from rewound.journal.columns import Columns, Search
+from rewound.journal.columns import Columns
 from rewound.journal.records import Row
+from rewound.journal.search import Search
 from tests.actors.object_store import ManualClock
 from tests.examples import examples
 from tests.journal.model import ram
