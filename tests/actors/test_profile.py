@@ -63,6 +63,13 @@ ABOUT_NAMES = {
     ("rewound/recording/policies/trial.py", "NAMES[recording.dialect]"),
     ("rewound/testing/fixture/plugin.py", "dialect == 'kubernetes'"),  # which has several versions
     ("rewound/recording/record/kinds.py", "names.dialect != 'kubernetes'"),
+    ("rewound/recording/record/recorder.py", "self._names.dialect != 'kubernetes'"),
+    ("rewound/recording/flight/flight.py", "NAMES[self.journal.dialect]"),
+    ("rewound/recording/flight/flight.py", "NAMES[journal.dialect]"),
+    (
+        "rewound/recording/flight/flight.py",
+        "recorder.dialect != self.journal.dialect",
+    ),  # one folder, one cluster
     ("rewound/server/flags/parser.py", "given['dialect'] == dialect"),  # that of the folder
     (
         "rewound/recording/record/audit_import.py",

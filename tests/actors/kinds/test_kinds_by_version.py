@@ -40,9 +40,12 @@ KNOW_THE_VERSION = {
     "cluster/membership.py",
     "cluster/standby/sinks.py",
     "gateway/settings/settings.py",
+    "recording/flight/flight.py",
     "recording/query/folder.py",
     "recording/query/kind_names.py",
     "recording/record/kinds.py",
+    "recording/record/recorder.py",
+    "recording/rules/expressions.py",  # CEL as the newest has it
     "recording/policies/sources.py",
     "recording/replay/replay.py",
     "recording/replay/writable.py",

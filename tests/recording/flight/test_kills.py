@@ -102,7 +102,7 @@ def test_nothing_is_missing_and_nothing_twice(rewound: Rewound, tmp_path: Path, 
                     wait_until(folder, mark, process, log)
                 time.sleep(random.random())
                 process.send_signal(signal.SIGKILL)
-                process.wait()
+                process.wait(60)
     finally:
         ended.set()
         writer.join()
