@@ -244,7 +244,7 @@ class ServerSource(Source):
         query |= {"at": at.text} if at.text else {}
         query |= {"since": since.text or str(self.version(since).offset)} if since is not None else {}
         try:
-            return self._timeline("/suspects", query)
+            return self._session.request("GET", f"{ROOT}/timeline/suspects", query=query)
         except StatusError as error:
             if error.code == 404:
                 raise self.never_existed(wanted) from error

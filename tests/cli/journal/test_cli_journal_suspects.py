@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rewound import Rewound
 from tests.gateway.journal_commands import Step, delete, put, run_journal, write_history
 
 
@@ -58,3 +59,23 @@ def test_errors(tmp_path: Path) -> None:
     order = run_journal("suspects", "pod/web", "--since", "5", "--at", "4", "--data-dir", tmp_path)
     assert (order.code, "--since" in order.err) == (2, True)
     assert run_journal("suspects", "pod/web", "--limit", "0", "--data-dir", tmp_path).code == 2
+
+
+def test_a_server_is_asked(rewound: Rewound) -> None:
+    core = "/api/v1/namespaces/default"
+    rewound.request("POST", f"{core}/configmaps", {"metadata": {"name": "settings"}})
+    spec = {
+        "containers": [{"name": "main", "image": "web", "envFrom": [{"configMapRef": {"name": "settings"}}]}]
+    }
+    rewound.request("POST", f"{core}/pods", {"metadata": {"name": "web"}, "spec": spec})
+    running = {**rewound.request("GET", f"{core}/pods/web"), "status": RUNNING}
+    rewound.request("PUT", f"{core}/pods/web/status", running)
+    rewound.request("DELETE", f"{core}/configmaps/settings")
+    waiting = {**rewound.request("GET", f"{core}/pods/web"), "status": WAITING}
+    rewound.request("PUT", f"{core}/pods/web/status", waiting)
+    result = run_journal("suspects", "pod/web", "--kubeconfig", rewound.kubeconfig)
+    assert result.code == 0, result.err
+    (cause,) = [line for line in result.lines if line.startswith("1. ")]
+    assert cause.startswith("1. configmaps default/settings was deleted at ")
+    never = run_journal("suspects", "pod/other", "--kubeconfig", rewound.kubeconfig)
+    assert (never.code, "no version of pods other" in never.err) == (1, True)
