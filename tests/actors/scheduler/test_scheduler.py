@@ -133,6 +133,7 @@ async def test_labels_of_a_node_wake_a_pod(tmp_path: Path, autojump_clock: objec
 async def test_figures_of_the_scheduler(tmp_path: Path, autojump_clock: object) -> None:
     async with open_scheduling(tmp_path) as bench:
         await add_nodes(bench, node("a", cpu="1"))
+        await bench.rest()  # else the node may arrive after a pod that has waited for it
         for name in ("one", "two"):
             await bench.create("pods", pod(name, cpu="1"))
         await bench.rest()
