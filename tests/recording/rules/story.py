@@ -126,7 +126,7 @@ class Story:
         self.alerts += self.engine.feed(occurrence)
         return occurrence
 
-    def told(self) -> list[tuple[str, str]]:
+    def announced(self) -> list[tuple[str, str]]:
         """State and rule of the alerts so far."""
         return [(one.state, one.rule) for one in self.alerts]
 

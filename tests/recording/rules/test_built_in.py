@@ -39,7 +39,7 @@ def test_a_fight_over_a_field() -> None:
     assert "object=deployments.apps%2Fshop%2Fweb&at=5&" in alert.fragment
     scale(story, 5, "scaler")
     story.wait(600)
-    assert story.told() == [("firing", "fights"), ("resolved", "fights")]
+    assert story.announced() == [("firing", "fights"), ("resolved", "fights")]
     assert story.alerts[-1].count == 2
     assert story.alerts[-1].id == alert.id
 
@@ -100,7 +100,7 @@ def test_values_of_secrets_are_in_no_alert() -> None:
     story = Story(rules_of(text))
     for at in range(8):
         story.write(SECRET, "web", {"data": {"key": f"secret-{at}"}}, by=f"writer-{at % 2}")
-    assert story.told() == [("firing", "a"), ("firing", "fights")]
+    assert story.announced() == [("firing", "a"), ("firing", "fights")]
     assert story.alerts[0].message == 'now {"key":"***"}'
     assert "secret-" not in repr(story.alerts)
 
@@ -151,7 +151,7 @@ def test_no_hot_loop() -> None:
         story = Story(only("hot-loops", anyWrites=120))
         for generation in range(1, 122):
             loop(story, 1, generation=generation)
-        assert story.told() == [("firing", "hot-loops")]
+        assert story.announced() == [("firing", "hot-loops")]
         assert "did not change" not in story.alerts[0].message
 
     each(one_write_less, the_spec_changes, several_authors, renewals_of_a_lease, a_rate_whatever_changes)
@@ -181,15 +181,15 @@ def test_a_crash_loop() -> None:
         story = Story(only("crash-loops"))
         for restarts in range(4):
             pod(story, restarts)
-        assert story.told() == [("firing", "crash-loops")]
+        assert story.announced() == [("firing", "crash-loops")]
 
     def pods_of_one_owner_are_one_alert() -> None:
         story = Story(only("crash-loops"))
         for name in ("web-1", "web-2", "web-3"):
             pod(story, 4, "CrashLoopBackOff", name)
-        assert story.told() == [("firing", "crash-loops")]
+        assert story.announced() == [("firing", "crash-loops")]
         story.wait(3600)
-        assert story.told()[1:] == [("resolved", "crash-loops")]
+        assert story.announced()[1:] == [("resolved", "crash-loops")]
 
     each(by_its_reason, by_its_restarts, pods_of_one_owner_are_one_alert)
 
@@ -237,7 +237,7 @@ def test_a_stuck_rollout() -> None:
         assert alert.message == "Deployment shop/web does not progress: its deadline has passed"
         assert alert.severity == "critical"
         roll(story, 3, 3)
-        assert story.told()[1:] == [("resolved", "stuck-rollouts")]
+        assert story.announced()[1:] == [("resolved", "stuck-rollouts")]
 
     def nobody_observes_it() -> None:
         story = Story(only("stuck-rollouts"))
@@ -251,14 +251,14 @@ def test_a_stuck_rollout() -> None:
         (alert,) = story.fired("stuck-rollouts")
         assert alert.time == started + 5 * MINUTE
         story.delete(DEPLOYMENT, "web")
-        assert story.told()[1:] == [("resolved", "stuck-rollouts")]
+        assert story.announced()[1:] == [("resolved", "stuck-rollouts")]
 
     def also_of_a_stateful_set() -> None:
         story = Story(only("stuck-rollouts", behind="1m"))
         status = {"observedGeneration": 1}
         story.write(STATEFUL_SET, "db", {"metadata": {"generation": 2}, "status": status})
         story.wait(61)
-        assert story.told() == [("firing", "stuck-rollouts")]
+        assert story.announced() == [("firing", "stuck-rollouts")]
 
     each(by_its_deadline, nobody_observes_it, also_of_a_stateful_set)
 
@@ -333,7 +333,7 @@ def test_few_deletes() -> None:
     def of_a_service_account_elsewhere() -> None:
         story = Story(only("mass-deletes", deletes=20))
         delete_many(story, 20, "system:serviceaccount:shop:cleaner")
-        assert story.told() == [("firing", "mass-deletes")]
+        assert story.announced() == [("firing", "mass-deletes")]
 
     each(
         far_apart,
@@ -409,7 +409,7 @@ def test_a_stuck_deletion() -> None:
             "Namespace shop is being deleted for more than 10m: it waits for shop.example/hold; a claim remains"
         )
         story.delete(NAMESPACE, "shop")
-        assert story.told()[1:] == [("resolved", "stuck-deletions")]
+        assert story.announced()[1:] == [("resolved", "stuck-deletions")]
 
     def since_before_the_first_event() -> None:
         story = Story(only("stuck-deletions"))

@@ -50,7 +50,7 @@ def test_what_an_expression_sees(expression: str) -> None:
     story.now = START + 20 * SECOND
     story.write(DEPLOYMENT, "web", {"spec": {"replicas": 5}}, by="bob", manager="kubectl")
     (found,) = story.engine.rules
-    assert (story.told(), found.statistics.failures) == ([("firing", "mine")], 0)
+    assert (story.announced(), found.statistics.failures) == ([("firing", "mine")], 0)
 
 
 def test_the_example_of_the_documents() -> None:
@@ -101,7 +101,7 @@ def test_windows() -> None:
             assert story.alerts == []
             story.write(POD, "a", {})
             story.wait(1)
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
 
     def distinct() -> None:
         text = 'distinct(event.verb == "delete", event.user, event.namespace, "1m") == 3'
@@ -111,7 +111,7 @@ def test_windows() -> None:
         assert story.alerts == []
         story.delete(POD, "a", namespace="second")
         story.delete(POD, "a", namespace="third")
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
 
     def the_guard_decides_what_a_window_sees() -> None:
         story = Story(rule('event.kind == "Pod" && count(event.verb == "delete", event.user, "1m") == 2'))
@@ -119,12 +119,12 @@ def test_windows() -> None:
         story.delete(POD, "a")
         assert story.alerts == []
         story.delete(POD, "b")
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
 
     def what_stands_before_it_does_not() -> None:
         story = Story(rule('event.name.startsWith("b") && count(event, "1m") == 1'))
         story.write(POD, "b", {})
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
 
     each(
         count_by_a_key,
@@ -153,7 +153,7 @@ def test_refused_requests() -> None:
     def have_no_object() -> None:
         story = Story(rule("event.refused && object == null && oldObject == null"))
         story.refuse("alice")
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
 
     each(are_seen_by_rules_that_name_them, and_by_no_others, have_no_object)
 
@@ -175,10 +175,10 @@ def test_states() -> None:
         story.wait(299)
         assert story.alerts == []
         story.wait(500)
-        assert story.told() == [("firing", "mine")]
+        assert story.announced() == [("firing", "mine")]
         assert story.alerts[0].time == began + 10 * MINUTE
         unavailable(story, 0)
-        assert story.told()[1:] == [("resolved", "mine")]
+        assert story.announced()[1:] == [("resolved", "mine")]
         assert story.alerts[1].time == story.now
 
     def end_in_between() -> None:
@@ -194,7 +194,7 @@ def test_states() -> None:
         unavailable(story, 1)
         story.wait(601)
         story.write(DEPLOYMENT, "web", {"status": {"unavailableReplicas": 1}}, removed=True)
-        assert story.told() == [("firing", "mine"), ("resolved", "mine")]
+        assert story.announced() == [("firing", "mine"), ("resolved", "mine")]
 
     def belong_to_their_object() -> None:
         story = Story(rule(UNAVAILABLE, **{"for": "10m"}))
@@ -228,13 +228,13 @@ def test_an_alert_fires_once_and_is_resolved_once() -> None:
     for _ in range(10):
         story.write(POD, "a", {})
         story.wait(110)
-    assert story.told() == [("firing", "mine")]
+    assert story.announced() == [("firing", "mine")]
     last = story.now - 110 * SECOND
     story.wait(600)
-    assert story.told() == [("firing", "mine"), ("resolved", "mine")]
+    assert story.announced() == [("firing", "mine"), ("resolved", "mine")]
     assert (story.alerts[1].time, story.alerts[1].count) == (last + 2 * MINUTE, 10)
     story.write(POD, "a", {})
-    assert story.told()[2:] == [("firing", "mine")]
+    assert story.announced()[2:] == [("firing", "mine")]
     assert story.alerts[2].id != story.alerts[0].id
 
 

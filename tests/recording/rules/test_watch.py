@@ -70,7 +70,7 @@ class Remembering(Sink):
             raise self.problems.pop(0)
         self.got += alerts
 
-    def told(self) -> list[tuple[str, str]]:
+    def announced(self) -> list[tuple[str, str]]:
         return [(one.id, one.state) for one in self.got]
 
 
@@ -121,8 +121,8 @@ async def test_alerts_are_those_of_the_past(autojump_clock: trio.testing.MockClo
     await watch(Memory(told.occurrences), tmp_path, [sink], range(-20, LENGTH, 7))
     expected = {(one.id, one.state) for one in told.alerts}
     assert len(expected) > 15
-    assert set(sink.told()) == expected
-    assert len(sink.told()) == len(expected)
+    assert set(sink.announced()) == expected
+    assert len(sink.announced()) == len(expected)
 
 
 async def test_kills(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ async def test_kills(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> 
         feed = Memory(told.occurrences)
         for start in range(-20, LENGTH, every):
             await watch(feed, folder, [sink], range(start, min(start + every, LENGTH), 7))
-        assert len(sink.told()) == len(set(sink.told())), every
-        assert set(sink.told()) == expected, every
+        assert len(sink.announced()) == len(set(sink.announced())), every
+        assert set(sink.announced()) == expected, every
 
 
 async def test_a_sink_that_hangs(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_a_sink_that_hangs(autojump_clock: trio.testing.MockClock, tmp_pat
     assert len(sink.got) == len(told.alerts)
     later = Remembering("hanging")  # gets what waited, after a restart
     await watch(Memory(told.occurrences), tmp_path, [later, sink], range(LENGTH, LENGTH + 7, 7))
-    assert set(later.told()) == set(sink.told())
+    assert set(later.announced()) == set(sink.announced())
     assert len(sink.got) == len(told.alerts)
 
 
