@@ -12,6 +12,7 @@ from rewound.actors.errors import BadRequest, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve, thinned_warning
 from rewound.actors.rewind.rights import HistoryRights
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.store.reads import ListOptions, parse_token
 from rewound.gateway.handlers.lists import ListHandler, parse_selectors
 from rewound.gateway.message import Response
@@ -38,6 +39,11 @@ class PastReads:
         moment = _moment(context, definition)
         route = context.route
         await self._rights.check(context.user, definition, route.namespace, route.name)
+        if moment.time is not None:
+            from rewound.rewind.gaps import warnings_at  # a start does not need it
+
+            folder = self._journal.path.parent
+            context.warnings += await run_in_thread(warnings_at, folder, definition.type_name, moment.time)
         if route.verb == "get":
             version = self._resolve(moment)
             self._warn(context, definition, version)

@@ -1,16 +1,7 @@
-"""What a recording missed or may have missed: a file of JSON lines beside the journal.
+"""Notes what a recording missed or may have missed, in a file of JSON lines beside the journal.
 
-    {"id": 3, "from": 1700000000000000, "to": 1700000060000000, "why": "expired", "kinds": ["pods"], "missing": true,
-     "message": "the version of the watch has expired"}
-
-    stopped      the recorder did not run; its watches then resumed
-    unreachable  the API server did not respond; the watches then resumed
-    expired      the version of a watch had left the history of the server: versions in between are missing
-    refused      the user may not read the kind, so it is not recorded
-
-Times are microseconds since 1970. Without `to` it lasts. `missing` says whether versions are missing for certain; after
-the others nothing is, unless an `expired` of the same time says so. A later line with the same id replaces an earlier
-one, so that a gap is in the file from its beginning on, whatever ends the process.
+`rewind.gaps` reads the file, and says what the lines mean. A later line with the same id replaces an earlier one,
+so that a gap is in the file from its beginning on, whatever ends the process.
 """
 
 from __future__ import annotations
@@ -19,50 +10,17 @@ import logging
 import os
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from rewound.actors.rewind.moments import rfc3339
+from rewound.rewind.gaps import EXPIRED, FILE, REFUSED, STOPPED, UNREACHABLE, Gap, gaps_in
 
 logger = logging.getLogger(__name__)
 
-FILE: Final = "gaps.jsonl"
-STOPPED, UNREACHABLE, EXPIRED, REFUSED = "stopped", "unreachable", "expired", "refused"
+__all__ = ["EXPIRED", "FILE", "REFUSED", "STOPPED", "UNREACHABLE", "Gap", "Gaps", "gaps_in"]
+
 NEWEST: Final = 1000  # gaps that are kept; the file is written anew when it has twice as many lines
-LONGEST: Final = 64 << 10  # bytes of a line
 MESSAGE: Final = 500  # characters
-
-
-@dataclass(slots=True)
-class Gap:
-    id: int
-    begin: int
-    why: str
-    end: int = 0  # 0: it lasts
-    kinds: set[str] = field(default_factory=set)  # empty: all
-    missing: bool = False
-    message: str = ""
-
-    def line(self) -> bytes:
-        document: dict[str, Any] = {"id": self.id, "from": self.begin, "why": self.why}
-        if self.end:
-            document["to"] = self.end
-        document |= {"kinds": sorted(self.kinds), "missing": self.missing, "message": self.message}
-        return orjson.dumps(document) + b"\n"
-
-    def document(self) -> dict[str, Any]:
-        """As the API shows it."""
-        return {
-            "from": rfc3339(self.begin),
-            **({"to": rfc3339(self.end)} if self.end else {}),
-            "why": self.why,
-            "kinds": sorted(self.kinds),
-            "missing": self.missing,
-            "message": self.message,
-        }
 
 
 class Gaps:
@@ -146,29 +104,3 @@ class Gaps:
             stream.writelines(one.line() for one in self._gaps.values())
         os.replace(building, self._path)
         self._lines = len(self._gaps)
-
-
-def gaps_in(folder: Path) -> list[Gap]:
-    """The gaps of a folder, by id; none without the file. Lines that a crash cut short are skipped."""
-    found: dict[int, Gap] = {}
-    try:
-        stream = (folder / FILE).open("rb")
-    except FileNotFoundError:
-        return []
-    with stream:
-        while line := stream.readline(LONGEST):
-            try:
-                one = orjson.loads(line)
-                gap = Gap(
-                    int(one["id"]),
-                    int(one["from"]),
-                    str(one["why"]),
-                    int(one.get("to", 0)),
-                    {str(kind) for kind in one["kinds"]},
-                    bool(one["missing"]),
-                    str(one["message"]),
-                )
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
-                continue
-            found[gap.id] = gap
-    return [found[number] for number in sorted(found)]

@@ -7,6 +7,7 @@
     GET /apis/rewound.cluster.io/v1/timeline/highlights  fields that authors fight over, and objects that fail
     GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
     GET /apis/rewound.cluster.io/v1/timeline/refused     requests that this server, or a recorded one, refused
+    GET /apis/rewound.cluster.io/v1/timeline/gaps        stretches of time that a flight recorder did not record
     GET /apis/rewound.cluster.io/v1/timeline/suspects    what changed before an object broke, ranked
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
@@ -53,6 +54,7 @@ from rewound.gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
 from rewound.gateway.store import Store
 from rewound.gateway.wire.worker_threads import encode_in_thread
 from rewound.journal.records import Event
+from rewound.rewind.gaps import gaps_in, visible_gaps
 from rewound.rewind.handler import API_VERSION, respond_document
 from rewound.rewind.page import parameters
 from rewound.rewind.page.about import About
@@ -114,6 +116,7 @@ class JournalPage:
             self._recording,
             store.write_contexts.now,
         )
+        self._small_reads = trio.CapacityLimiter(2)
         self._refused_reads = trio.CapacityLimiter(1)  # one at a time: each reads a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
@@ -122,6 +125,7 @@ class JournalPage:
             f"{TIMELINE_PATH}/highlights": self._list_highlights,
             f"{TIMELINE_PATH}/comparison": self._compare,
             f"{TIMELINE_PATH}/refused": self._list_refused,
+            f"{TIMELINE_PATH}/gaps": self._list_gaps,
             f"{TIMELINE_PATH}/suspects": self._list_suspects,
             f"{TIMELINE_PATH}/types": self._list_types,
         }
@@ -300,6 +304,26 @@ class JournalPage:
         items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
         document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}
         return await self._respond(context, document, 500 * len(items))
+
+    async def _list_gaps(self, context: RequestContext) -> Response:
+        visible = await self._visible_types(context)
+        span, limit = parameters.whole_span_of(context), parameters.limit_of(context, parameters.MAX_LIMIT)
+        gaps = await trio.to_thread.run_sync(gaps_in, self._recording, limiter=self._small_reads)
+        catalog, names = (
+            self._registry.current,
+            {seen.definition.type_name for seen in visible.types.values()},
+        )
+
+        async def sees(kind: str) -> bool:
+            """A kind of which nothing was ever recorded is in no filter; its gap says why it is not there."""
+            written = self._visibility.kind(catalog, kind)
+            if kind in names or (written is not None and written[0]):
+                return kind in names
+            return await self._visibility.may_list(context.user, catalog, kind)
+
+        items = await visible_gaps(gaps, (span.start, span.end), limit, sees, sees_any=bool(visible.types))
+        document = {"kind": "TimelineGaps", "apiVersion": API_VERSION, "items": items}
+        return await self._respond(context, document, 300 * len(items))
 
     async def _list_suspects(self, context: RequestContext) -> Response:
         await self._refused_written()

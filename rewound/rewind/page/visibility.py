@@ -200,6 +200,15 @@ class Visibility:
         found = self._kinds(catalog).named((text,)).get(text)
         return None if not found else (self._journal.type_id(found[0].definition.type_name), found[0])
 
+    async def may_list(self, user: User, catalog: Catalog, name: str) -> bool:
+        """Whether a user may list all objects of a RESOURCE[.GROUP], which the catalog may not have."""
+        found = self._kinds(catalog).named((name,)).get(name)
+        if found:
+            return await self._may_list(user, found[0].definition, "")
+        resource, _, group = name.partition(".")
+        decision = self._authorizer.authorize(Attributes(user, "list", group, "*", resource, "", "", ""))
+        return (decision if isinstance(decision, Decision) else await decision).allowed
+
     async def _unknown(self, user: User, kinds: _Kinds, text: str) -> BadRequest:
         """The error for an unknown name, with the nearest one that the user may list."""
         known, turn = dict[str, str](), Turn()

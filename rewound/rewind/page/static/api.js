@@ -81,6 +81,11 @@ export class Session {
     return found.items.map((one) => ({ ...one, refused: true, change: "refused", version: "", fieldManager: one.manager }));
   }
 
+  // Stretches of time that a flight recorder missed, newest first.
+  async gaps(parameters, signal = null) {
+    return (await this.get(`${GROUP}/timeline/gaps`, { parameters, signal })).items;
+  }
+
   // Fields that authors fight over, and objects that fail, among all events of a range.
   highlights(parameters, signal = null) {
     return this.get(`${GROUP}/timeline/highlights`, { parameters, signal });

@@ -5,6 +5,7 @@ import { ChangesPane } from "./changes.js";
 import { ComparePane } from "./compare.js";
 import { button, debounced, element, find, throttled } from "./dom.js";
 import { exportEvents } from "./export.js";
+import { gapText, gapsAt, gapsIn, worst } from "./gaps.js";
 import { TABS, TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
 import { beginAuthors } from "./authors.js";
 import { grouped } from "./groups.js";
@@ -56,7 +57,7 @@ const replay = new Replay(session, async () => {
   showDetail();
 });
 let state = null;  // see start()
-let newest = null, oldest = null, thinned = [], now = 0, known = [], refused = [];
+let newest = null, oldest = null, thinned = [], now = 0, known = [], refused = [], gaps = [];
 let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
 let loadedRange = { from: 0, to: 0 }, groups = [], trees = { items: [], token: "", query: null };
 const flat = new Map();  // objects of kinds that are below others elsewhere: {items, token} by key
@@ -198,10 +199,10 @@ async function reload() {
     const counted = session.timeline(counts, signal);
     if (!lanes.data) showCounts(await counted);
     // An addition: the other requests say what failed.
-    const refusing = session.refused(refusedQuery(loaded), signal).catch(() => []);
+    const refusing = session.refused(refusedQuery(loaded), signal).catch(() => []), missing = session.gaps(filters(), signal).catch(() => []);
     const [data, objects, list] = await Promise.all([
       counted, session.lifelines(lives, signal), session.events(eventQuery(LISTED), signal)]);
-    refused = await refusing;
+    [refused, gaps] = await Promise.all([refusing, missing]);
     ({ oldest = null, now } = data);
     // Three responses at once: what only one of them has seen, none has shown.
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
@@ -257,6 +258,7 @@ function showCounts(data) {
 
 function showGroups(data) {
   groups = grouped(data, state.view, state.by, trees.items, !trees.token, flat);
+  lanes.gaps = overview.gaps = gaps;
   lanes.load(data, groups, known, refused, now);
 }
 
@@ -335,7 +337,7 @@ function showHeading(data, objects, highlights) {
 function showLoaded(data, objects, list) {
   const total = totalShown();
   showHeading(data, objects, null);
-  showLegend(known, objects.items);
+  showLegend(known, objects.items, gapsIn(gaps, state.view));
   say(notices(data, objects));
   showMoment();
   changes.show({
@@ -368,12 +370,18 @@ function showNothing(total) {
 }
 
 function showMoment() {
-  showRange(state.view, newest, now, thinned);
+  showRange(state.view, newest, now, thinned, gapsIn(gaps, state.view));
   overview.show(state.view, state.cursor);
   find("cursor").textContent = !state.cursor ? "No cursor: click the timeline"
-    : `${state.cursor.time === null ? "" : readable(state.cursor.time)} ${state.cursor.version ? `version ${state.cursor.version}` : ""}`;
+    : `${state.cursor.time === null ? "" : readable(state.cursor.time)} ${state.cursor.version ? `version ${state.cursor.version}` : ""}${gapWords(state.cursor)}`;
   find("cursor").setAttribute("aria-live", playing ? "off" : "polite");
   find("compare").setAttribute("aria-pressed", String(state.second !== null));
+}
+
+// What a moment is worth that the recording missed. Its own version was recorded.
+function gapWords({ time, version }) {
+  const gap = time === null || version ? null : worst(gapsAt(gaps, time));
+  return gap ? ` · ${gapText(gap, state.view)}` : "";
 }
 
 function showFilters() {

@@ -3,6 +3,7 @@
 import { authorNumber, authorOf, byImportance, shortNames } from "./authors.js";
 import { visible } from "./diff.js";
 import { button, element, find } from "./dom.js";
+import { gapText, worst } from "./gaps.js";
 import { CHANGES } from "./lanes.js";
 import { duration, readable, spanOf } from "./scale.js";
 import { objectText, refusedText } from "./summary.js";
@@ -20,12 +21,14 @@ export function showAbout(about, replays) {
 }
 
 // `thinned`: the types of which events that changed nothing but times were dropped, and before when.
-export function showRange(view, newest, now, thinned) {
+// `missed`: the gaps of the recording in this range.
+export function showRange(view, newest, now, thinned, missed) {
   const span = spanOf(view), from = readable(view.from, span), to = readable(view.to, span);
   const day = from.slice(0, 10), until = to.startsWith(day) ? to.slice(11) : to;
   const idle = newest && newest.time < view.from ? ` · the newest change is ${duration(now - newest.time)} old` : "";
   const gaps = thinned.filter(one => view.from < one.before)
     .map(one => ` · older renewals of ${one.type} were dropped before ${readable(one.before, span)}`);
+  if (missed.length) gaps.push(` · ${gapText(worst(missed), view)}${missed.length > 1 ? `, and ${missed.length - 1} more` : ""}`);
   find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}${gaps.join("")}`;
 }
 
@@ -84,11 +87,12 @@ function marksOf(items) {
 }
 
 // What the colours mean; authors of the events that are drawn, one by one or as marks of objects.
-export function showLegend(events, items) {
+export function showLegend(events, items, missed) {
   const entry = (kind, shape, text) => element("li", {}, element("i", { class: `${shape} ${kind}` }), text);
   const drawn = events?.filter((event) => event.change === "updated" && !event.summary?.statusOnly) ?? marksOf(items);
   const marks = [...shortNames(byImportance(drawn))].slice(0, MOST_AUTHORS).map(([author, text]) =>
     element("li", { title: author }, element("i", { class: `mark author-${authorNumber(author)}` }), `changed by ${text}`));
   find("legend").replaceChildren(
-    ...TONES.map(([tone, text]) => entry(tone, "bar", text)), ...CHANGES.map((change) => entry(change, "column", change)), ...marks);
+    ...TONES.map(([tone, text]) => entry(tone, "bar", text)), ...CHANGES.map((change) => entry(change, "column", change)),
+    ...(missed.length ? [entry("gap", "bar", "not recorded")] : []), ...marks);
 }

@@ -3,6 +3,7 @@
 
 import { authorColor, authorOf } from "./authors.js";
 import { visible } from "./diff.js";
+import { endOf, gapText, gapsAt, gapsIn, worst } from "./gaps.js";
 import { FOLD, HOUR, SECOND, Scale, columns, duration, firstCell, gapsOf, including, pan, readable, rfc3339, spanOf, ticks, zoom } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
@@ -20,6 +21,7 @@ export class Lanes extends EventTarget {
   cursor = null;         // {time, version}
   second = null;         // the other moment of a comparison: a time
   data = null;           // counts per kind and bucket
+  gaps = [];             // stretches that the recording missed
   #canvas;
   #context;
   #scroller;
@@ -205,6 +207,7 @@ export class Lanes extends EventTarget {
     });
     this.#paintTicks(left, width, height);
     this.#clipped(left, HEAD, width, height, () => {
+      for (const [row, y] of shown) this.#paintGaps(row, y, left, width);
       if (this.data) this.#paintCounts(shown.filter(([row]) => row.group && !row.note), left);
       for (const [row, y] of shown) if (row.item) this.#paintLife(row.item, y, left, width);
       for (const [row, y] of shown) this.#paintRefused(row, y, left);
@@ -241,6 +244,34 @@ export class Lanes extends EventTarget {
       const words = duration(to - from);
       context.fillText(words, left + x + (FOLD - context.measureText(words).width) / 2, HEAD + 8);
     }
+  }
+
+  // What was not recorded of a row: lines aslant, red where versions are missing.
+  #paintGaps(row, y, left, width) {
+    const context = this.#context;
+    for (const gap of gapsIn(this.gaps, this.view, this.#typeOf(row))) {
+      const from = Math.max(left, left + this.#x(Math.max(gap.fromMicros, this.view.from)));
+      const to = Math.min(width, left + this.#x(Math.min(endOf(gap), this.#now || this.view.to, this.view.to)));
+      if (to < from) continue;
+      const end = Math.max(to, from + 3);
+      this.#clipped(from, y, end, y + ROW, () => {
+        context.strokeStyle = this.#colors[gap.missing ? "deleted" : "faint"];
+        context.globalAlpha = 0.55;
+        context.beginPath();
+        // From the same origin in all rows, so that the lines go on in the next one.
+        for (let x = Math.floor((from - ROW) / 6) * 6; x < end; x += 6) {
+          context.moveTo(x, y + ROW);
+          context.lineTo(x + ROW, y);
+        }
+        context.stroke();
+        context.globalAlpha = 1;
+      });
+    }
+  }
+
+  // The type of a row; empty if the rows are namespaces.
+  #typeOf(row) {
+    return row.item?.type ?? row.group?.row?.type ?? "";
   }
 
   #clipped(x, y, right, bottom, paint) {
@@ -743,8 +774,9 @@ export class Lanes extends EventTarget {
     const row = this.#rowAt(event), time = this.#timeAt(event);
     if (this.#inLabels(event)) return row ? this.#rowText(row) : "";
     const at = readable(time, spanOf(this.view)), fold = this.#scale.folds.find((one) => time > one.from && time < one.to);
-    if (fold) return `${at}\nnothing changed for ${duration(spanOf(fold))}: folded`;
-    if (!row || row.note) return at;
+    const gap = worst(gapsAt(this.gaps, time, row && !row.note ? this.#typeOf(row) : "")), missed = gap ? `\n${gapText(gap, this.view)}` : "";
+    if (fold) return `${at}\nnothing changed for ${duration(spanOf(fold))}: folded${missed}`;
+    if (!row || row.note) return `${at}${missed}`;
     const near = this.#nearest(row, event);
     if (near) {
       const { what, who } = sentence(near);
@@ -753,10 +785,10 @@ export class Lanes extends EventTarget {
     if (row.item) {
       const phase = this.#phaseAt(row.item, time);
       const alive = (!row.item.created || time >= row.item.created) && (!row.item.deleted || time < row.item.deleted);
-      return `${at}  ${objectText(row.item)}${alive ? (phase ? `\n${phase}` : "") : "\ndid not exist"}`;
+      return `${at}  ${objectText(row.item)}${alive ? (phase ? `\n${phase}` : "") : "\ndid not exist"}${missed}`;
     }
     const counts = this.#countsAt(row.group.row, time);
-    return `${at}  ${row.group.label}\n${counts.map((count, which) => `${count} ${CHANGES[which]}`).join(", ")} in ${duration(this.data.width)}`;
+    return `${at}  ${row.group.label}\n${counts.map((count, which) => `${count} ${CHANGES[which]}`).join(", ")} in ${duration(this.data.width)}${missed}`;
   }
 
   #countsAt(row, time) {

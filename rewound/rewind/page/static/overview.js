@@ -1,8 +1,10 @@
 // The strip above the lanes: all of the journal, with the part that is shown. Dragging moves that part.
 
+import { endOf, gapsIn } from "./gaps.js";
 import { columns, spanOf, timeOf, xOf } from "./scale.js";
 
 export class Overview extends EventTarget {
+  #gaps = [];
   #canvas;
   #data = null;
   #range = { from: 0, to: 1 };
@@ -29,6 +31,12 @@ export class Overview extends EventTarget {
 
   get buckets() {
     return Math.min(600, Math.max(60, Math.round(this.#canvas.clientWidth / 3)));
+  }
+
+  // Stretches that the recording missed.
+  set gaps(gaps) {
+    this.#gaps = gaps;
+    this.#repaint();
   }
 
   load(data, range) {
@@ -71,6 +79,11 @@ export class Overview extends EventTarget {
       this.#counts = new OffscreenCanvas(Math.max(1, this.#canvas.width), Math.max(1, this.#canvas.height));
       const painted = this.#counts.getContext("2d");
       painted.setTransform(ratio, 0, 0, ratio, 0, 0);
+      for (const one of gapsIn(this.#gaps, this.#range)) {
+        const from = Math.max(0, xOf(this.#range, width, one.fromMicros)), to = Math.min(width, xOf(this.#range, width, endOf(one)));
+        painted.fillStyle = color(one.missing ? "deleted" : "faint");
+        painted.fillRect(from, 0, Math.max(2, to - from), 3);
+      }
       if (this.#data) this.#paintCounts(painted, width, height, color("faint"));
     }
     const context = this.#canvas.getContext("2d");
