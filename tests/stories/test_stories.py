@@ -22,7 +22,7 @@ OTHERS = Path(__file__).parents[3] / "shared/reference/workloads/scenarios"
 SHORT = {
     *("dra36-all-constraint", "dra36-capacity-shared", "dra36-cel-error", "dra36-extended"),
     *("dra36-first-available", "dra36-partition", "dra36-shared-node-selector", "dra36-taint"),
-    *("dra36-template", "dra36-two-claims"),
+    *("devices-75", "dra36-template", "dra36-two-claims"),
     *("sched36-affinity-comes", "sched36-claim-later", "sched36-gates", "sched36-relabel-node"),
     *("sched36-untaint", "sched36-world-taint-change", "sched-least-allocated"),
     *("cron36-timezone", "deploy36-rollout-terminating", "ds36-surge", "ds36-world-tainted"),

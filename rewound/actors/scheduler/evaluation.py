@@ -143,6 +143,7 @@ class _Unknown:
 
 
 _UNKNOWN: Final = _Unknown()
+_ERROR: Final = Failure("", ())  # placeholder for a SchedulingError
 
 
 def _no_pods(_: str) -> Sequence[PodFacts]:
@@ -248,7 +249,7 @@ class Evaluation:
             for name in names:
                 at, node = self._at[name], self._cluster.nodes[name]
                 if self._failures[at] is not _UNKNOWN:
-                    self._failures[at] = self._first(self._fixed, node)
+                    self._failures[at] = self._first_fixed(node)
                 if self._keys[at] is not None:
                     self._key(node)
             self._refresh(names)
@@ -270,11 +271,22 @@ class Evaluation:
         at = self._at[node.name]
         known = self._failures[at]
         if isinstance(known, _Unknown):
-            known = self._failures[at] = self._first(self._fixed, node)
+            known = self._failures[at] = self._first_fixed(node)
         return known
 
+    def _first_fixed(self, node: NodeState) -> tuple[int, Failure] | None:
+        """The same, computed. An error of a filter is none yet: an earlier filter may fail (`check`)."""
+        for at, one in self._fixed:
+            try:
+                failure = one.check(node)
+            except SchedulingError:
+                return at, _ERROR
+            if failure is not None:
+                return at, failure
+        return None
+
     def check(self, node: NodeState) -> Failure | None:
-        """The first failure of a node in its current state."""
+        """The first failure of a node in its current state. Raises SchedulingError if a filter before it does."""
         known = self.fixed_failure(node)
         for position, one in self._moving:
             if known is not None and position > known[0]:
@@ -282,6 +294,8 @@ class Evaluation:
             failure = one.check(node)
             if failure is not None:
                 return failure
+        if known is not None and known[1] is _ERROR:
+            self._first(self._fixed, node)  # raises it
         return None if known is None else known[1]
 
     def check_assumed(self, node: NodeState) -> Failure | None:

@@ -19,6 +19,7 @@ The queue also knows which pods are nominated to which node.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -61,6 +62,7 @@ class QueuedPod:
 
 
 _Active = tuple[int, float, int, QueuedPod]  # negated priority, since when it waits, number
+_Due = tuple[float, int, float, int, QueuedPod]  # when, then as _Active
 _Place = tuple[int, int, int, str]  # negated priority of its first pod, round, number, namespace
 _Noted = tuple[str, Check | None]  # a change, and which pods it may help; None: all
 _Checks = Sequence[Check | None]
@@ -89,7 +91,7 @@ class SchedulingQueue:
         self._order: list[_Place] = []  # the namespaces
         self._places: dict[str, _Place] = {}  # the current entries
         self._round = 0
-        self._due: list[tuple[float, int, QueuedPod]] = []
+        self._due: list[_Due] = []
         # By the plugins that rejected them: a change helps all with the same plugins, or none.
         self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
         self._seeking: dict[Key, QueuedPod] = {}  # those of them that must be near other pods
@@ -377,7 +379,8 @@ class SchedulingQueue:
 
     def _schedule(self, queued: QueuedPod) -> None:
         self._number += 1
-        heapq.heappush(self._due, (self._due_time(queued), self._number, queued))
+        place = -queued.facts.priority, queued.since, self._number
+        heapq.heappush(self._due, (self._due_time(queued), *place, queued))
         if self._has_outdated(len(self._due)):
             self._due = [entry for entry in self._due if self._is_due(entry)]
             heapq.heapify(self._due)
@@ -389,8 +392,8 @@ class SchedulingQueue:
     def _is_active(self, queued: QueuedPod) -> bool:
         return queued.state == _ACTIVE and self._pods.get(queued.key) is queued
 
-    def _is_due(self, entry: tuple[float, int, QueuedPod]) -> bool:
-        due, _, queued = entry
+    def _is_due(self, entry: _Due) -> bool:
+        due, queued = entry[0], entry[-1]
         return self._pods.get(queued.key) is queued and self._due_time(queued) == due
 
     def _wake_due(self) -> Steps[None]:
@@ -399,7 +402,7 @@ class SchedulingQueue:
             is_due = self._is_due(self._due[0])
             if is_due and self._due[0][0] > self._now():
                 return
-            queued = heapq.heappop(self._due)[2]
+            queued = heapq.heappop(self._due)[-1]
             if is_due:
                 self._leave(queued)
                 self._activate(queued)
@@ -415,7 +418,7 @@ class SchedulingQueue:
             return
         while self._due and not self._is_due(self._due[0]):
             heapq.heappop(self._due)
-        queued = self._due[0][2] if self._due else None
+        queued = self._due[0][-1] if self._due else None
         if queued is not None and queued.state == _BACKOFF and queued.plugins:
             heapq.heappop(self._due)
             self._activate(queued)
@@ -428,7 +431,10 @@ class SchedulingQueue:
     def _backoff_end(self, queued: QueuedPod) -> float:
         # Limit the exponent before taking the power: attempts may continue for years.
         doubled = self._initial_backoff * 2.0 ** min(max(queued.attempts - 1, 0), 32)
-        return queued.since + min(doubled, self._longest_backoff)
+        end = queued.since + min(doubled, self._longest_backoff)
+        if not self._pops_early or not self._longest_backoff:
+            return end
+        return math.floor(end) + 1.0  # those that end in the same second end together, the first by priority
 
     def _leave(self, queued: QueuedPod) -> None:
         pods = self._unschedulable.get(queued.plugins, {})

@@ -45,8 +45,13 @@ def selecting(service: Object) -> Callable[[Object], bool]:
 
 
 def concerns_services(old: Object | None, new: Object | None) -> bool:
-    """Whether a change of a pod may change endpoints; a new or deleted one has no `old` or `new`."""
-    return old is None or new is None or _endpoint_facts(old) != _endpoint_facts(new)
+    """Whether the controllers look at endpoints after a change of a pod; a new or deleted one has no `old` or `new`.
+
+    As in Kubernetes, that a pod has finished is no such change: if it was never ready, it stays until the next one.
+    """
+    if old is None or new is None or is_terminating(new):
+        return True
+    return _endpoint_facts(old) != _endpoint_facts(new)
 
 
 def _endpoint_facts(pod: Object) -> tuple[object, ...]:
@@ -57,7 +62,6 @@ def _endpoint_facts(pod: Object) -> tuple[object, ...]:
         spec.get("hostname"),
         spec.get("subdomain"),
         spec.get("nodeName"),
-        is_finished(pod),
         status.get("podIP"),
         status.get("podIPs"),
         is_ready(pod),

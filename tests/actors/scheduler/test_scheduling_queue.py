@@ -185,6 +185,34 @@ def test_backoff_doubles_up_to_its_limit() -> None:
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
+def test_backoffs_of_the_same_second_end_by_priority_where_the_scheduler_does_not_wait_for_them() -> None:
+    now = Time()
+    wakes = {POD_DELETE: frozenset(["Fit"])}
+    tested = SchedulingQueue(now, wakes, has_hints=True, pops_early=True)
+    for at, (name, priority) in enumerate((("low", 0), ("high", 5), ("later", 9))):
+        now.now = 0.3 + 0.4 * at  # the last one a second later
+        tested.add(facts(name, priority))
+        tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+    tested.move(POD_DELETE)
+    assert [popped(tested).facts.name for _ in range(3)] == ["high", "low", "later"]
+
+
+def test_backoff_lasts_until_the_next_second_where_it_ends_in_seconds() -> None:
+    now = Time()
+    tested = SchedulingQueue(now, {POD_DELETE: frozenset(["Fit"])}, has_hints=True, pops_early=True)
+    tested.add(facts("a"))
+    tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+    now.now = 1.9
+    tested.move(POD_DELETE)
+    for _ in tested.waking():
+        pass
+    assert tested.counts()["backoff"] == 1
+    now.now = 2.0
+    for _ in tested.waking():
+        pass
+    assert tested.counts()["active"] == 1
+
+
 def test_a_change_during_an_attempt_is_not_missed() -> None:
     now = Time()
     tested = queue(now)

@@ -173,6 +173,22 @@ async def test_pod_that_is_deleted_or_ends_leaves(tmp_path: Path, autojump_clock
         assert served["10.0.0.1"]["conditions"] == {"ready": False, "serving": True, "terminating": True}
 
 
+async def test_pod_that_was_never_ready_stays_after_its_end_until_something_else_changes(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_net(tmp_path) as net:
+        await net.service()
+        await net.pod("a", "10.0.0.1", ready=False)
+        await net.pod("b", "10.0.0.2", ready=False)
+        await net.settled()
+        await net.run("a", "10.0.0.1", ready=False, phase="Failed")
+        await net.settled(60)
+        assert sorted(net.served()) == ips(net.subsets()[0]["notReadyAddresses"]) == ["10.0.0.1", "10.0.0.2"]
+        await net.run("b", "10.0.0.2")
+        await net.settled()
+        assert sorted(net.served()) == ips(net.subsets()[0]["addresses"]) == ["10.0.0.2"]
+
+
 async def test_unready_addresses_can_be_published(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_net(tmp_path) as net:
         await net.service(publishNotReadyAddresses=True)
