@@ -4,7 +4,7 @@ creates the claims of ephemeral volumes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import trio
@@ -18,6 +18,7 @@ from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode, is_being_deleted
+from rewound.actors.versions.features import UNUSED_CLAIMS
 from rewound.journal.records import Event, Row
 
 Key = tuple[str, str]  # namespace and name
@@ -105,6 +106,8 @@ class ClaimProtection(FinalizerRelease):
 
     As in v1.25, a pod uses a claim from when it is bound to a node until it is removed, even if it has finished before;
     a pod without a node does not, because no node starts a pod whose claim is being deleted.
+
+    With UNUSED_CLAIMS, the condition `Unused` says since when a pod that has not ended names the claim, or none does.
     """
 
     name = "PVC protection controller"
@@ -113,22 +116,72 @@ class ClaimProtection(FinalizerRelease):
         super().__init__(context, "persistentvolumeclaims", "pvc-protection")
         self._pods = context.journal.type_id("pods")
         self.observed_types = frozenset({self._protected, self._pods})
-        self._users = PodsByClaim()
+        self._users = PodsByClaim(_uses)
+        # Pods that will or may still run, with or without a node: their claims do not count as unused.
+        self._referrers = PodsByClaim(_references) if UNUSED_CLAIMS in context.features else None
 
     def is_in_use(self, key: Key, stored: Object) -> bool:
-        owners = stored["metadata"].get("ownerReferences") or ()
-        controllers = {owner["uid"] for owner in owners if owner.get("controller")}
-        return self._users.uses(key, controllers)
+        return self._users.uses(key, _controllers_of(stored))
+
+    def _may_be_due(self, body: bytes) -> bool:
+        if super()._may_be_due(body):
+            return True
+        return self._referrers is not None and (_UNUSED not in body or _unused_in(decode(body)) is None)
+
+    async def reconcile(self, key: Key) -> None:
+        if self._referrers is not None:
+            await self._note_unused(key, self._referrers)
+        await super().reconcile(key)
+
+    async def _note_unused(self, key: Key, referrers: PodsByClaim) -> None:
+        """Say in the status since when the claim has been used, or has not."""
+        with self._journal.read() as view:
+            row = view.get(self._protected, *key)
+        if row is None or is_being_deleted(row.body):
+            return
+        stored = decode(row.body)
+        is_unused = not referrers.uses(key, _controllers_of(stored))
+        status: Object = stored.get("status") or {}
+        conditions: list[Object] = list(status.get("conditions") or ())
+        at = _unused_in(stored)
+        wanted = "True" if is_unused else "False"
+        if at is not None and (conditions[at]["status"] == "True") is is_unused:
+            return
+        reason, message = _NOT_USED if is_unused else _USED
+        now = seconds_text(self._client.now())
+        condition = {"type": "Unused", "status": wanted, "lastTransitionTime": now}
+        condition |= {"reason": reason, "message": message}
+        if at is None:
+            conditions.append(condition)
+        else:
+            conditions[at] = condition
+        changed = {**stored, "status": {**status, "conditions": conditions}}
+        try:
+            await self._client.replace(self._definition, changed, "status")
+        except Conflict:
+            raise RetryLater from None
+        except NotFound:
+            return
 
     def observe_user(self, event: Event) -> None:
         if event.type_id != self._pods:
             return
         pod = (event.namespace, event.name)
-        for claim in self._users.remove(pod) if event.removed else self._users.update(pod, event.body):
+        for claim in self._users.remove(pod) if event.removed else self._users.update(pod, event.body)[0]:
+            self.queue.add(claim)
+        if self._referrers is None:
+            return
+        if event.removed:
+            released, added = self._referrers.remove(pod), list[Key]()
+        else:
+            released, added = self._referrers.update(pod, event.body)
+        for claim in (*released, *added):
             self.queue.add(claim)
 
     async def catch_up(self) -> None:
         self._users.clear()
+        if self._referrers is not None:
+            self._referrers.clear()
         after: Position | None = None
         while (after := self._scan_pods(after)) is not None:
             await trio.lowlevel.checkpoint()
@@ -140,8 +193,14 @@ class ClaimProtection(FinalizerRelease):
             for namespace, name, row in next_page(view, self._pods, None, after):
                 last = (namespace, name)
                 self._users.update(last, row.body)
+                if self._referrers is not None:
+                    self._referrers.update(last, row.body)
         return last
 
+
+_UNUSED: Final = b'"Unused"'  # the type of a condition, in the body of every claim that has it
+_NOT_USED: Final = ("NoPodsUsingPVC", "No pods are currently referencing this PVC")
+_USED: Final = ("PodUsingPVC", "A pod is currently referencing this PVC")
 
 Uses = dict[
     str, str
@@ -151,7 +210,9 @@ Uses = dict[
 class PodsByClaim:
     """An index of the pods that use a claim, made from the bodies of pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, uses: Callable[[Object], Iterable[tuple[str, str]]]) -> None:
+        """`uses` returns the claims that a pod uses."""
+        self._uses = uses
         self._claims: dict[Key, Uses] = {}  # by pod
         self._pods: dict[Key, set[Key]] = {}  # by claim
 
@@ -160,19 +221,20 @@ class PodsByClaim:
         found = (self._claims[pod][claim[1]] for pod in self._pods.get(claim, ()))
         return any(not uid or uid in controllers for uid in found)
 
-    def update(self, pod: Key, body: bytes) -> list[Key]:
-        """Replace the claims of a pod; returns those that it no longer uses."""
+    def update(self, pod: Key, body: bytes) -> tuple[list[Key], list[Key]]:
+        """Replace the claims of a pod; returns those that it no longer uses, and those that it did not use before."""
         # Most pods have no claim and are not parsed. The bytes may occur anywhere, so a match proves nothing.
         mentions = b'"claimName"' in body or b'"volumeClaimTemplate"' in body
-        new = dict(_uses(decode(body))) if mentions else {}
+        new = dict(self._uses(decode(body))) if mentions else {}
         if not new and pod not in self._claims:
-            return []
-        released = [claim for claim in self.remove(pod) if claim[1] not in new]
+            return [], []
+        before = self.remove(pod)
         if new:
             self._claims[pod] = new
         for name in new:
             self._pods.setdefault((pod[0], name), set()).add(pod)
-        return released
+        added = [(pod[0], name) for name in new if (pod[0], name) not in before]
+        return [claim for claim in before if claim[1] not in new], added
 
     def remove(self, pod: Key) -> list[Key]:
         """Forget a pod; returns the claims that it used."""
@@ -188,13 +250,39 @@ class PodsByClaim:
         self._pods.clear()
 
 
+def _unused_in(claim: Object) -> int | None:
+    """Where the condition is in the status of a claim."""
+    conditions = (claim.get("status") or {}).get("conditions") or ()
+    return next((at for at, one in enumerate(conditions) if one["type"] == "Unused"), None)
+
+
+def _controllers_of(claim: Object) -> set[str]:
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return {owner["uid"] for owner in owners if owner.get("controller")}
+
+
 def _uses(pod: Object) -> Iterator[tuple[str, str]]:
-    spec, metadata = pod["spec"], pod["metadata"]
-    if not spec.get("nodeName"):
-        return
-    volumes = spec.get("volumes") or ()
-    # A finalizer that waits for the pod's own claims may hold a pod that its node has stopped.
-    if not ("deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0):
+    metadata = pod["metadata"]
+    if pod["spec"].get("nodeName"):
+        # A finalizer that waits for the pod's own claims may hold a pod that its node has stopped.
+        is_stopped = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0
+        yield from _claims_of(pod, ephemeral=not is_stopped)
+
+
+def _references(pod: Object) -> Iterator[tuple[str, str]]:
+    """The same for a pod that has not ended, whether or not it has a node."""
+    status = pod.get("status") or {}
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    is_stopped = "deletionTimestamp" in pod["metadata"] and all(
+        "terminated" in one or "waiting" in one for one in states
+    )
+    if status.get("phase") not in ("Succeeded", "Failed") and not is_stopped:
+        yield from _claims_of(pod, ephemeral=True)
+
+
+def _claims_of(pod: Object, *, ephemeral: bool) -> Iterator[tuple[str, str]]:
+    metadata, volumes = pod["metadata"], pod["spec"].get("volumes") or ()
+    if ephemeral:
         for volume in volumes:
             if "ephemeral" in volume:
                 yield f"{metadata['name']}-{volume['name']}", metadata["uid"]

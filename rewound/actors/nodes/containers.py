@@ -28,6 +28,7 @@ from rewound.actors.versions.features import (
     RESIZE,
     RESTART_ALL,
     RESTART_RULES,
+    SHORT_BACK_OFF,
     SIDECARS,
     SLEEP_ACTION,
     STOP_SIGNALS,
@@ -36,7 +37,7 @@ from rewound.actors.versions.features import (
 SECOND: Final = 1_000_000  # microseconds
 RETRY: Final = 12 * SECOND  # a kubelet looks again at a pod with an error after 10 to 15 seconds
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300  # seconds between two restarts, or two pulls of an image
-BACK_OFF_RESET: Final = 600  # seconds of running after which a container counts as healthy
+FIRST_SHORT_BACK_OFF, LONGEST_SHORT_BACK_OFF = 1, 60  # between two restarts, with SHORT_BACK_OFF
 _MOST_RESTARTS: Final = 2**31 - 1  # that a status can have
 GRACE_SECONDS: Final = 30  # of a pod that names none
 KILLED: Final = 137  # the exit code of a container that does not end when asked to
@@ -566,13 +567,15 @@ class Container:
         started = micros_of(end.get("startedAt") or self._moment.text)
         finished = micros_of(end.get("finishedAt") or self._moment.text)
         before = self.last.get("terminated")
-        if before is None or finished - started > BACK_OFF_RESET * SECOND:
+        pause, longest, missed = FIRST_BACK_OFF, LONGEST_BACK_OFF, 1  # times have no fractions
+        if SHORT_BACK_OFF in self._moment.features:
+            pause, longest, missed = FIRST_SHORT_BACK_OFF, LONGEST_SHORT_BACK_OFF, 0
+        if before is None or finished - started > 2 * longest * SECOND:
             return 0
         paused = (started - micros_of(before.get("finishedAt") or self._moment.text)) // SECOND
-        pause = FIRST_BACK_OFF
-        while pause < LONGEST_BACK_OFF and pause <= paused + 1:  # times have no fractions
+        while pause < longest and pause <= paused + missed:
             pause *= 2
-        return min(pause, LONGEST_BACK_OFF)
+        return min(pause, longest)
 
     @property
     def _is_in_back_off(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from rewound.actors.controllers.storage import PodsByClaim
+from rewound.actors.controllers.storage import PodsByClaim, _uses
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.versions.features import choose_release
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
@@ -179,7 +179,7 @@ async def test_unbound_volume_is_removed(tmp_path: Path, autojump_clock: MockClo
 
 
 def test_index_holds_nothing_for_pods_that_are_removed() -> None:
-    index, pod = PodsByClaim(), ("n", "p")
+    index, pod = PodsByClaim(_uses), ("n", "p")
     volumes = b'[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]'
     index.update(
         pod, b'{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"n","volumes":' + volumes + b"}}"
@@ -231,3 +231,61 @@ async def test_attributes_class_stays_until_no_claim_names_it(
         assert cluster.get(classes, "gold") is None
         user = cluster.events(classes, "gold")[-1].user
         assert user.endswith(":volumeattributesclass-protection-controller")
+
+
+def unused(cluster: ControlPlane, name: str = "c") -> tuple[str, str]:
+    claim = cluster.get(CLAIMS, name)
+    assert claim
+    (found,) = (one for one in claim["status"]["conditions"] if one["type"] == "Unused")
+    return found["status"], found["reason"]
+
+
+async def test_claim_says_since_when_no_pod_has_used_it(tmp_path: Path, autojump_clock: MockClock) -> None:
+    release = choose_release("1.36", "PersistentVolumeClaimUnusedSinceTime=true")
+    async with open_control_plane(tmp_path, release=release) as cluster:
+        resizing = {"type": "Resizing", "status": "True"}
+        created = await create_claim(cluster)
+        changed = {**created, "status": {"conditions": [resizing]}}
+        await cluster.client.replace(cluster.catalog.storage(CLAIMS), changed, "status")
+        await cluster.wait_until_idle(LATER)
+        assert unused(cluster) == ("True", "NoPodsUsingPVC")
+        await create_pod(cluster, node="")  # it need not have a node
+        await cluster.wait_until_idle(LATER)
+        assert unused(cluster) == ("False", "PodUsingPVC")
+        versions = len(cluster.events(CLAIMS, "c"))
+        pod = cluster.get("pods", "p")
+        assert pod
+        finished = {**pod, "status": {**pod["status"], "phase": "Succeeded"}}
+        await cluster.client.replace(cluster.catalog.storage("pods"), finished, "status")
+        await cluster.wait_until_idle(3600)
+        assert unused(cluster) == ("True", "NoPodsUsingPVC")
+        await remove_pod(cluster)
+        await cluster.wait_until_idle(3600)
+        assert len(cluster.events(CLAIMS, "c")) == versions + 1
+        claim = cluster.get(CLAIMS, "c")
+        assert claim and [one["type"] for one in claim["status"]["conditions"]] == ["Resizing", "Unused"]
+        assert cluster.events(CLAIMS, "c")[-1].user.endswith(":pvc-protection-controller")
+
+
+async def test_claim_that_somebody_else_made_is_not_used_by_an_ephemeral_volume(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    release = choose_release("1.36", "PersistentVolumeClaimUnusedSinceTime=true")
+    async with open_control_plane(tmp_path, release=release) as cluster:
+        await create_claim(cluster, "p-v")
+        await create_pod(cluster, EPHEMERAL)
+        await cluster.wait_until_idle(LATER)
+        assert unused(cluster, "p-v") == ("True", "NoPodsUsingPVC")
+        await cluster.delete(CLAIMS, "p-v")
+        await cluster.wait_until_idle(LATER)
+        made = cluster.get(CLAIMS, "p-v")  # by the controller of ephemeral volumes
+        assert made and made["metadata"]["ownerReferences"][0]["name"] == "p"
+        assert unused(cluster, "p-v") == ("False", "PodUsingPVC")
+
+
+async def test_without_the_gate_claims_do_not_say_so(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path, release=choose_release("1.36")) as cluster:
+        await create_claim(cluster)
+        await create_pod(cluster)
+        await cluster.wait_until_idle(3600)
+        assert len(cluster.events(CLAIMS, "c")) == 1

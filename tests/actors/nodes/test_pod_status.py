@@ -254,6 +254,24 @@ def test_container_that_ends_restarts_after_growing_pauses() -> None:
     assert (last["exitCode"], last["reason"]) == (1, "Error")
 
 
+def test_pauses_begin_with_a_second_and_end_at_a_minute_with_that_gate() -> None:
+    pod = Pod({"exit-after": "5", "exit-code": "1"})
+    pod.features = choose_release("1.36", "ReduceDefaultCrashLoopBackOffDecay=true").features
+    pod.at(0)
+    now, pauses = 5.0, []
+    pod.at(now)  # the first restart does not wait
+    for _ in range(8):
+        now += 5
+        pod.at(now)
+        message = pod.status["containerStatuses"][0]["state"]["waiting"]["message"]
+        pause = 60 if message.startswith("back-off 1m0s ") else int(message.split()[1][:-1])
+        assert message.endswith("restarting failed container=c pod=p_default(u)")
+        pauses.append(pause)
+        now += pause
+        assert pod.at(now).status is not None and pod.state == "running"
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
 @cases(
     "policy, code, phase",
     [("Never", "0", "Succeeded"), ("Never", "2", "Failed"), ("OnFailure", "0", "Succeeded")],
