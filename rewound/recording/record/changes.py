@@ -7,8 +7,10 @@ manager. Values of Secrets are masked unless the user asks for them.
 from __future__ import annotations
 
 import base64
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
@@ -70,6 +72,7 @@ class Change:
     lasted: int = 0
     alone: bool = False  # a removal of an object that has no event before it
     place: int = 0  # preferred offset of a change without a version
+    after: int = 0  # the version of the object before it, for a change without a version
     sequence: int = 0  # among the changes of its kind that a recorder has received
 
     @property
@@ -122,10 +125,48 @@ def check_names(namespace: str, name: str, uid: str, version: str) -> None:
         raise ValueError("its name, namespace, uid or resourceVersion cannot be stored")
 
 
-def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
-    """The removal of an object that is missing in a list: it was deleted while the recorder did not watch."""
+def removal(
+    kind: RecordedKind, namespace: str, name: str, version: str, arrived: int, last: str = ""
+) -> Change:
+    """The removal of an object that is missing in a list: it was deleted while the recorder did not watch.
+
+    `last` is its last known version.
+    """
     reason = f"{FOUND_DELETED} by the list at version {version}"
-    return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
+    after = number_of(last) or 0
+    return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason, after=after)
+
+
+class Ordered(Protocol):
+    """A change, or where it is stored."""
+
+    @property
+    def number(self) -> int | None: ...
+
+    @property
+    def after(self) -> int: ...
+
+
+AnyOrdered = TypeVar("AnyOrdered", bound=Ordered)
+
+
+def in_order(changes: Iterable[AnyOrdered], head: Callable[[], int]) -> Iterator[AnyOrdered]:
+    """By version; changes without one go into gaps between versions, after the last version of their object.
+
+    `head()` is the newest version in the journal, which advances in between.
+    """
+    known: list[AnyOrdered] = []
+    unknown: deque[AnyOrdered] = deque()
+    for one in changes:
+        (unknown if one.number is None else known).append(one)
+    known.sort(key=lambda one: one.number or 0)
+    unknown = deque(sorted(unknown, key=lambda one: one.after))
+    for one in known:
+        assert one.number is not None
+        while unknown and unknown[0].after < one.number > head() + 1:
+            yield unknown.popleft()
+        yield one
+    yield from unknown
 
 
 _TYPE: Final = ("kind", "apiVersion")

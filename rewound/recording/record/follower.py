@@ -15,15 +15,19 @@ from typing import Any, Final
 import orjson
 import trio
 
+from rewound.actors.runtime.turns import Turn
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.recording.record.changes import Change, change_of, removal
 from rewound.recording.record.gaps import EXPIRED, UNREACHABLE, Gaps
 from rewound.recording.record.kinds import RecordedKind
+from rewound.recording.record.writer import Written
 
 logger = logging.getLogger(__name__)
 
-PAGE: Final = "500"
+# Objects of a page of a list: as many as have about PAGE_BYTES.
+FIRST_PAGE, SMALLEST_PAGE, LARGEST_PAGE = 100, 10, 1000
+PAGE_BYTES: Final = 2 << 20  # parsed, it takes some ten times as much memory
 WATCH_SECONDS: Final = 300
 # A watch may be silent between two bookmarks, and for longer where the server sends none.
 SILENT_SECONDS: Final = WATCH_SECONDS + 30.0
@@ -52,7 +56,8 @@ class KindState:
     marks: deque[tuple[int, str]] = field(
         default_factory=deque
     )  # positions, and how many changes had arrived then
-    names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
+    # The last version of the objects that exist, by namespace and name; "" if it is not known.
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
     listed: bool = False  # the state at the beginning has arrived
     first_list: str = ""  # the version of the first list; empty if there was none
     seen: int = 0  # when the server last sent something of the kind, in microseconds since 1970
@@ -83,10 +88,14 @@ class Follower:
         now: Callable[[], int],
         lists: trio.CapacityLimiter,
         gaps: Gaps,
+        written: Callable[[tuple[str, str, str]], Written | None],
         *,
         with_secrets: bool,
     ) -> None:
-        """`take` stores a change; `now()` is in microseconds since 1970; `lists` limits concurrent lists."""
+        """`take` stores a change; `now()` is in microseconds since 1970; `lists` limits concurrent lists.
+
+        `written()` is the last event of an object, by type, namespace and name.
+        """
         self._session = session
         self._state = state
         self._path = state.kind.path(namespace)
@@ -94,6 +103,8 @@ class Follower:
         self._now = now
         self._lists = lists
         self._gaps = gaps
+        self._written = written
+        self._page = FIRST_PAGE  # objects
         self._lost = False  # the last request got no response
         self._expired = 0  # when the kind was last seen before its version expired; 0 while it is complete
         self._with_secrets = with_secrets
@@ -147,38 +158,70 @@ class Follower:
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     async def _list(self) -> None:
-        """List all objects; those that were known and are gone become removals."""
-        state, seen = self._state, set[tuple[str, str]]()
+        """List all objects in pages; those that were known and are gone become removals."""
+        seen = set[tuple[str, str]]()
         version, token = "", ""
         while True:
-            query = {"limit": PAGE, **({"continue": token} if token else {})}
+            query = {"limit": str(self._page), **({"continue": token} if token else {})}
             try:
                 page = await self._session.get_document(self._path, **query)
             except StatusError as error:
                 if error.code == 410 and token:
-                    raise Expired from None  # between two pages: from the start
+                    # Between two pages: from the start, with fewer of them.
+                    self._page = min(2 * self._page, LARGEST_PAGE)
+                    raise Expired from None
                 raise
             self._responded()
             metadata = page.get("metadata")
             if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
                 raise ClientError(f"{self._path}: a list without metadata.resourceVersion")
-            version, arrived = str(metadata["resourceVersion"]), self._now()
-            items = page.get("items") or []
-            if not isinstance(items, list):
-                raise ClientError(f"{self._path}: a list whose items are none")
-            for number, item in enumerate(items):
-                change = await self._taken(item, arrived, removed=False, listed=True)
-                seen.add((change.namespace, change.name))
-                if number % 50 == 49:
-                    await trio.lowlevel.checkpoint()
+            version = str(metadata["resourceVersion"])
+            await self._take_page(page.pop("items", None) or [], seen)
             before, token = token, str(metadata.get("continue") or "")
             if not token:
                 break
             if token == before:
                 raise ClientError(f"{self._path}: the list does not end: it has the same page twice")
-        for namespace, name in sorted(state.names - seen):
-            await self._store(removal(state.kind, namespace, name, version, self._now()))
-        state.names = seen
+        await self._complete(version, seen)
+
+    async def _take_page(self, items: Any, seen: set[tuple[str, str]]) -> None:
+        """Take the objects of a page that have changed, and find how many the next one should have."""
+        if not isinstance(items, list):
+            raise ClientError(f"{self._path}: a list whose items are none")
+        arrived, turn, count, size = self._now(), Turn(), len(items), 0
+        items.reverse()
+        while items:
+            item = items.pop()  # so that its memory is free afterwards
+            key = self._unchanged(item)
+            if key is None:
+                change = await self._taken(item, arrived, removed=False, listed=True)
+                key, size = (change.namespace, change.name), size + len(change.body)
+            seen.add(key)
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                turn = Turn()
+        if size:
+            wanted = PAGE_BYTES * count // size
+            self._page = max(SMALLEST_PAGE, min(wanted, 2 * self._page, LARGEST_PAGE))
+
+    def _unchanged(self, item: Any) -> tuple[str, str] | None:
+        """Namespace and name of an object of a list, if the journal has this version of it."""
+        try:
+            metadata = item["metadata"]
+            key = metadata.get("namespace", "") if self._state.kind.namespaced else "", metadata["name"]
+            known = self._written((self._state.kind.type_name, *key))
+            if known is None or known.uid != metadata["uid"]:
+                return None
+            return key if known.version and known.version == metadata["resourceVersion"] else None
+        except (KeyError, TypeError, AttributeError):
+            return None  # `_taken` says what is wrong
+
+    async def _complete(self, version: str, seen: set[tuple[str, str]]) -> None:
+        """Everything up to a version has arrived; `seen` are all objects that exist."""
+        state = self._state
+        for key in sorted(state.names.keys() - seen):
+            last = state.names.pop(key)
+            await self._store(removal(state.kind, *key, version, self._now(), last))
         state.position = version
         state.first_list = state.first_list or version
         state.mark()
@@ -213,9 +256,7 @@ class Follower:
             if given.get("kind", expected) != expected:
                 raise TypeError(f"an object of another kind than {expected}")
             if kind != "BOOKMARK":
-                change = await self._taken(given, self._now(), removed=kind == "DELETED")
-                names = self._state.names
-                (names.discard if change.removed else names.add)((change.namespace, change.name))
+                await self._taken(given, self._now(), removed=kind == "DELETED")
             self._state.position = str(given["metadata"]["resourceVersion"])
             self._responded()
             self._pause = FIRST_PAUSE
@@ -230,6 +271,11 @@ class Follower:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ClientError(f"{self._path}: an object cannot be read ({error!r})") from error
         change.listed = listed
+        # Also of a list that is not completed: the next one may no longer have the object.
+        if removed:
+            self._state.names.pop((change.namespace, change.name), None)
+        else:
+            self._state.names[change.namespace, change.name] = change.version
         await self._store(change)
         return change
 

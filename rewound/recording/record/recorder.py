@@ -32,8 +32,9 @@ from rewound.recording.record.audit_following import AuditLog
 from rewound.recording.record.audit_sink import FOLDER as SINK_FOLDER
 from rewound.recording.record.audit_sink import AuditSink, SinkOptions
 from rewound.recording.record.authors import LATE_SECONDS, Authors, Statistics
-from rewound.recording.record.changes import Change, number_of
+from rewound.recording.record.changes import Change, in_order, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
+from rewound.recording.record.first_lists import FirstLists
 from rewound.recording.record.follower import Follower, KindState
 from rewound.recording.record.gaps import FILE as GAPS
 from rewound.recording.record.gaps import REFUSED, STOPPED, Gaps
@@ -58,10 +59,10 @@ TICK: Final = 0.1  # seconds between two looks at what has arrived
 SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
 # Seconds without an object after which kinds that cannot be listed are no longer waited for.
 PATIENCE: Final = 60.0
-# Limits of what waits for the journal: beyond them, watches are not read. The first lists must fit as a whole.
+# Limits of what waits for the journal: beyond them, lists and watches are not read.
 MOST_HELD: Final = 50_000  # changes
-MOST_HELD_BYTES: Final = 256 << 20
-MOST_LISTED_BYTES: Final = 4 << 30
+MOST_HELD_BYTES: Final = 64 << 20
+MOST_LISTED_BYTES: Final = 64 << 30  # of the first lists, on disk
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 
 
@@ -132,6 +133,7 @@ class Recorder:
         self._late: LateAuthors | None = None
         self.sink: AuditSink | None = None  # while it runs, with --audit-webhook-port
         self._reordering = Reordering(trio.current_time)
+        self._lists_on_disk: FirstLists | None = None  # until they are complete
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
         self._saved = 0.0
@@ -200,12 +202,15 @@ class Recorder:
         journal.register_types([*(one.type_name for one in self._kinds), definition_type(self._names)])
         self._follow_authors(journal)
         self._writer = RecordingWriter(journal, self._authors, self._publish)
+        self._lists_on_disk = FirstLists(self._folder)
         if self._positions.saved and self._positions.exact_from:
             self.gaps.begin(STOPPED, self._positions.saved, message="the recorder did not run")
         self.gaps.end(REFUSED, self._now())  # what still is refused begins again
         try:
             await self._follow(self._kinds)
         finally:
+            if self._lists_on_disk is not None:
+                self._lists_on_disk.close()
             if self._audit_log is not None:
                 self._audit_log.read_rest()
             if self.started.is_set():
@@ -241,8 +246,12 @@ class Recorder:
             sum(one.listed for one in states),
             sum(len(one.names) for one in states),
             self._writer.events,
-            len(self._reordering),
+            self._held(),
         )
+
+    def _held(self) -> int:
+        """The changes that wait for the journal."""
+        return len(self._reordering) + (0 if self._lists_on_disk is None else len(self._lists_on_disk))
 
     @property
     def seen(self) -> int:
@@ -388,7 +397,7 @@ class Recorder:
 
     def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
         """Follow a kind, from where its recording ended if there is one."""
-        state = KindState(kind, names=self._writer.names_of(kind.type_name))
+        state = KindState(kind, names=self._writer.versions_of(kind.type_name))
         saved, newest = (
             self._positions.kinds.get(kind.type_name, ""),
             self._writer.newest_version(kind.type_name),
@@ -405,6 +414,7 @@ class Recorder:
             self._now,
             self._lists,
             self.gaps,
+            self._writer.written,
             with_secrets=self._options.with_secrets,
         )
         nursery.start_soon(self._run_follower, follower, state)
@@ -423,41 +433,59 @@ class Recorder:
             raise NothingReadable(next(iter(self._refused.values())))
 
     async def _take(self, state: KindState, change: Change) -> None:
-        self._reordering.add(change)
         if change.kind.type_name == definition_type(self._names):
             self._rediscover.set()
+        on_disk = self._lists_on_disk
+        if on_disk is not None and not self._reordering.open:
+            state.unwritten.pop(change.sequence, None)  # no position is saved before all of them are written
+            on_disk.add(change)
+            if on_disk.size > MOST_LISTED_BYTES:
+                raise TooLarge(
+                    f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
+                    "record a part of them with --kinds or --namespace"
+                )
+            return
         held = self._reordering
-        if not held.open and held.size > MOST_LISTED_BYTES:
-            raise TooLarge(
-                f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
-                "record a part of them with --kinds or --namespace"
-            )
-        while held.open and (len(held) > MOST_HELD or held.size > MOST_HELD_BYTES):
+        held.add(change)
+        while len(held) > MOST_HELD or held.size > MOST_HELD_BYTES:
             await trio.sleep(TICK)
 
     async def _await_first_lists(self) -> None:
         """Wait for all lists, and a moment longer for events since then, before anything is written."""
+        assert self._lists_on_disk is not None
         arrived, progressed = 0, trio.current_time()
         while missing := sorted(name for name, one in self._states.items() if not one.listed):
             self._report(self.progress())
             await trio.sleep(TICK)
-            if len(self._reordering) != arrived:
-                arrived, progressed = len(self._reordering), trio.current_time()
+            if self._held() != arrived:
+                arrived, progressed = self._held(), trio.current_time()
             elif trio.current_time() - progressed > PATIENCE:
                 logger.warning("recording begins without the first list of %s", ", ".join(missing))
                 break
+        self._reordering.open = True
         await trio.sleep(HOLD_SECONDS)
         self._add_definitions()
-        self._reordering.open = True
         versions = (number_of(one.first_list) for one in self._states.values())
         began = max((one for one in versions if one is not None), default=0)
         self._positions.exact_from = self._positions.exact_from or began
-        await self._write(self._reordering.due(first=True))
+        await self._write_first_lists(self._lists_on_disk)
         if self._authors is not None:
             self._authors.began = began
         self._save()
         self.gaps.end(STOPPED, self._now())
         self.started.set()
+
+    async def _write_first_lists(self, lists: FirstLists) -> None:
+        for change in self._reordering.due(first=True, newest=lists.newest):
+            lists.add(change)
+            state = self._states.get(change.kind.type_name)
+            if state is not None:
+                state.unwritten.pop(change.sequence, None)
+        await self._writer.write_in_turns(lists.in_order(lambda: self._writer.head))
+        self._lists_on_disk = None
+        lists.close()
+        if self._positions.exact_from:
+            await self._writer.forget_before(self._positions.exact_from)
 
     async def _find_new_kinds(self, nursery: trio.Nursery) -> None:
         """Look for kinds again whenever a definition has changed."""
@@ -493,17 +521,15 @@ class Recorder:
     # The journal.
 
     async def _write(self, changes: list[Change]) -> None:
-        """Write changes in turns with other tasks. Only the first can be cancelled: no position is saved yet."""
+        """Write changes in turns with other tasks. It cannot be cancelled: positions are saved with it."""
         if not changes:
             return
-        with trio.CancelScope(shield=self.started.is_set()):
-            await self._writer.write_in_turns(changes)
+        with trio.CancelScope(shield=True):
+            await self._writer.write_in_turns(in_order(changes, lambda: self._writer.head))
         for change in changes:
             state = self._states.get(change.kind.type_name)
             if state is not None:
                 state.unwritten.pop(change.sequence, None)
-        if self._positions.exact_from:
-            await self._writer.forget_before(self._positions.exact_from)
 
     def _save_sometimes(self) -> None:
         if trio.current_time() - self._saved >= SAVED_EVERY:
@@ -537,8 +563,7 @@ class Reordering:
     """Sorts the changes of all watches by version.
 
     Each kind has its own watch, and one may be behind another: a change is held for a moment, until those with lower
-    versions have arrived too. Nothing is released before all kinds were listed, because the first lists are sorted as
-    one.
+    versions have arrived too. Nothing is released before all kinds were listed: see `first_lists`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -556,8 +581,8 @@ class Reordering:
         self._held.append((self._now(), change))
         self.size += len(change.body)
 
-    def due(self, *, first: bool = False) -> list[Change]:
-        """The changes that have waited long enough, with all that have lower versions.
+    def due(self, *, first: bool = False, newest: int = 0) -> list[Change]:
+        """The changes that have waited long enough, with all that have lower versions, also than `newest`.
 
         The `first` time they do not wait for the audit log, which rarely has requests from before the recording.
         """
@@ -567,9 +592,9 @@ class Reordering:
         old = [change for arrived, change in self._held if arrived <= now - HOLD_SECONDS]
         if self.is_ready is not None and not first:
             old = self._ready(old, now, self.is_ready)
-        if not old:
+        if not old and not newest:
             return []
-        newest = max((one.number for one in old if one.number is not None), default=0)
+        newest = max([newest, *(one.number for one in old if one.number is not None)])
         released = {id(one) for one in old}
         released |= {id(one) for _, one in self._held if one.number is not None and one.number <= newest}
         found = [one for _, one in self._held if id(one) in released]

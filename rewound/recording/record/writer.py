@@ -10,8 +10,7 @@ reason of its event has its original version.
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -28,7 +27,15 @@ from rewound.journal.retention import advance
 from rewound.journal.view import View
 from rewound.recording.record.attribution import Writer, writer_of
 from rewound.recording.record.authors import Authors
-from rewound.recording.record.changes import ADDED, FOUND_DELETED, USER, Author, Change, number_of
+from rewound.recording.record.changes import (
+    ADDED,
+    FOUND_DELETED,
+    USER,
+    Author,
+    Change,
+    in_order,
+    number_of,
+)
 
 # One durable transaction each.
 BATCH: Final = 1000  # events
@@ -64,7 +71,7 @@ class RecordingWriter:
         self._authors = authors
         self._head = journal.head
         self._time = journal.time
-        self._objects: dict[tuple[str, str, str], Written] = {}
+        self._objects: dict[str, dict[tuple[str, str], Written]] = {}  # by type
         self._batch: list[Event] = []
         self._batch_bytes = 0
         # Contents and facts of the objects in the batch.
@@ -73,10 +80,11 @@ class RecordingWriter:
         self.renumbered = 0
         with journal.read() as view:
             for type_name, type_id in journal.types().items():
+                of_type = self._objects[type_name] = {}
                 for namespace, name, row in view.rows(type_id):
                     uid, _ = unpack_uids(row.facts)
                     version = original_version(view, row.offset)
-                    self._objects[type_name, namespace, name] = Written(row.offset, version, uid)
+                    of_type[namespace, name] = Written(row.offset, version, uid)
 
     @property
     def head(self) -> int:
@@ -89,15 +97,21 @@ class RecordingWriter:
 
     def names_of(self, type_name: str) -> set[tuple[str, str]]:
         """Namespace and name of the objects of a type that exist."""
-        return {key[1:] for key in self._objects if key[0] == type_name}
+        return set(self._objects.get(type_name, ()))
+
+    def versions_of(self, type_name: str) -> dict[tuple[str, str], str]:
+        """The versions of the objects of a type that exist, by namespace and name."""
+        return {key: one.version for key, one in self._objects.get(type_name, {}).items()}
 
     def written(self, key: tuple[str, str, str]) -> Written | None:
         """The last event of an object that exists, by type, namespace and name."""
-        return self._objects.get(key)
+        type_name, namespace, name = key
+        return self._objects.get(type_name, {}).get((namespace, name))
 
     def content(self, key: tuple[str, str, str]) -> bytes:
         """The content of an object that exists, with an empty resourceVersion."""
-        return self._last_content(key, self._objects[key])[0]
+        type_name, namespace, name = key
+        return self._last_content(key, self._objects[type_name][namespace, name])[0]
 
     def newest_version(self, type_name: str) -> str:
         """The version of the newest recorded change of a type; empty without one."""
@@ -110,14 +124,14 @@ class RecordingWriter:
 
     def write(self, changes: Iterable[Change]) -> None:
         """Append changes, in the order of their versions; durable when this returns."""
-        for change in self._in_order(changes):
+        for change in in_order(changes, lambda: self._head):
             self.add(change)
         self.flush()
 
     async def write_in_turns(self, changes: Iterable[Change]) -> None:
-        """Like `write`, but in short transactions with other tasks in between."""
+        """Append changes in the order given, in short transactions with other tasks in between."""
         turn = Turn()
-        for change in self._in_order(changes):
+        for change in changes:
             self.add(change)
             if len(self._batch) >= SHORT_BATCH or self._batch_bytes >= SHORT_BATCH_BYTES:
                 await self._flush_beside()
@@ -126,20 +140,6 @@ class RecordingWriter:
                 turn = Turn()
         await self._flush_beside()
 
-    def _in_order(self, changes: Iterable[Change]) -> Iterator[Change]:
-        known: list[Change] = []
-        unknown: deque[Change] = deque()
-        for one in changes:
-            (unknown if one.number is None else known).append(one)
-        known.sort(key=lambda one: one.number or 0)
-        for one in known:
-            assert one.number is not None
-            # Changes without a version go into gaps between versions.
-            while unknown and self._head + 1 < one.number:
-                yield unknown.popleft()
-            yield one
-        yield from unknown
-
     async def forget_before(self, version: int) -> None:
         """Raise the retention floor: the recording is incomplete before the first lists."""
         while not advance(self.journal, version).done:
@@ -147,7 +147,7 @@ class RecordingWriter:
 
     def add(self, change: Change) -> None:
         """Append one change; it is durable after `flush`."""
-        known = self._objects.get(change.key)
+        known = self.written(change.key)
         if change.removed:
             if known is not None or change.alone:
                 self._append(change, known, removed=True)
@@ -200,12 +200,13 @@ class RecordingWriter:
         self._unwritten[change.key] = body, facts
         self._batch_bytes += len(body)
         self.events += 1
+        of_type = self._objects.setdefault(change.kind.type_name, {})
         if removed:
-            self._objects.pop(change.key, None)
+            of_type.pop((change.namespace, change.name), None)
         else:
             uid = change.uid or (known.uid if known is not None else "")
             version = change.version or (str(offset) if change.place else "")
-            self._objects[change.key] = Written(offset, version, uid)
+            of_type[change.namespace, change.name] = Written(offset, version, uid)
 
     def _offset(self, change: Change) -> int:
         return max(change.number or change.place, self._head + 1)

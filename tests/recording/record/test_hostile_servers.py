@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 import pytest
@@ -45,7 +46,10 @@ def listed(*items: Any, **metadata: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def server_of(documents: dict[str, Any]) -> AsyncIterator[StreamingSession]:
-    """A session to a server that has these documents; watches get the lines of the path `watch`."""
+    """A session to a server that has these documents; watches get the lines of the path `watch`.
+
+    A document may be a function of the query.
+    """
 
     async def serve(stream: trio.SocketStream) -> None:
         received = b""
@@ -55,8 +59,12 @@ async def server_of(documents: dict[str, Any]) -> AsyncIterator[StreamingSession
             received += data
         path, _, query = received.split()[1].decode().partition("?")
         found = documents.get("watch" if "watch=1" in query else path)
+        if callable(found):
+            found = await found(dict(parse_qsl(query)))
         body = b"".join(found) if isinstance(found, list) else orjson.dumps(found)
         status = "404 Not Found" if found is None else "200 OK"
+        if isinstance(found, dict) and found.get("kind") == "Status":
+            status = f"{found['code']} Refused"
         head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         await stream.send_all(head.encode() + body)
 

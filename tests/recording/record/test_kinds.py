@@ -159,7 +159,7 @@ async def test_only_one_namespace(folder: Path, autojump_clock: MockClock) -> No
 async def test_pages_of_long_lists(
     folder: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "PAGE", "10")
+    monkeypatch.setattr(follower, "FIRST_PAGE", 10)
     async with served() as api:
         for number in range(11):
             await api.create("configmaps", config_map(f"n{number}"))
