@@ -8,11 +8,15 @@ rewound flight cluster                                     what $KUBECONFIG may 
 rewound flight --kubeconfig prod.yaml --secure-port 7443 prod
 rewound open --data-dir prod                               the page, in a browser
 KUBECONFIG=prod/admin.kubeconfig rewound log -f            who does what, from the recording
+rewound flight --cluster prod=prod.yaml --cluster staging=all.yaml@staging clusters
+                                                           several, each in a folder, with a front page for all
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -31,7 +35,10 @@ from rewound.journal.errors import JournalError
 from rewound.server.flags.values import Retention, argument_type, parse_retention, port, size
 
 if TYPE_CHECKING:
+    import trio
+
     from rewound.gateway.settings.settings import Addresses, Settings
+    from rewound.recording.flight.clusters import Cluster
     from rewound.recording.flight.flight import Flight
     from rewound.recording.flight.retention import Bounds
 
@@ -50,7 +57,8 @@ def flight(arguments: Sequence[str]) -> int:
     parser = Parser("rewound flight", __doc__)
     add_flags(parser)
     try:
-        return _fly(parser.parse_args(arguments))
+        options = parser.parse_args(arguments)
+        return _fly_all(options, arguments) if options.cluster and not options.only else _fly(options)
     except (UsageError, SettingsError) as error:
         return _fail(error, 2)
     except (ClientError, Failure, JournalError, OSError) as error:
@@ -108,6 +116,21 @@ def add_flags(parser: Parser) -> None:
         metavar="URL",
         help="under which people reach this server, for the links of alerts",
     )
+    several = parser.add_argument_group("several clusters")
+    several.add_argument(
+        "--cluster",
+        action="append",
+        default=[],
+        metavar="NAME=KUBECONFIG[@CONTEXT]",
+        help="record this cluster into FOLDER/NAME, in a process of its own; may be repeated",
+    )
+    several.add_argument(
+        "--only",
+        default="",
+        metavar="NAME",
+        help="record only this one of the clusters, without a front page",
+    )
+    several.add_argument("--ends-with-stdin", action="store_true", help=argparse.SUPPRESS)
     add_connection(parser, "only what is in this namespace (default: everything)")
     listeners = parser.add_argument_group("listeners and credentials of the recording's server")
     listeners.add_argument(
@@ -118,7 +141,8 @@ def add_flags(parser: Parser) -> None:
         type=port,
         default=SECURE_PORT,
         metavar="PORT",
-        help=f"HTTPS; 0 is off (default {SECURE_PORT})",
+        help=f"HTTPS; 0 is off (default {SECURE_PORT}); with --cluster that of the front page, and each cluster has "
+        "the port after that of the one before",
     )
     listeners.add_argument(
         "--insecure-port", type=port, default=0, metavar="PORT", help="plain HTTP on loopback (default off)"
@@ -152,6 +176,8 @@ def _fly(options: Options) -> int:
     from rewound.recording.record.recorder import RecordOptions
 
     _log()
+    if options.only:
+        _choose(options)
     if options.folder.is_file():
         raise Failure(f"{options.folder} is a file; name a folder")
     chosen = FlightOptions(
@@ -171,8 +197,7 @@ def _fly(options: Options) -> int:
         for name in ("bind_address", "secure_port", "insecure_port", "token_auth_file")
         if (value := getattr(options, name)) is not None
     }
-    if not (options.secure_port or options.insecure_port):
-        raise UsageError("--secure-port and --insecure-port: both are 0, so nobody could see the recording")
+    _check_ports(options)
     if options.page_for_everyone:
         _check_everyone(options)
     kind = StreamingSession
@@ -206,6 +231,8 @@ def _fly(options: Options) -> int:
         stop = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop_on_signal, stop)
+            if options.ends_with_stdin:
+                nursery.start_soon(_stop_with_stdin, stop)
 
             def ready(addresses: Addresses) -> None:
                 print(_banner(one, addresses), flush=True)
@@ -219,6 +246,122 @@ def _fly(options: Options) -> int:
 
     with begin_early(wanted=bool(options.secure_port)), line:
         return run_process(run, Settings(data_dir=options.folder, **given))
+
+
+def _fly_all(options: Options, arguments: Sequence[str]) -> int:
+    """Record several clusters, each with the same flags in a process of its own."""
+    import trio
+
+    from rewound.cli.replay.serving import run_process, stop_on_signal
+    from rewound.gateway.settings.settings import Settings
+    from rewound.recording.flight.clusters import Clusters, front_url, parse_clusters
+
+    _log()
+    clusters = parse_clusters(options.cluster, options.folder, (options.secure_port, options.insecure_port))
+    _check_all(options, clusters)
+    bind = options.bind_address or "127.0.0.1"
+
+    def command(cluster: Cluster) -> list[str]:
+        """The same command, for one of them. What follows `--` is no flag."""
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        flags = ["--only", cluster.name, "--ends-with-stdin"]
+        return [sys.executable, "-m", "rewound", "flight", *arguments[:end], *flags, *arguments[end:]]
+
+    ports = options.secure_port, options.insecure_port
+    several = Clusters(
+        options.folder, clusters, command, bind=bind, ports=ports, for_everyone=options.page_for_everyone
+    )
+
+    async def run() -> None:
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, stop)
+
+            def ready(addresses: Addresses) -> None:
+                lines = [f"Recording {len(clusters)} clusters into {options.folder}."]
+                lines.append(f"  front page  {front_url(addresses, bind)}")
+                lines.append(f"  kubeconfig  {options.folder / 'kubeconfig'}, with a context for each")
+                print("\n".join([*lines, "", "Ctrl-C ends it; the same command goes on.", ""]), flush=True)
+
+            await several.run(ready, stop)
+            nursery.cancel_scope.cancel()
+
+    given = {"secure_port": options.secure_port, "insecure_port": options.insecure_port}
+    return run_process(run, Settings(data_dir=options.folder, **given))
+
+
+def _check_all(options: Options, clusters: Sequence[Cluster]) -> None:
+    """Raises UsageError for what one process would refuse, and for what several clusters cannot share."""
+    for name in ("kubeconfig", "context", "server", "token", "certificate_authority"):
+        if getattr(options, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} and --cluster: give one of them; a cluster is NAME=KUBECONFIG[@CONTEXT]"
+            )
+    if options.audit_log:
+        raise UsageError(
+            "--audit-log: a file is of one cluster; use --audit-webhook-port, or a command for each cluster"
+        )
+    if options.access_log not in (None, "-", NO_LOG):
+        raise UsageError(
+            f"--access-log: every cluster has a file of its own, FOLDER/NAME/{ACCESS_LOG}; leave it out, or give - or "
+            f"{NO_LOG}"
+        )
+    for cluster in clusters:
+        _of_cluster(options, cluster)
+    if (options.folder / "recording.json").exists():
+        raise Failure(f"{options.folder} has the recording of one cluster; name another folder for several")
+    _check_ports(options)
+    chosen_sink(options)
+    _bounds(options)
+    if options.page_for_everyone:
+        _check_everyone(options)
+
+
+def _choose(options: Options) -> None:
+    """Make the options those of the cluster of --only."""
+    from rewound.recording.flight.clusters import parse_clusters
+
+    clusters = parse_clusters(options.cluster, options.folder, (options.secure_port, options.insecure_port))
+    for cluster in clusters:
+        if cluster.name == options.only:
+            for name, value in _of_cluster(options, cluster).items():
+                setattr(options, name, value)
+            return
+    raise UsageError(f"--only: no --cluster has the name {escaped(options.only)}")
+
+
+def _of_cluster(options: Options, cluster: Cluster) -> dict[str, object]:
+    """The options of one of several clusters that differ from those that were given."""
+    found: dict[str, object] = {
+        "folder": cluster.folder,
+        "kubeconfig": cluster.kubeconfig,
+        "context": cluster.context,
+        "secure_port": cluster.secure,
+        "insecure_port": cluster.plain,
+    }
+    if options.audit_webhook_port:
+        number = max(cluster.secure - options.secure_port, cluster.plain - options.insecure_port)
+        found["audit_webhook_port"] = options.audit_webhook_port + number - 1
+    if options.page_url:
+        url = options.page_url.replace("{cluster}", cluster.name)
+        found["page_url"] = url.replace("{port}", str(cluster.secure or cluster.plain))
+    return found
+
+
+async def _stop_with_stdin(stop: trio.Event) -> None:
+    """The process that records several clusters has ended when our stdin does."""
+    import trio
+
+    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
+        while await stream.receive_some(64):
+            pass
+    stop.set()
+
+
+def _check_ports(options: Options) -> None:
+    if not (options.secure_port or options.insecure_port):
+        raise UsageError("--secure-port and --insecure-port: both are 0, so nobody could see the recording")
 
 
 def _retention(text: str) -> Retention:

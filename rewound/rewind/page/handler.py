@@ -17,9 +17,8 @@ Everything else on the page comes from ordinary requests: lists and objects with
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +59,7 @@ from rewound.rewind.page import parameters
 from rewound.rewind.page.about import About
 from rewound.rewind.page.comparison import ComparisonReader
 from rewound.rewind.page.events import EventReader, Page, Query
+from rewound.rewind.page.files import lead_to, respond_file
 from rewound.rewind.page.index import PageIndex, Start
 from rewound.rewind.page.objects import ObjectReader
 from rewound.rewind.page.refused import visible_refused
@@ -461,64 +461,16 @@ def _fitted(rows: _Rows) -> _Fitted:
 
 
 _FOLDER: Final = Path(__file__).parent / "static"
-_TYPES: Final = {
-    ".html": b"text/html; charset=utf-8",
-    ".js": b"text/javascript; charset=utf-8",
-    ".css": b"text/css; charset=utf-8",
-    ".svg": b"image/svg+xml",
-}
-_POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-_HEADERS: Final = [
-    (b"content-security-policy", _POLICY),
-    (b"x-frame-options", b"DENY"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    # The browser revalidates files each time: after an update, no old script meets a new page.
-    (b"cache-control", b"no-cache"),
-]
-
-
-class _File(NamedTuple):
-    body: bytes
-    content_type: bytes
-    tag: bytes
-
-
-@cache
-def files() -> dict[str, _File]:
-    """The files by the part of the path after the folder, which is empty for the page itself."""
-    found = {}
-    for path in sorted(_FOLDER.iterdir()):
-        if path.suffix in _TYPES:
-            body = path.read_bytes()
-            tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
-            name = "" if path.name == "index.html" else path.name
-            found[name] = _File(body, _TYPES[path.suffix], tag)
-    return found
 
 
 def serve_file(context: RequestContext) -> Response:
-    """The files of the page: HTML, scripts and a style sheet, read once from the package and sent as they are.
-
-    They hold no data, so every client that can connect gets them: the page must be loaded before its user can
-    sign in. A path is looked up among the names of the files, so no path leads anywhere else.
-
-    Responds with a file, or a redirect to the page. Raises NoSuchPath.
-    """
+    """Respond with a file, or a redirect to the page. Raises NoSuchPath."""
     if context.request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(("GET", "HEAD"))
     path = context.route.path
     if path == PAGE_PATH.rstrip("/"):
-        return Response(308, b"", b"text/plain", [(b"location", PAGE_PATH.encode()), *_HEADERS])
-    file = files().get(path.removeprefix(PAGE_PATH))
-    if file is None:
+        return lead_to(PAGE_PATH)
+    found = respond_file(_FOLDER, path.removeprefix(PAGE_PATH), context.request.headers)
+    if found is None:
         raise NoSuchPath
-    headers = [(b"etag", file.tag), *_HEADERS]
-    if file.tag in context.request.headers.get(b"if-none-match", b""):
-        return Response(304, b"", file.content_type, headers)
-    return Response(200, file.body, file.content_type, headers)
+    return found
