@@ -19,6 +19,7 @@ from rewound.actors.scheduler.matching import selector_of
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import Failure
 from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.versions.features import DISRUPTION_CONDITIONS, PREEMPTED_ONLY
 
 _NOT_HELPFUL: Final = Failure("", ("Preemption is not helpful for scheduling",), False)
 _NO_VICTIMS: Final = Failure("", ("No preemption victims found for incoming pod",), False)
@@ -75,9 +76,17 @@ class Preemption:
         node, failure = self._cluster.nodes.get(name), diagnosis.failures.get(name)
         if node is None or (failure is not None and not failure.resolvable):
             return ""
-        if any(other.terminating and other.priority < pod.priority for other in node.pods.values()):
+        if any(other.priority < pod.priority and self._makes_room(other) for other in node.pods.values()):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
+
+    def _makes_room(self, pod: PodFacts) -> bool:
+        """Whether a pod terminates because another one needs its place."""
+        if not pod.terminating or not {PREEMPTED_ONLY, DISRUPTION_CONDITIONS} <= self._cluster.features:
+            return pod.terminating
+        conditions = pod.pod.get("status", {}).get("conditions") or ()
+        found: Object = next((one for one in conditions if one["type"] == "DisruptionTarget"), {})
+        return (found.get("status"), found.get("reason")) == ("True", "PreemptionByScheduler")
 
     def _candidates(
         self,

@@ -685,6 +685,19 @@ ENDS_BY_CONDITION: Final = _change(
     "names the condition, not the status, in Events about ended jobs of a CronJob",
     since="1.31",
 )
+AMBIGUOUS_SELECTORS: Final = _change(
+    "ambiguous-selectors", "does not scale pods that several autoscalers control, and says so", since="1.26"
+)
+SHORTENED_SETS: Final = _change(
+    "shortened-sets",
+    "shortens the name of a deployment in those of its ReplicaSets, so that long ones are possible",
+    since="1.34",
+)
+PREEMPTED_ONLY: Final = _change(
+    "preempted-only",
+    "a pod waits for terminating pods of its nominated node only if these were preempted; it preempts others otherwise",
+    since="1.27",
+)
 METRICS_OF_FAILURES: Final = _change(
     "metrics-of-failures",
     "writes the metrics of an autoscaler also when it cannot compute a number of replicas",

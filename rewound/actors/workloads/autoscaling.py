@@ -8,6 +8,7 @@ process, as in v1.25: after a restart the current replicas are the only recommen
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final, NamedTuple
@@ -19,11 +20,11 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.scale import go_selector_text, selector_text
 from rewound.actors.messages import Object
 from rewound.actors.quantity import quantity_text
-from rewound.actors.runtime.steps import chosen
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import METRICS_OF_FAILURES
+from rewound.actors.versions.features import AMBIGUOUS_SELECTORS, METRICS_OF_FAILURES
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.metrics import MetricsApis
@@ -229,10 +230,20 @@ class HorizontalPodAutoscalers(WorkloadController):
             self.release.features,
         )
         self._limits: dict[Key, Limits] = {}
+        self._selecting: dict[str, dict[str, str]] = {}  # by namespace and name: the selector last evaluated
 
     def _autoscaler_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
             self.queue.add_after(key_of(new), self._period)
+        elif old is not None:
+            self._forget(key_of(old))
+
+    def _forget(self, key: Key) -> None:
+        self._limits.pop(key, None)
+        names = self._selecting.get(key[0], {})
+        names.pop(key[1], None)
+        if not names:
+            self._selecting.pop(key[0], None)
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
@@ -242,7 +253,7 @@ class HorizontalPodAutoscalers(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         stored = self._autoscalers.get(*key)
         if stored is None:
-            self._limits.pop(key, None)
+            self._forget(key)
             return
         try:
             await _Evaluation(self, copied(stored), self._limits.setdefault(key, Limits())).run()
@@ -295,6 +306,18 @@ class HorizontalPodAutoscalers(WorkloadController):
 
         return await in_turns(chosen(self._pods.in_namespace(namespace), is_selected))
 
+    async def sharing(self, key: Key, selector: str) -> list[str]:
+        """The autoscalers that select a pod of this one; it selects none of the others before it was evaluated once."""
+        if self._autoscalers.get(*key) is None or AMBIGUOUS_SELECTORS not in self.release.features:
+            return []
+        names = self._selecting.setdefault(key[0], {})
+        names[key[1]] = selector
+        if len(names) == 1:
+            return []
+        pods = await self.pods(key[0], LabelSelector.parse(selector))
+        labels = {frozenset(one["metadata"].get("labels", {}).items()) for one in pods}
+        return await in_turns(_selecting(tuple(labels), dict(names)))
+
     @property
     def definition(self) -> Definition:
         return self._autoscalers.definition
@@ -310,6 +333,21 @@ class HorizontalPodAutoscalers(WorkloadController):
     @property
     def window(self) -> float:
         return self._window
+
+
+def _selecting(
+    labels: Sequence[frozenset[tuple[str, str]]], selectors: Mapping[str, str]
+) -> Steps[list[str]]:
+    """The names whose selectors select pods with some of these labels, sorted."""
+    known: dict[str, bool] = {}
+    for text in selectors.values():
+        if text not in known:
+            selector = LabelSelector.parse(text)
+            known[text] = False
+            for part in parts_of(labels):
+                known[text] = known[text] or any(selector.matches(dict(one)) for one in part)
+                yield
+    return sorted(name for name, text in selectors.items() if known[text])
 
 
 class _NoScale(Exception):
@@ -408,6 +446,7 @@ class _Evaluation:
     async def _by_metrics(self, scale: _Scale) -> tuple[int, str, list[Object]]:
         """The highest recommendation, the name of its metric, and the status of all. Raises NoReplicaCount."""
         selector = self._selector(scale)
+        await self._check_alone(scale)
         metrics = self._spec.get("metrics", ())
         statuses = self._measured
         best: _Metric | None = None
@@ -446,6 +485,16 @@ class _Evaluation:
             self._event("Warning", "InvalidSelector", text)
             self._set(ACTIVE, "False", ("InvalidSelector", text))
             raise NoReplicaCount(text) from None
+
+    async def _check_alone(self, scale: _Scale) -> None:
+        """Refuse to scale pods that another autoscaler scales too."""
+        names = await self._controller.sharing((self._namespace, self._name), scale.selector)
+        if len(names) > 1:
+            sharing = " ".join(f"{self._namespace}/{name}" for name in names)
+            text = f"pods by selector {scale.selector} are controlled by multiple HPAs: [{sharing}]"
+            self._event("Warning", "AmbiguousSelector", text)
+            self._set(ACTIVE, "False", ("AmbiguousSelector", text))
+            raise NoReplicaCount(text)
 
     async def _by_metric(self, scale: _Scale, selector: LabelSelector, spec: Object) -> _Metric:
         match spec["type"]:

@@ -17,11 +17,18 @@ from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import SCALED_FROM_TO, TERMINATING_REPLICAS, V1_25, Release
+from rewound.actors.versions.features import (
+    SCALED_FROM_TO,
+    SHORTENED_SETS,
+    TERMINATING_REPLICAS,
+    V1_25,
+    Release,
+)
 from rewound.actors.workloads.pods import condition_of, copied, is_terminating
 from rewound.actors.workloads.template_hash import template_hash
 
 TEMPLATE_HASH: Final = "pod-template-hash"
+_LONGEST_NAME: Final = 253
 _NO_LIMIT: Final = 2**31 - 1  # as a progress deadline, or as a limit of the history
 _LONGEST_HISTORY: Final = 2000  # characters of old revisions in an annotation
 
@@ -267,7 +274,10 @@ class Rollout:
             self._keys.revision: revision,
             **self._replica_annotations(),
         }
-        name = f"{metadata['name']}-{hashed}"
+        name = metadata["name"]
+        if SHORTENED_SETS in self._release.features:
+            name = name[: _LONGEST_NAME - len(hashed) - 1]
+        name = f"{name}-{hashed}"
         new = {"metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec}
         return (Create(copied(new), revision),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rewound.actors.messages import Object
+from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.matching import EVERYTHING
 from rewound.actors.scheduler.nodes import Cluster, NodeState
@@ -49,6 +49,27 @@ async def test_preempted_pod_has_a_condition(tmp_path: Path, autojump_clock: obj
         await end(bench, "small")
         await bench.rest(20)
         assert assigned(bench) == {"big": "a"}
+
+
+async def test_pods_that_somebody_deleted_do_not_keep_a_pod_from_preempting_others(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_scheduling(tmp_path, release=NEWEST) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"))
+        await run(bench, "leaving", "low", "a", cpu="1")
+        await run(bench, "staying", "low", "a", cpu="1")
+        await run(bench, "big", "high", schedulingGates=[{"name": "example.org/wait"}])
+        await bench.patch("pods", "big", {"status": {"nominatedNodeName": "a"}}, "status")
+        await bench.client.delete(bench.catalog.storage("pods"), "default", "leaving", DeleteOptions())
+        await bench.patch("pods", "big", {"spec": {"schedulingGates": None}})
+        await bench.rest(2)
+        assert terminating(bench) == ["leaving", "staying"]
+        # Now it waits for the one that it preempted.
+        await end(bench, "leaving")
+        await bench.rest(5)
+        waiting = "preemption: not eligible due to a terminating pod on the nominated node."
+        assert refusal(bench, "big").endswith(waiting)
 
 
 async def test_reasons(tmp_path: Path, autojump_clock: object) -> None:

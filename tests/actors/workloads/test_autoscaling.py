@@ -17,9 +17,10 @@ from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.aggregation.priorities import CUSTOM
 from rewound.actors.identity import User
-from rewound.actors.messages import Object
+from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps
 from rewound.actors.selectors.labels import LabelSelector
+from rewound.actors.versions.features import V1_25, Release, choose_release
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers, Limits
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.metrics import MetricsApis
@@ -45,9 +46,9 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def open_autoscaled(path: Path, **annotations: str) -> AsyncIterator[Bench]:
+async def open_autoscaled(path: Path, release: Release = V1_25, **annotations: str) -> AsyncIterator[Bench]:
     """A bench with two pods of a ReplicaSet that have these annotations and have been ready for ten minutes."""
-    async with open_bench(path, *CONTROLLERS) as bench:
+    async with open_bench(path, *CONTROLLERS, release=release) as bench:
         SimulatedMetrics(bench.context.names, bench.registry, bench.journal, bench.feed, bench.clock)
         await bench.create("replicasets.apps", replica_set(2, **annotations))
         await bench.rest(600)
@@ -208,6 +209,35 @@ async def test_target_without_replicas_request_or_existence(
             await bench.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": target}})
             await bench.rest(20)
             assert ("FailedGetScale", text) in happened(bench)
+
+
+async def test_pods_of_several_autoscalers_are_not_scaled(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path, choose_release("1.36")) as bench:
+        await annotate(bench, cpu="50m")
+        await bench.create(AUTOSCALERS, autoscaler())
+        other = autoscaler()
+        await bench.create(AUTOSCALERS, {**other, "metadata": {"name": "other"}})
+        await bench.rest(3 * PERIOD)
+        await annotate(bench, cpu="150m")
+        await bench.rest(2 * PERIOD)
+        assert replicas(bench) == 2
+        assert conditions(bench)["ScalingActive"] == ("False", "AmbiguousSelector")
+        text = "pods by selector app=web are controlled by multiple HPAs: [default/other default/web]"
+        assert {("AmbiguousSelector", text), ("FailedComputeMetricsReplicas", text)} <= set(happened(bench))
+        await bench.client.delete(bench.catalog.storage(AUTOSCALERS), "default", "other", DeleteOptions())
+        await bench.rest(PERIOD + 1)
+        assert replicas(bench) == 4 and conditions(bench)["ScalingActive"] == ("True", "ValidMetricFound")
+
+
+async def test_in_1_25_several_autoscalers_may_scale_the_same_pods(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.create(AUTOSCALERS, {**autoscaler(), "metadata": {"name": "other"}})
+        await annotate(bench, cpu="150m")
+        await bench.rest(3 * PERIOD)
+        assert replicas(bench) > 2
 
 
 async def test_autoscaler_that_is_deleted_is_left_alone(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Command, Object
+from rewound.actors.versions.features import choose_release
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 DEPLOYMENTS, SETS = "deployments.apps", "replicasets.apps"
@@ -69,6 +71,22 @@ async def test_a_deployment_makes_a_replica_set_and_its_pods(
             "Progressing": ("True", "NewReplicaSetAvailable"),
         }
         assert bench.events("web") == [("ScalingReplicaSet", f"Scaled up replica set {name} to 3")]
+
+
+@pytest.mark.parametrize(("version", "sets"), [("1.33", 0), ("1.34", 1)])
+async def test_name_of_a_deployment_is_shortened_for_its_replica_sets(
+    tmp_path: Path, autojump_clock: MockClock, version: str, sets: int
+) -> None:
+    async with open_bench(tmp_path, *ROLLING, release=choose_release(version)) as bench:
+        name = "w" * 253
+        made = {**deployment("web", 1), "metadata": {"name": name}}
+        await bench.create(DEPLOYMENTS, made)
+        await bench.rest()
+        found = bench.names(SETS)
+        assert len(found) == sets
+        for one in found:
+            kept, hashed = one.split("-")
+            assert len(one) == 253 and name.startswith(kept) and len(hashed) in (9, 10)
 
 
 async def test_a_new_template_never_exceeds_surge_and_unavailable(
