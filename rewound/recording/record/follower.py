@@ -1,4 +1,8 @@
-"""Records one kind: a list, then a watch from its version, for as long as the recording lasts.
+"""Records one kind: what exists, then a watch from that version, for as long as the recording lasts.
+
+What exists is a list in pages, or, if the server offers it (WatchList), the beginning of the watch itself: an event for
+each object, then a bookmark. The latter is preferred: a real API server sends it from its cache instead of etcd, no
+page expires, and nobody holds a page. Where it is refused, or its bookmark does not come, the kind is listed.
 
 A watch that ends is resumed from the last version that it reached. If that has expired (410), the kind is listed again
 and the differences become changes. After lost connections and with busy servers it retries after growing pauses.
@@ -10,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 import orjson
@@ -33,6 +38,9 @@ WATCH_SECONDS: Final = 300
 SILENT_SECONDS: Final = WATCH_SECONDS + 30.0
 SHORT: Final = 1.0  # seconds; a watch that ends sooner without an event is followed by a pause
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+# Of the objects at the beginning of a watch; then the server does not know how to send them.
+SILENT_START: Final = 60.0
+_NO_WATCH_LIST: Final = (400, 422)
 MISSING: Final = "the version of the watch had expired; versions before the list are missing"
 _NOT_SERVED: Final = (404, 405)
 _NOT_ALLOWED: Final = 403
@@ -42,6 +50,18 @@ Document = dict[str, Any]
 
 class Expired(Exception):
     """The version has left the history of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLists:
+    """Which groups send their objects at the beginning of a watch."""
+
+    offered: bool
+    end: str  # the annotation of the bookmark after the objects
+    refused: set[str] = field(default_factory=set)  # groups: those of aggregated API servers may differ
+
+    def has(self, group: str) -> bool:
+        return self.offered and group not in self.refused
 
 
 @dataclass(slots=True)
@@ -89,6 +109,7 @@ class Follower:
         lists: trio.CapacityLimiter,
         gaps: Gaps,
         written: Callable[[tuple[str, str, str]], Written | None],
+        watch_lists: WatchLists,
         *,
         with_secrets: bool,
     ) -> None:
@@ -104,7 +125,12 @@ class Follower:
         self._lists = lists
         self._gaps = gaps
         self._written = written
+        self._watch_lists = watch_lists
         self._page = FIRST_PAGE  # objects
+        self._initial: set[tuple[str, str]] | None = (
+            None  # the objects that a watch began with, until all are here
+        )
+        self._start = trio.CancelScope()  # ends a watch that is silent before that
         self._lost = False  # the last request got no response
         self._expired = 0  # when the kind was last seen before its version expired; 0 while it is complete
         self._with_secrets = with_secrets
@@ -119,12 +145,16 @@ class Follower:
         state = self._state
         while True:
             try:
-                if not state.position:
+                began = trio.current_time()
+                if state.position:
+                    state.listed = True  # by an earlier run
+                    await self._watch()
+                elif self._watch_lists.has(state.kind.group):
+                    await self._watch_from_start()
+                else:
                     async with self._lists:
                         await self._list()
-                state.listed = True
-                began = trio.current_time()
-                await self._watch()
+                    continue
                 self._responded()
                 if trio.current_time() - began < SHORT:
                     await self._wait("the watch ended at once")
@@ -224,19 +254,46 @@ class Follower:
             await self._store(removal(state.kind, *key, version, self._now(), last))
         state.position = version
         state.first_list = state.first_list or version
+        state.listed = True
         state.mark()
         if self._expired:
             self._gaps.add(EXPIRED, self._expired, self._now(), state.kind.type_name, MISSING, missing=True)
             self._expired = 0
 
+    async def _watch_from_start(self) -> None:
+        """Take what exists from the beginning of a watch, then its events, until it ends."""
+        state = self._state
+        await self._lists.acquire_on_behalf_of(self)
+        self._initial, self._start = set(), trio.CancelScope(deadline=trio.current_time() + SILENT_START)
+        problem = "the watch ended before its first bookmark"
+        try:
+            with self._start:
+                await self._watch()
+            if self._start.cancelled_caught:
+                problem = f"no bookmark came within {SILENT_START:g} seconds"
+        except StatusError as error:
+            if self._initial is None or error.code not in _NO_WATCH_LIST:
+                raise
+            problem = str(error)
+        finally:
+            complete = self._initial is None
+            self._end_initial()
+        if not complete:
+            logger.info("%s is listed in pages: %s", state.kind.type_name, problem)
+            self._watch_lists.refused.add(state.kind.group)
+
+    def _end_initial(self) -> None:
+        if self._initial is not None:
+            self._initial, self._start.deadline = None, inf
+            self._lists.release_on_behalf_of(self)
+
     async def _watch(self) -> None:
         """Take events until the watch ends. Raises Expired, StatusError or ClientError."""
-        query = {
-            "watch": "1",
-            "resourceVersion": self._state.position,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        if self._initial is None:
+            query["resourceVersion"] = self._state.position
+        else:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._session.read_lines(self._path, SILENT_SECONDS, self._event, **query)
         except StatusError as error:
@@ -255,13 +312,36 @@ class Follower:
             expected = self._state.kind.kind
             if given.get("kind", expected) != expected:
                 raise TypeError(f"an object of another kind than {expected}")
-            if kind != "BOOKMARK":
-                await self._taken(given, self._now(), removed=kind == "DELETED")
-            self._state.position = str(given["metadata"]["resourceVersion"])
+            version = str(given["metadata"]["resourceVersion"])
+            if self._initial is not None:
+                await self._initial_event(kind, given, version, self._initial)
+            else:
+                if kind != "BOOKMARK":
+                    await self._taken(given, self._now(), removed=kind == "DELETED")
+                self._state.position = version
             self._responded()
             self._pause = FIRST_PAUSE
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
+
+    async def _initial_event(
+        self, kind: str, given: Document, version: str, seen: set[tuple[str, str]]
+    ) -> None:
+        """Take an event from before the bookmark: an object that exists, or one that has just changed."""
+        self._start.deadline = inf  # a pause here, while the journal is written, is not one of the server
+        if kind == "BOOKMARK" and _annotation(given, self._watch_lists.end) == "true":
+            await self._complete(version, seen)
+            self._end_initial()
+            return
+        if kind != "BOOKMARK":
+            key = self._unchanged(given) if kind == "ADDED" else None
+            if key is None:
+                change = await self._taken(
+                    given, self._now(), removed=kind == "DELETED", listed=kind == "ADDED"
+                )
+                key = change.namespace, change.name
+            (seen.discard if kind == "DELETED" else seen.add)(key)
+        self._start.deadline = trio.current_time() + SILENT_START
 
     async def _taken(self, given: Document, arrived: int, *, removed: bool, listed: bool = False) -> Change:
         try:
@@ -285,3 +365,7 @@ class Follower:
         change.sequence = state.taken
         state.unwritten[state.taken] = None
         await self._take(self._state, change)
+
+
+def _annotation(given: Document, name: str) -> Any:
+    return (given["metadata"].get("annotations") or {}).get(name)

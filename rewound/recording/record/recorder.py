@@ -22,7 +22,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
-from rewound.actors.versions.features import Release, choose_release
+from rewound.actors.versions.features import WATCH_LIST, Release, choose_release
 from rewound.actors.versions.version import nearest_version
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
@@ -35,7 +35,7 @@ from rewound.recording.record.authors import LATE_SECONDS, Authors, Statistics
 from rewound.recording.record.changes import Change, in_order, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
 from rewound.recording.record.first_lists import FirstLists
-from rewound.recording.record.follower import Follower, KindState
+from rewound.recording.record.follower import Follower, KindState, WatchLists
 from rewound.recording.record.gaps import FILE as GAPS
 from rewound.recording.record.gaps import REFUSED, STOPPED, Gaps
 from rewound.recording.record.kinds import (
@@ -171,6 +171,9 @@ class Recorder:
         self._names = await dialect_of(self._session, NAMES.values())
         version = await version_of(self._session, self._names)
         self._release = choose_release(version)
+        self._watch_lists = WatchLists(
+            WATCH_LIST in self._release.features, f"{self._names.group_domain}/initial-events-end"
+        )
         self._catalog = built_in(self._names, self._release)
         self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
         self._positions = await self._load_positions()
@@ -415,6 +418,7 @@ class Recorder:
             self._lists,
             self.gaps,
             self._writer.written,
+            self._watch_lists,
             with_secrets=self._options.with_secrets,
         )
         nursery.start_soon(self._run_follower, follower, state)

@@ -151,7 +151,7 @@ async def test_unchanged_objects_of_a_repeated_list_are_not_held(
     gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410}}
 
     async def expired(query: Query) -> Any:
-        return [orjson.dumps(gone) + b"\n"] if query["resourceVersion"] == "1000" else []
+        return [orjson.dumps(gone) + b"\n"] if query.get("resourceVersion") == "1000" else []
 
     async with server_of({**DOCUMENTS, MAPS: pages, "watch": expired}) as session:
         recorder = Recorder(session, folder, RecordOptions(), lambda: 1_000_000)

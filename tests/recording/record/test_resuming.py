@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from rewound.client.errors import ClientError
-from rewound.recording.record.recorder import Recorder, RecordOptions, load_positions
+from rewound.recording.record.recorder import PATIENCE, Recorder, RecordOptions, load_positions
 from tests.actors.object_store import WATCH_HISTORY, Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.recording.record.recording import events_of, opened, recording, session_to, texts
@@ -46,7 +46,9 @@ async def test_recording_continues_after_a_restart(
         await put(api, "a", "2")
         await put(api, "b", "3")
         await api.delete("configmaps", "b")
+        began = trio.current_time()
         async with recording(api, folder, kinds=KINDS, websocket=websocket) as (_, session):
+            assert trio.current_time() - began < PATIENCE  # it waits for no list
             await put(api, "a", "4")
         assert [how for _, how in session.sent if how != "get"] == ["watch"]  # from where it ended
         async with opened(folder) as journal:
