@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import trio
-
 from rewound.actors.access.remote.address import ServiceAddress
 from rewound.actors.aggregation.api_services import AVAILABLE, ApiService, parse_api_service
 from rewound.actors.aggregation.context import AggregationContext
@@ -25,7 +23,7 @@ from rewound.actors.aggregation.priorities import (
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.golang.quoting import quoted_start
@@ -36,6 +34,7 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import REWIND_GROUP
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 
 class RegistrationController:
@@ -82,17 +81,11 @@ class RegistrationController:
             for version in versions:
                 if (group, version) not in built_in_priorities(self._names, self._features):
                     self.queue.add(f"{version}.{group}")
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._type_id, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, _ in next_page(view, self._type_id, "", after):
-                last = ("", name)
-                self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, _ in page:
+            self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         with self._journal.read() as view:

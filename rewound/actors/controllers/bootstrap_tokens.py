@@ -9,8 +9,6 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-import trio
-
 from rewound.actors.access.bootstrap_token import (
     SECRET_PREFIX,
     BootstrapToken,
@@ -22,7 +20,7 @@ from rewound.actors.access.bootstrap_token import (
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.messages import DeleteOptions
@@ -162,17 +160,11 @@ class TokenCleaner:
                 self.queue.add(event.name)
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._secrets, self._namespace, self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, _ in next_page(view, self._secrets, self._namespace, after):
-                last = (namespace, name)
-                self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, _ in page:
+            self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         with self._journal.read() as view:

@@ -29,7 +29,7 @@ from rewound.actors.certificates.signing import (
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, Position, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.identity import User
@@ -39,6 +39,7 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.background_import import imported
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 # A request may wait for a permission for a day, and there may be many of them.
 LONGEST_PAUSE: Final = 600.0
@@ -69,17 +70,11 @@ class PodRequestCleaning:
                 self.queue.add((event.namespace, event.name))
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._requests, None, self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, _ in next_page(view, self._requests, None, after):
-                last = (namespace, name)
-                self.queue.add(last)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for namespace, name, _ in page:
+            self.queue.add((namespace, name))
 
     async def reconcile(self, key: Position) -> None:
         with self._journal.read() as view:
@@ -122,17 +117,11 @@ class RequestController:
                 self.queue.add(event.name)
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._requests, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, _ in next_page(view, self._requests, "", after):
-                last = (namespace, name)
-                self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, _ in page:
+            self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         with self._journal.read() as view:

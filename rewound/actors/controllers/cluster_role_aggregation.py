@@ -17,7 +17,7 @@ import trio
 from rewound.actors.access.authorization.rbac.roles import aggregated_rules, selects
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import PAGE_SIZE, Position, next_page
+from rewound.actors.controllers.stored_objects import PAGE_SIZE, Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import NotFound
 from rewound.actors.messages import Object
@@ -25,6 +25,7 @@ from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.selectors.facts import unpack_labels
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 MANAGER = "clusterrole-aggregation-controller"
 
@@ -91,19 +92,13 @@ class ClusterRoleAggregationController:
     async def catch_up(self) -> None:
         self._labels.clear()
         self._aggregated.clear()
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._type_id, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, row in next_page(view, self._type_id, "", after):
-                last = ("", name)
-                self._labels[name] = unpack_labels(row.facts)
-                if _AGGREGATION in row.body:
-                    self._remember(name, row.body)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, row in page:
+            self._labels[name] = unpack_labels(row.facts)
+            if _AGGREGATION in row.body:
+                self._remember(name, row.body)
 
     async def reconcile(self, key: str) -> None:
         began = trio.current_time()

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-import trio
-
 from rewound.actors.controllers.client import BATCH, Client, run_concurrently
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.identity import SERVER_USER
@@ -60,20 +58,14 @@ class EventExpiry:
 
     async def catch_up(self) -> None:
         self._slots.clear()
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._type_id, None, self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            expired = view.offset_at(self._clock.now() - self._lifetime)
-            for namespace, name, row in next_page(view, self._type_id, None, after):
-                last = (namespace, name)
-                if not is_being_deleted(row.body):
-                    written = 0 if row.offset <= expired else self._time(view, row.offset)
-                    self._schedule((namespace, name, row.offset), written)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        expired = view.offset_at(self._clock.now() - self._lifetime)
+        for namespace, name, row in page:
+            if not is_being_deleted(row.body):
+                written = 0 if row.offset <= expired else self._time(view, row.offset)
+                self._schedule((namespace, name, row.offset), written)
 
     def _time(self, view: View, offset: int) -> int:
         """When the write of this offset happened; the present if the journal no longer has it."""

@@ -9,12 +9,11 @@ are no longer initial ones: an earlier release created them. `Bootstrap` creates
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import trio
+from functools import partial
 
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.flowcontrol.initial_objects import (
@@ -34,6 +33,7 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import FLOW_STATUS_APPLIED
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 STATUS_MANAGER = "api-priority-and-fairness-config-consumer-v1"
 DANGLING = "Dangling"
@@ -74,17 +74,12 @@ class FlowControlController:
 
     async def catch_up(self) -> None:
         for type_name in self._types.values():
-            after: Position | None = None
-            while (after := self._scan(type_name, after)) is not None:
-                await trio.lowlevel.checkpoint()
+            type_id = self._journal.type_id(type_name)
+            await take_pages(self._journal, type_id, "", partial(self._take, type_name))
 
-    def _scan(self, type_name: str, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, _ in next_page(view, self._journal.type_id(type_name), "", after):
-                last = ("", name)
-                self.queue.add((type_name, name))
-        return last
+    def _take(self, type_name: str, view: View, page: Page) -> None:
+        for _, name, _ in page:
+            self.queue.add((type_name, name))
 
     async def reconcile(self, key: TypeAndName) -> None:
         type_name, name = key

@@ -25,7 +25,7 @@ from rewound.actors.aggregation.context import AggregationContext
 from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
-from rewound.actors.controllers.stored_objects import Position, StoredTypes, next_page
+from rewound.actors.controllers.stored_objects import Page, Position, StoredTypes, next_page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import NotFound
 from rewound.actors.identity import AUTHENTICATED, User
@@ -37,6 +37,7 @@ from rewound.actors.names import Names
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.actors.versions.features import PODS_DELETED_FIRST
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 NAMESPACES, PODS = "namespaces", "pods"
 # Objects of one namespace are often removed together: one check covers all that are removed within this time.
@@ -83,19 +84,13 @@ class NamespaceController:
 
     async def catch_up(self) -> None:
         self._terminating.clear()
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._type_id, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, row in next_page(view, self._type_id, "", after):
-                last = ("", name)
-                if is_being_deleted(row.body):
-                    self._terminating.add(name)
-                    self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, row in page:
+            if is_being_deleted(row.body):
+                self._terminating.add(name)
+                self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         if not _needs_finalizing(self._read(key)):
@@ -183,18 +178,13 @@ class NamespaceController:
     async def _count(
         self, type_id: int, definition: Definition, namespace: str, remaining: Remaining
     ) -> None:
-        after: Position | None = None
-        while True:
-            with self._journal.read() as view:
-                rows = list(next_page(view, type_id, namespace, after))
-            if not rows:
-                return
-            after = rows[-1][:2]
-            for _, _, row in rows:
+        def count(view: View, page: Page) -> None:
+            for _, _, row in page:
                 has_some = b'"finalizers":[' in row.body
                 finalizers = decode(row.body)["metadata"].get("finalizers", ()) if has_some else ()
                 remaining.count(definition.plural, definition.group, finalizers)
-            await trio.lowlevel.checkpoint()
+
+        await take_pages(self._journal, type_id, namespace, count)
 
     async def _update_conditions(self, name: str, remaining: Remaining) -> Object | None:
         """Write the conditions if they changed; returns the current namespace, or None if it no longer exists."""

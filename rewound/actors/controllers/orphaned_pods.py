@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import trio
 
 from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, Position, next_page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.kinds.core.pod import disruption_target, is_ready
@@ -37,6 +38,7 @@ from rewound.actors.versions.features import (
     POD_REPLACEMENT,
 )
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 QUARANTINE: Final = 40.0  # seconds
 # A match may be elsewhere in the body: it leads to a check, never to a deletion.
@@ -137,22 +139,16 @@ class PodGarbageCollector:
         self._unscheduled.clear()
         self._finished.clear()
         for type_id in (self._nodes, self._pods):
-            after: Position | None = None
-            while (after := self._scan(type_id, after)) is not None:
-                await trio.lowlevel.checkpoint()
+            await take_pages(self._journal, type_id, None, partial(self._take, type_id))
 
-    def _scan(self, type_id: int, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, type_id, None, after):
-                last = (namespace, name)
-                if type_id == self._nodes:
-                    self._see_node(name, row.body)
-                else:
-                    self._check(last, row.body)
-                    if self._threshold > 0:
-                        self._count(last, row.body)
-        return last
+    def _take(self, type_id: int, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            if type_id == self._nodes:
+                self._see_node(name, row.body)
+            else:
+                self._check((namespace, name), row.body)
+                if self._threshold > 0:
+                    self._count((namespace, name), row.body)
 
     async def reconcile(self, key: str) -> None:
         if key == _FINISHED_PODS:

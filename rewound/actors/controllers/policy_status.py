@@ -14,7 +14,7 @@ import trio
 
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import NotFound
 from rewound.actors.messages import Object
@@ -22,6 +22,7 @@ from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import TookTooLong, run_limited
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +50,11 @@ class PolicyStatusController:
                 self.queue.add(event.name)
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._context.journal, self._type_id, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._context.journal.read() as view:
-            for _, name, _ in next_page(view, self._type_id, "", after):
-                last = ("", name)
-                self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, _ in page:
+            self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         with self._context.journal.read() as view:

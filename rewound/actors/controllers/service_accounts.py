@@ -14,15 +14,14 @@ import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-
-import trio
+from functools import partial
 
 from rewound.actors.access.accounts.claims import Reference
 from rewound.actors.access.accounts.tokens import AccountTokens, TokenIssuer
 from rewound.actors.certificates.pki import CertificateError
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, each_stored, next_page
+from rewound.actors.controllers.stored_objects import Page, each_stored, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
 from rewound.actors.identity import SERVER_USER
@@ -34,6 +33,7 @@ from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.selectors.facts import field_bytes, unpack_uids
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event, Row
+from rewound.journal.view import View
 
 DEFAULT = "default"
 
@@ -67,18 +67,12 @@ class ServiceAccountController:
                 self.queue.add(event.namespace)
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._namespaces, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, row in next_page(view, self._namespaces, "", after):
-                last = ("", name)
-                if view.get(self._accounts, name, DEFAULT) is None and not is_being_deleted(row.body):
-                    self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, row in page:
+            if view.get(self._accounts, name, DEFAULT) is None and not is_being_deleted(row.body):
+                self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         if not self._needs_account(key):
@@ -349,20 +343,14 @@ class TokenSecretController:
 
     async def _add_secrets(self, namespace: str | None, account: str | None = None) -> None:
         """Add all token Secrets, or those of one account."""
-        after: Position | None = None
-        while (after := self._scan(namespace, account, after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._secrets, namespace, partial(self._take, account))
 
-    def _scan(self, namespace: str | None, account: str | None, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for where, name, row in next_page(view, self._secrets, namespace, after):
-                last = (where, name)
-                if self._is_token not in row.facts:
-                    continue
-                if account is None or self._annotations(decode(row.body)).get(self._name_key) == account:
-                    self.queue.add((SECRET, where, name, ""))
-        return last
+    def _take(self, account: str | None, view: View, page: Page) -> None:
+        for where, name, row in page:
+            if self._is_token not in row.facts:
+                continue
+            if account is None or self._annotations(decode(row.body)).get(self._name_key) == account:
+                self.queue.add((SECRET, where, name, ""))
 
     async def reconcile(self, key: Key) -> None:
         what, namespace, name, secret = key
@@ -504,21 +492,15 @@ class RootCertificatePublisher:
 
     async def catch_up(self) -> None:
         self._data = {"ca.crt": (await self._authorities.server_certificate()).decode()}
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._namespaces, "", self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for _, name, row in next_page(view, self._namespaces, "", after):
-                last = ("", name)
-                found = view.get(self._config_maps, name, self._name)
-                if not is_being_deleted(row.body) and (
-                    found is None or not self._is_published(decode(found.body))
-                ):
-                    self.queue.add(name)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for _, name, row in page:
+            found = view.get(self._config_maps, name, self._name)
+            if not is_being_deleted(row.body) and (
+                found is None or not self._is_published(decode(found.body))
+            ):
+                self.queue.add(name)
 
     async def reconcile(self, key: str) -> None:
         namespace = self._row(self._namespaces, "", key)

@@ -5,14 +5,13 @@ creates the claims of ephemeral volumes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
-
-import trio
 
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
-from rewound.actors.controllers.stored_objects import Position, deletion_waits_for, next_page
+from rewound.actors.controllers.stored_objects import Page, deletion_waits_for, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.kinds.values.times import seconds_text
@@ -20,6 +19,7 @@ from rewound.actors.messages import Object
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.actors.versions.features import UNUSED_CLAIMS
 from rewound.journal.records import Event, Row
+from rewound.journal.view import View
 
 Key = tuple[str, str]  # namespace and name
 
@@ -67,18 +67,12 @@ class FinalizerRelease:
         """Called with the events of the other observed types."""
 
     async def catch_up(self) -> None:
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._protected, None, self._take_protected)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, self._protected, None, after):
-                last = (namespace, name)
-                if self._may_be_due(row.body):
-                    self.queue.add(last)
-        return last
+    def _take_protected(self, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            if self._may_be_due(row.body):
+                self.queue.add((namespace, name))
 
     async def reconcile(self, key: Key) -> None:
         with self._journal.read() as view:
@@ -182,20 +176,14 @@ class ClaimProtection(FinalizerRelease):
         self._users.clear()
         if self._referrers is not None:
             self._referrers.clear()
-        after: Position | None = None
-        while (after := self._scan_pods(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._pods, None, self._take_pods)
         await super().catch_up()
 
-    def _scan_pods(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, self._pods, None, after):
-                last = (namespace, name)
-                self._users.update(last, row.body)
-                if self._referrers is not None:
-                    self._referrers.update(last, row.body)
-        return last
+    def _take_pods(self, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            self._users.update((namespace, name), row.body)
+            if self._referrers is not None:
+                self._referrers.update((namespace, name), row.body)
 
 
 _UNUSED: Final = b'"Unused"'  # the type of a condition, in the body of every claim that has it
@@ -340,18 +328,12 @@ class AttributesClassProtection(FinalizerRelease):
     async def catch_up(self) -> None:
         self._named.clear()
         for type_id in sorted(self._users):
-            after: Position | None = None
-            while (after := self._scan_users(type_id, after)) is not None:
-                await trio.lowlevel.checkpoint()
+            await take_pages(self._journal, type_id, None, partial(self._take_users, type_id))
         await super().catch_up()
 
-    def _scan_users(self, type_id: int, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, type_id, None, after):
-                last = (namespace, name)
-                self._update((type_id, namespace, name), row.body)
-        return last
+    def _take_users(self, type_id: int, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            self._update((type_id, namespace, name), row.body)
 
 
 _ATTRIBUTES_CLASS: Final = b'olumeAttributesClassName"'  # in the body of every object that names one
@@ -410,18 +392,12 @@ class PodGroupProtection(FinalizerRelease):
     async def catch_up(self) -> None:
         self._named.clear()
         self._users.clear()
-        after: Position | None = None
-        while (after := self._scan_pods(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._pods, None, self._take_pods)
         await super().catch_up()
 
-    def _scan_pods(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, self._pods, None, after):
-                last = (namespace, name)
-                self._update(last, row.body)
-        return last
+    def _take_pods(self, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            self._update((namespace, name), row.body)
 
 
 _GROUP: Final = b'"schedulingGroup"'
@@ -482,18 +458,12 @@ class EphemeralVolumeController:
 
     async def catch_up(self) -> None:
         self._pod_of_claim.clear()
-        after: Position | None = None
-        while (after := self._scan(after)) is not None:
-            await trio.lowlevel.checkpoint()
+        await take_pages(self._journal, self._pods, None, self._take)
 
-    def _scan(self, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, self._pods, None, after):
-                last = (namespace, name)
-                if _TEMPLATE in row.body:
-                    self.queue.add(last)
-        return last
+    def _take(self, view: View, page: Page) -> None:
+        for namespace, name, row in page:
+            if _TEMPLATE in row.body:
+                self.queue.add((namespace, name))
 
     async def reconcile(self, key: Key) -> None:
         row = self._row(self._pods, key)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+
+import trio
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
@@ -19,6 +21,7 @@ PAGE_SIZE = 128
 PAGE_BYTES = 1 << 20  # objects may be large
 
 Position = tuple[str, str]  # namespace and name
+Page = list[tuple[str, str, Row]]  # namespace, name and row
 
 
 def next_page(
@@ -42,6 +45,21 @@ def next_page(
         size += len(found[2].body)
         if count == PAGE_SIZE or size >= PAGE_BYTES:
             return
+
+
+async def take_pages(
+    journal: Journal, type_id: int, namespace: str | None, take: Callable[[View, Page], None]
+) -> None:
+    """Call `take` with all objects of a type, or of one namespace, page by page; other tasks run between two pages."""
+    after: Position | None = None
+    while True:
+        with journal.read() as view:
+            page = list(next_page(view, type_id, namespace, after))
+            if not page:
+                return
+            take(view, page)
+        after = page[-1][:2]
+        await trio.lowlevel.checkpoint()
 
 
 async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncGenerator[Object, None]:

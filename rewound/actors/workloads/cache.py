@@ -16,12 +16,13 @@ from typing import Final
 import trio
 
 from rewound.actors.controllers.context import ControllerContext
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
+from rewound.journal.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -205,17 +206,11 @@ class Cache:
                 concerned.take(event)
 
     async def _load(self, one: CachedType) -> None:
-        after: Position | None = None
-        while (after := self._load_page(one, after)) is not None:
-            await trio.lowlevel.checkpoint()
+        def put(view: View, page: Page) -> None:
+            for namespace, name, row in page:
+                one.put((namespace, name), row.body)
 
-    def _load_page(self, one: CachedType, after: Position | None) -> Position | None:
-        last = None
-        with self._journal.read() as view:
-            for namespace, name, row in next_page(view, one.type_id, None, after):
-                last = (namespace, name)
-                one.put(last, row.body)
-        return last
+        await take_pages(self._journal, one.type_id, None, put)
 
 
 def _decoded(body: bytes) -> Object:
