@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rewound.actors.cel.costs import Costs
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.command import run_command
@@ -315,23 +316,11 @@ class _Finding:
 
 
 @dataclass(slots=True)
-class _Cost:
-    evaluations: int = 0
-    total: int = 0
-    most: int = 0
-
-    def add(self, cost: int) -> None:
-        self.evaluations += 1
-        self.total += cost
-        self.most = max(self.most, cost)
-
-
-@dataclass(slots=True)
 class Report:
     version: str = ""
     writes: int = 0
     notes: list[str] = field(default_factory=list)
-    costs: dict[str, _Cost] = field(default_factory=dict)  # by policy
+    costs: dict[str, Costs] = field(default_factory=dict)  # by policy
     # By action: policy, binding and message -> finding.
     found: dict[str, dict[tuple[str, str, str], _Finding]] = field(
         default_factory=lambda: {action: {} for action in _TITLES}
@@ -343,7 +332,7 @@ class Report:
         user, manager = event.user_text, event.manager_text
         who = f"{user} ({manager})" if user and manager else user or manager
         for tried in write.tried:
-            self.costs.setdefault(tried.policy, _Cost()).add(tried.cost)
+            self.costs.setdefault(tried.policy, Costs()).add(tried.cost)
             for one in tried.decisions:
                 finding = self.found[one.action].setdefault(
                     (tried.policy, one.binding, one.message), _Finding()

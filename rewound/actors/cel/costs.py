@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rewound.actors.cel.addresses import CIDR, IP
@@ -28,6 +29,21 @@ from rewound.actors.cel.values import (
 from rewound.actors.versions.features import CEL_QUANTITY_COSTS
 
 Cells = list[Any]
+
+
+@dataclass(slots=True)
+class Costs:
+    """What the evaluations of an expression took, in the units of CEL."""
+
+    evaluations: int = 0
+    total: int = 0
+    most: int = 0
+
+    def add(self, cost: int) -> None:
+        self.evaluations += 1
+        self.total += cost
+        self.most = max(self.most, cost)
+
 
 COST: Final = 0
 NEXT: Final = 1

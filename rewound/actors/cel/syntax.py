@@ -11,6 +11,7 @@ values `_?._` and `_[?_]`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -184,3 +185,12 @@ class Expression:
     positions: dict[
         int, int
     ]  # node id -> the offset in code points that messages show for it (by cel-go's rules)
+
+
+def conjuncts(node: Node) -> Iterator[Node]:
+    """The operands of `a && b && c`; any other node is the only one."""
+    if isinstance(node, Call) and node.function == "_&&_":
+        for one in node.arguments:
+            yield from conjuncts(one)
+    else:
+        yield node

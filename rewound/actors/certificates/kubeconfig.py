@@ -1,8 +1,9 @@
-"""`admin.kubeconfig`: address, CA, certificate and key of the administrator, in one file that only its owner reads."""
+"""Files of kubeconfig format with one user, such as `admin.kubeconfig`; only its owner reads them."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 
 from rewound.actors.certificates.names import address_of
@@ -21,12 +22,11 @@ contexts:
 - name: rewound
   context:
     cluster: rewound
-    user: admin
+    user: {name}
 users:
-- name: admin
+- name: {name}
   user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
+    {credentials}
 """
 
 
@@ -35,11 +35,25 @@ def write_kubeconfig(path: Path, url: str, authority: Path, certificates: Certif
 
     `authority` is the CA of the serving certificate, or that certificate itself if an operator provided it.
     """
+    return write_user(
+        path,
+        url,
+        authority,
+        "admin",
+        {
+            "client-certificate-data": _encoded(certificates.certificate("admin")),
+            "client-key-data": _encoded(certificates.key("admin")),
+        },
+    )
+
+
+def write_user(path: Path, url: str, authority: Path, name: str, credentials: Mapping[str, str]) -> bool:
+    """Write the file of a user if its contents change; returns whether they did."""
     text = _TEMPLATE.format(
         server=url,
         authority=_encoded(authority),
-        certificate=_encoded(certificates.certificate("admin")),
-        key=_encoded(certificates.key("admin")),
+        name=name,
+        credentials="\n    ".join(f"{field}: {value}" for field, value in credentials.items()),
     ).encode()
     if path.exists() and path.read_bytes() == text:
         return False

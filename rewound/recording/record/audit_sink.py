@@ -13,7 +13,6 @@ OUT/audit-webhook has what the sink needs: `config.yaml` for the API servers, th
 
 from __future__ import annotations
 
-import base64
 import hmac
 import logging
 import socket
@@ -28,7 +27,7 @@ from typing import Final
 
 import trio
 
-from rewound.actors.certificates.kubeconfig import server_url
+from rewound.actors.certificates.kubeconfig import server_url, write_user
 from rewound.actors.certificates.names import certificate_name, reachable_addresses
 from rewound.actors.certificates.pki import Certificates, prepare, write_atomically
 from rewound.actors.runtime.threads import run_in_thread
@@ -183,13 +182,8 @@ class AuditSink:
         return tuple(line.strip() for line in path.read_bytes().splitlines() if line.strip())
 
     def _write_config(self, authority: Path) -> None:
-        text = _CONFIG.format(
-            server=self.url,
-            authority=base64.b64encode(authority.read_bytes()).decode(),
-            user=f"token: {self._tokens[0].decode()}" if self._tokens else "client-certificate: FILE",
-        ).encode()
-        if not self.config_file.exists() or self.config_file.read_bytes() != text:
-            write_atomically(self.config_file, text, 0o600)
+        credentials = {"token": self._tokens[0].decode()} if self._tokens else {"client-certificate": "FILE"}
+        write_user(self.config_file, self.url, authority, "api-server", credentials)
 
     # Requests.
 
@@ -312,27 +306,6 @@ class AuditSink:
         if kind not in self._reported:
             self._reported.add(kind)
             logger.warning("%s", problem)
-
-
-_CONFIG: Final = """\
-apiVersion: v1
-kind: Config
-current-context: rewound
-clusters:
-- name: rewound
-  cluster:
-    server: {server}
-    certificate-authority-data: {authority}
-contexts:
-- name: rewound
-  context:
-    cluster: rewound
-    user: api-server
-users:
-- name: api-server
-  user:
-    {user}
-"""
 
 
 class _TooLarge(Exception):

@@ -24,7 +24,16 @@ from rewound.actors.cel.checker import check
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import Program, compile_program
-from rewound.actors.cel.syntax import Call, Comprehension, Constant, Identifier, Node, Problems, Select
+from rewound.actors.cel.syntax import (
+    Call,
+    Comprehension,
+    Constant,
+    Identifier,
+    Node,
+    Problems,
+    Select,
+    conjuncts,
+)
 from rewound.actors.cel.types import BOOL, DYN, Environment
 from rewound.actors.cel.values import (
     MAX_INT,
@@ -215,24 +224,16 @@ Known = Mapping[str, list[Shape]]  # variables of macros: what each may hold, by
 def _check(node: Node, kinds: list[KindShape], variables: Known) -> None:
     """Walk the operators that decide for which kinds a part of the expression is evaluated."""
     if isinstance(node, Call) and node.function == "_&&_":
-        conjuncts = list(_conjuncts(node))
-        for one in conjuncts:
+        parts = list(conjuncts(node))
+        for one in parts:
             kinds = _narrowed(one, kinds)
-        for one in conjuncts:
+        for one in parts:
             _check(one, kinds, variables)
     elif isinstance(node, Call) and node.function == "_||_":
         for one in node.arguments:
             _check(one, kinds, variables)
     else:
         _shapes(node, _narrowed(node, kinds), variables)
-
-
-def _conjuncts(node: Node) -> Iterator[Node]:
-    if isinstance(node, Call) and node.function == "_&&_":
-        for one in node.arguments:
-            yield from _conjuncts(one)
-    else:
-        yield node
 
 
 def _narrowed(node: Node, kinds: list[KindShape]) -> list[KindShape]:

@@ -24,12 +24,13 @@ from itertools import count
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from rewound.actors.cel.costs import Costs
 from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.journal.records import Event
 from rewound.recording.query.entries import Kind
 from rewound.recording.query.moments import rfc3339
 from rewound.recording.rules.built_in import BuiltIn, Finding, Group, described, object_group
-from rewound.recording.rules.expressions import MICROS, Condition, Costs, EventValues, Failed, Value
+from rewound.recording.rules.expressions import MICROS, Condition, EventValues, Failed, Value
 from rewound.recording.rules.occurrence import Occurrence
 
 FIRING, RESOLVED = "firing", "resolved"

@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, Final
 
 from rewound.actors.cel.checker import Checked, check
+from rewound.actors.cel.costs import Costs
 from rewound.actors.cel.json_data import from_json
 from rewound.actors.cel.language import Language, language_of
 from rewound.actors.cel.parser import parse
@@ -32,6 +33,7 @@ from rewound.actors.cel.syntax import (
     Node,
     Problems,
     Select,
+    conjuncts,
 )
 from rewound.actors.cel.types import (
     BOOL,
@@ -97,20 +99,6 @@ class Failed(Exception):
 @cache
 def _language() -> Language:
     return language_of(KUBERNETES, choose_release(NEWEST).features, stored=True)
-
-
-@dataclass(slots=True)
-class Costs:
-    """What the evaluations of a rule took, in the units of CEL."""
-
-    evaluations: int = 0
-    total: int = 0
-    most: int = 0
-
-    def add(self, cost: int) -> None:
-        self.evaluations += 1
-        self.total += cost
-        self.most = max(self.most, cost)
 
 
 class _Compiled:
@@ -293,7 +281,7 @@ def _guard(root: Node) -> Guard:
     found: dict[str, frozenset[str]] = {}
     names_refused = any(isinstance(one, Select) and one.field == "refused" for one in _walk(root))
     refused: bool | None = None if names_refused else False
-    for one in _conjuncts(root):
+    for one in conjuncts(root):
         if isinstance(one, Select) and one.field == "refused" and _is_event(one.operand):
             refused = True
         for name, values in _compared(one):
@@ -303,14 +291,6 @@ def _guard(root: Node) -> Guard:
         tuple((name, values) for name, values in found.items() if name not in _OF_KIND),
         refused,
     )
-
-
-def _conjuncts(node: Node) -> Iterator[Node]:
-    if isinstance(node, Call) and node.function == "_&&_":
-        for one in node.arguments:
-            yield from _conjuncts(one)
-    else:
-        yield node
 
 
 def _compared(node: Node) -> Iterator[tuple[str, frozenset[str]]]:
