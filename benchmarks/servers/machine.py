@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.options import ROOT
+from rewound.cli.doctor import is_optimized
 
 _LIBRARIES = (
     *("trio", "httptools", "orjson", "msgpack", "lmdb", "pydantic", "pydantic-core"),
@@ -28,6 +29,7 @@ def machine(scratch: Path) -> dict[str, Any]:
         "load_average_before": round(os.getloadavg()[0], 2),
         "file_system": file_system(scratch),
         "python": platform.python_version(),
+        "python_build": "profile-guided" if is_optimized() else "not profile-guided",
         "openssl": ssl.OPENSSL_VERSION,
         "libraries": {name: version for name in _LIBRARIES if (version := _version(name))},
     }

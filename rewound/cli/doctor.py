@@ -101,9 +101,13 @@ def _interpreter() -> Finding:
     return Finding("python", OK, found)
 
 
+def is_optimized() -> bool:
+    """Whether this interpreter was built with profile-guided optimization."""
+    return "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+
+
 def _optimizations() -> Finding:
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    if "--enable-optimizations" in arguments:
+    if is_optimized():
         return Finding("interpreter", OK, "built with --enable-optimizations")
     return Finding(
         "interpreter",

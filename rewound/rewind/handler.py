@@ -214,7 +214,7 @@ class RewindHandler:
     # Blame.
 
     async def _blame(self, context: RequestContext, target: Target) -> Response:
-        at = context.parameters.first("at")
+        at = context.parameters.at
         upto = self._resolve(parse_moment(at), "at") if at is not None else MAX_OFFSET
         last = await self._version(target, upto)
         found = await run_in_turns(blame(self._journal, last))

@@ -74,7 +74,9 @@ def _measured(folder: Path, capsys: pytest.CaptureFixture[str], works: Collectio
     assert {"echo-plain", "echo-tls", "commit-16"} <= set(document["floors"])
     assert {"cores", "architecture", "python", "libraries", "file_system"} <= set(document["machine"])
     assert document["bars"] == [], "targets hold for our server only"
-    assert "get one 1 kB object" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "get one 1 kB object" in printed
+    assert f"Python {document['machine']['python']}, {document['machine']['python_build']}; " in printed
     return document
 
 

@@ -449,7 +449,7 @@ def attempted_methods(request: Request) -> str:
 def unauthenticated(request: Request) -> Attributes:
     """Verb and object, without a user."""
     try:
-        watch = bool(request.query) and parse(request.query).boolean("watch")
+        watch = bool(request.query) and parse(request.query).watch
     except Exception:  # its query may be why the server refused it
         watch = False
     route = find_route(request.method, request.path, watch=watch)

@@ -110,7 +110,7 @@ class Dispatch:
             self._version = self._registry.version
             self._served.clear()
         served = self._served.get(context.route.shape)
-        if served is None or (context.parameters is not EMPTY and context.parameters.first("at") is not None):
+        if served is None or context.parameters.at is not None:
             return self._serve_checked(context)
         definition, serve = served
         return serve(context, definition)
@@ -127,9 +127,8 @@ class Dispatch:
             return await self(context)  # definitions may have changed meanwhile
         if definition.deprecation_warning:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
-        at = context.parameters.first("at") if context.parameters is not EMPTY else None
         # The query of a proxied request is for its target, which may have its own parameter `at`.
-        if at is not None and route.subresource != "proxy":
+        if context.parameters.at is not None and route.subresource != "proxy":
             return await self._rewind.read_at(context, definition)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
@@ -175,7 +174,8 @@ class Dispatch:
         if parameters is not EMPTY:
             if parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-            await self._reads.wait_for_version(parameters.first("resourceVersion") or "")
+            if (version := parameters.first("resourceVersion")) and version != "0":
+                await self._reads.wait_for_version(version)
         view = definition.definition_at(route.subresource) if route.subresource else definition
         try:
             namespace = route.namespace if definition.namespaced else ""

@@ -157,7 +157,7 @@ class RequestSeries:
     def find(self, request: Request, route: Route, status: int) -> Series:
         """The series of a request, to which the caller adds it."""
         kind = route.shape or _shape(route)
-        if (request.query or request.method == "PATCH") and (variant := _variant(request)):
+        if ("dryRun" in request.query or request.method == "PATCH") and (variant := _variant(request)):
             kind = f"{kind} {variant}"
         return self._series.get((kind, status)) or self._add(kind, request, route, status)
 

@@ -28,7 +28,7 @@ def aggregated_at(remote: Remote, raw_path: str) -> ApiService | None:
 
 def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
     """Whether a request to an aggregated API server is a watch: a path with a name is always a get there."""
-    return parameters.boolean("watch") and not find_route("GET", raw_path).name
+    return parameters.watch and not find_route("GET", raw_path).name
 
 
 def limit_forwarding(context: RequestContext, response: Response, limits: Limits) -> Response:

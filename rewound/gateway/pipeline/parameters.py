@@ -2,7 +2,8 @@
 
     parse("limit=5&dryRun=All&dryRun=All&watch").all("dryRun")  -> ["All", "All"]
 
-The pipeline parses the query once per request. Names are case-sensitive, `+` is a space, a name without `=` has the
+The pipeline parses the query once per request. Clients repeat short ones, such as `?resourceVersion=0`, so their
+parameters are cached; nothing changes parameters. Names are case-sensitive, `+` is a space, a name without `=` has the
 value "". A malformed query is refused as a whole: other servers drop the malformed pair, which turns "delete what this
 selector matches" into "delete everything".
 """
@@ -13,6 +14,7 @@ import re
 from binascii import a2b_qp
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from math import inf
 from urllib.parse import unquote_to_bytes
 
@@ -24,14 +26,21 @@ from rewound.gateway.pipeline.options import boolean, integer
 
 # Characters; parsing a longer selector (200 requirements) takes longer than starting a thread.
 LARGE_SELECTOR = 2048
+# How many queries are cached, and how long ones: together less than a megabyte.
+_CACHED_QUERIES = 256
+_CACHED_LENGTH = 256
 INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
 class Parameters:
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "at", "pretty", "watch")
 
     def __init__(self, values: dict[str, list[str]]) -> None:
         self._values = values
+        # What the server reads of every query.
+        self.at = self.first("at")
+        self.pretty = self.first("pretty")
+        self.watch = self.boolean("watch")
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -90,12 +99,19 @@ def parse(query: str) -> Parameters:
     """`query` as it was sent, one character per byte."""
     if not query:
         return EMPTY
+    return _cached(query) if len(query) <= _CACHED_LENGTH else _parse(query)
+
+
+def _parse(query: str) -> Parameters:
     if ";" in query:
         raise BadRequest("the query of the request has a bare semicolon: write %3B, and separate with &")
     values: dict[str, list[str]] = {}
     for pair in query.split("&"):
         _add_pair(values, pair)
     return Parameters(values)
+
+
+_cached = lru_cache(_CACHED_QUERIES)(_parse)
 
 
 def parse_leniently(query: str) -> Parameters:

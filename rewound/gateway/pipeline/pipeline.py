@@ -160,7 +160,7 @@ class Pipeline:
             context.parameters = parse_leniently(request.query)  # the query is for another server
             return False
         context.parameters = parse(request.query)
-        if context.parameters.boolean("watch"):
+        if context.parameters.watch:
             return self.services.watches_items or not find_route(request.method, request.path).name
         if (seconds := context.parameters.timeout()) < inf:
             context.deadline = trio.current_time() + seconds
@@ -332,7 +332,7 @@ class Pipeline:
                 protobuf = services.protobuf
         context.representation, context.protobuf = chosen, protobuf
         context.cbor = services.cbor if chosen.media == "cbor" else None
-        if context.parameters is not EMPTY and (asked := context.parameters.first("pretty")):
+        if asked := context.parameters.pretty:
             context.pretty = chosen.pretty or wants_pretty(asked, b"")
             return
         block = context.block

@@ -24,7 +24,7 @@ from rewound.testing.faults.rules import StaleRead
 def may_be_stale(verb: str, parameters: Parameters) -> bool:
     """Whether the rules of resourceVersion allow a state that is not the newest."""
     version = parameters.first("resourceVersion") or ""
-    if not version.isdecimal() or parameters.first("at") is not None:
+    if not version.isdecimal() or parameters.at is not None:
         return False
     if verb == "get":
         return True
@@ -40,7 +40,7 @@ def may_be_stale(verb: str, parameters: Parameters) -> bool:
 def names_version(verb: str, parameters: Parameters) -> bool:
     """Whether a list or watch depends on a version that the server may have forgotten."""
     version = parameters.first("resourceVersion") or ""
-    if parameters.first("at") is not None:
+    if parameters.at is not None:
         return False
     if verb == "list" and parameters.first("continue"):
         return True

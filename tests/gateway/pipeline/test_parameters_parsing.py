@@ -60,3 +60,33 @@ def test_lenient_parsing_leaves_out_malformed_pairs_alone() -> None:
     found = parse_leniently("a=1&b=%&%zz=2&c=3;d=4&a=5&e")
     assert found.values() == {"a": ["1", "5"], "e": [""]}
     assert parse_leniently("b=%") is EMPTY
+
+
+def test_repeated_query_is_parsed_once_and_refused_every_time() -> None:
+    query = "resourceVersion=0&timeoutSeconds=5"
+    assert parse(query) is parse(query)
+    for _ in range(2):
+        with pytest.raises(BadRequest, match="invalid URL escape"):
+            parse("labelSelector=%")
+
+
+def test_long_queries_are_not_cached() -> None:
+    query = "labelSelector=" + "a" * 300
+    assert parse(query) is not parse(query)
+    assert parse(query).values() == parse(query).values()
+
+
+@cases(
+    ("query", "found"),
+    [
+        ("at=5m&pretty=true&watch", ("5m", "true", True)),
+        ("watch=false", (None, None, False)),
+        ("%61t=7&watch=0", ("7", None, False)),
+        ("at=&pretty=", ("", "", False)),
+    ],
+)
+def test_parameters_of_every_request_are_attributes(
+    query: str, found: tuple[str | None, str | None, bool]
+) -> None:
+    parameters = parse(query)
+    assert (parameters.at, parameters.pretty, parameters.watch) == found
