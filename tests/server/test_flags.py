@@ -451,6 +451,18 @@ def test_runtime_config_and_feature_gates_may_be_repeated() -> None:
     assert "HPAScaleToZero" in given.features and "ProcMountType" not in given.features
 
 
+def test_gate_whose_fields_nobody_follows_gets_a_warning() -> None:
+    given, warnings = parse_flags(
+        ["--dialect=kubernetes", "--feature-gates=DRAWorkloadResourceClaims=true,DRAResourcePoolStatus=true"]
+    )
+    assert {"DRAWorkloadResourceClaims", "DRAResourcePoolStatus"} <= given.features
+    assert warnings == [
+        "--feature-gates: DRAWorkloadResourceClaims only serves its fields: "
+        "no controller, scheduler or simulated node follows them"
+    ]
+    assert parse_flags(["--dialect=kubernetes"])[1] == []
+
+
 def test_api_legacy_gets_a_warning() -> None:
     given, warnings = parse_flags(["--runtime-config=api/legacy=true"])
     assert given.enablement.keys == {}

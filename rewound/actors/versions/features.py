@@ -1070,6 +1070,7 @@ STRUCTURED_DEVICES: Final = _change(
 )
 DEVICE_TAINTS: Final = _gate("DRADeviceTaints")
 DEVICE_TAINT_RULES: Final = _gate("DRADeviceTaintRules")
+POOL_STATUS: Final = _gate("DRAResourcePoolStatus")
 CONSUMABLE_CAPACITY: Final = _gate("DRAConsumableCapacity")  # devices that several claims share
 LIST_ATTRIBUTES: Final = _gate("DRAListTypeAttributes")
 SCORED_LISTS: Final = _change(
@@ -1388,6 +1389,15 @@ _OF_DECLARATIONS: Final = """
     DRAControlPlaneController DRAWorkloadResourceClaims StorageVersionMigrator TopologyAwareWorkloadScheduling
 """
 GATES: Final = frozenset((*_gates, *_OF_DECLARATIONS.split()))
+# Gates whose fields are served and validated, while no controller, scheduler or node follows them.
+FIELDS_ONLY: Final = frozenset(
+    {
+        "DRANodeAllocatableResources",
+        "DRAWorkloadResourceClaims",
+        "TopologyAwareWorkloadScheduling",
+        "WorkloadAwarePreemption",
+    }
+)
 CHANGES: Final = tuple(_changes)
 # Gates that work here in versions in which Kubernetes does not have them yet; they are off until asked for.
 EARLY: Final = frozenset({WATCH_LIST})

@@ -10,6 +10,7 @@ from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.versions.features import (
     DEVICE_TAINTS,
     DYNAMIC_ALLOCATION,
+    POOL_STATUS,
     SEPARATE_TAINT_EVICTION,
     STRUCTURED_DEVICES,
 )
@@ -26,6 +27,7 @@ from rewound.actors.workloads.endpoints import Endpoints
 from rewound.actors.workloads.jobs import Jobs
 from rewound.actors.workloads.node_ipam import NodeIpam
 from rewound.actors.workloads.node_lifecycle import NodeLifecycle
+from rewound.actors.workloads.pool_status import PoolStatusRequests
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.resource_claims import ResourceClaims
 from rewound.actors.workloads.statefulsets import StatefulSets
@@ -56,6 +58,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "replicaset": ReplicaSets,
     "replicationcontroller": ReplicationControllers,
     "resourceclaim-controller": ResourceClaims,
+    PoolStatusRequests.name: PoolStatusRequests,
     "statefulset": StatefulSets,
     TaintEviction.name: TaintEviction,
     "ttl": NodeTTLs,
@@ -66,6 +69,7 @@ NEEDS: Final[dict[str, frozenset[str]]] = {
     "device-taint-eviction-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES, DEVICE_TAINTS}),
     "node-devices": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
     "resourceclaim-controller": frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES}),
+    PoolStatusRequests.name: frozenset({DYNAMIC_ALLOCATION, STRUCTURED_DEVICES, POOL_STATUS}),
 }
 
 

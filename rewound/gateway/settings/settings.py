@@ -133,6 +133,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "replicaset",
     "replicationcontroller",
     "resourceclaim-controller",
+    "resourcepoolstatusrequest-controller",
     "scheduler",
     "simulated-nodes",
     "stages",

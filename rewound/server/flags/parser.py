@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rewound.actors.versions.features import FIELDS_ONLY
 from rewound.actors.versions.version import stored_version
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import ServerSettings
@@ -215,6 +216,10 @@ def _warnings(settings: Settings) -> list[str]:
     warnings = []
     if "api/legacy" in settings.runtime_config:
         warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
+    warnings += [
+        f"--feature-gates: {name} only serves its fields: no controller, scheduler or simulated node follows them"
+        for name in sorted(FIELDS_ONLY & settings.features)
+    ]
     if settings.plain_port_accepts_only_account_tokens:
         warnings.append(_plain_port_warning(settings))
     return warnings
