@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rewound.recording.flight.flight import Flight
     from rewound.recording.flight.retention import Bounds
 
+AGENT = "rewound-flight"  # in the User-Agent: not that of commands
 SECURE_PORT = 6445
 ACCESS_LOG = "access.log"
 NO_LOG = "none"
@@ -206,13 +207,13 @@ def _fly(options: Options) -> int:
 
         kind = WebSocketSession
     target = chosen_target(options)
-    session = kind(target)
+    session = kind(target, AGENT)
     beside = []
     if options.rules is not None:
         from rewound.client.session import Session
         from rewound.recording.rules.watch import RulesBeside
 
-        beside.append(RulesBeside(options.rules, options.page_url, Session(target)))
+        beside.append(RulesBeside(options.rules, options.page_url, Session(target, AGENT)))
 
     def make_settings(journal: Journal) -> Settings:
         return flight_settings(

@@ -33,10 +33,11 @@ class CredentialError(ClientError):
 class StatusError(ClientError):
     """The server refused a request."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.retry_after = retry_after  # seconds after which the server asks to try again; None: it does not
 
 
 # RFC 7234, 5.5, as API servers send it: 299 - "text".

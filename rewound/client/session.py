@@ -47,8 +47,10 @@ Query = Mapping[str, str | list[str]]  # a parameter may be given several times
 
 
 class Session:
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, agent: str = "rewound") -> None:
+        """`agent`: the name of the program in the User-Agent."""
         self.target = target
+        self._agent = f"{agent}/{RELEASE}".encode()
         self._lock = threading.Lock()
         self._connections: Connections | _Proxied | None = None
         self._pair: KeyPair | None = None
@@ -146,7 +148,7 @@ class Session:
             raise self._connection_error(error) from error
 
     def headers(self, credential: Credential, accept: str = "application/json") -> list[tuple[bytes, bytes]]:
-        headers = [(b"accept", accept.encode()), (b"user-agent", f"rewound/{RELEASE}".encode())]
+        headers = [(b"accept", accept.encode()), (b"user-agent", self._agent)]
         if credential.authorization:
             headers.append((b"authorization", credential.authorization.encode()))
         if self.target.impersonated_user:
@@ -244,7 +246,7 @@ class Session:
         elif code == 401:
             message += ": the server does not accept these credentials; sign in again, or check "
             message += self.target.configured_in
-        return StatusError(code, str(status.get("reason", "")), message)
+        return StatusError(code, str(status.get("reason", "")), message, _retry_after(response))
 
 
 class _Proxied:

@@ -16,12 +16,14 @@ import trio
 
 from rewound.client.connections import Response
 from rewound.client.credentials import Credential, FixedCredential, KeyPair
-from rewound.client.errors import ClientError
+from rewound.client.errors import ClientError, StatusError
 from rewound.client.session import Document, Session
 from rewound.client.target import Target, client_context, environment_proxy, is_local
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0
+MOST_PATIENT = 60.0  # with a server that asks to try again later
+SHORTEST_PAUSE = 0.1  # also after `Retry-After: 0`
 # Bytes: a server that never stops sending must not fill the memory.
 MAX_LINE = 32 << 20  # one watch event
 MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
@@ -54,8 +56,8 @@ def too_large() -> ClientError:
 
 
 class StreamingSession(Session):
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
+    def __init__(self, target: Target, agent: str = "rewound") -> None:
+        super().__init__(target, agent)
         self._contexts: dict[KeyPair | None, ssl.SSLContext] = {}
         self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
         self.requests = 0
@@ -66,7 +68,21 @@ class StreamingSession(Session):
             await one.aclose()
 
     async def get_document(self, path: str, **query: str) -> Document:
-        """The document of a successful GET. Raises StatusError or ClientError."""
+        """The document of a successful GET. Raises StatusError or ClientError.
+
+        It tries again as long as the server asks for that (429, 503), for at most a minute.
+        """
+        until = trio.current_time() + MOST_PATIENT
+        while True:
+            try:
+                return await self._get_once(path, query)
+            except StatusError as error:
+                if error.retry_after is None or trio.current_time() + error.retry_after > until:
+                    raise
+                pause = max(error.retry_after, SHORTEST_PAUSE)
+            await trio.sleep(pause)
+
+    async def _get_once(self, path: str, query: dict[str, str]) -> Document:
         async with self._open_response(path, query, READ_SECONDS) as response:
             body = await self._read(response, MAX_DOCUMENT)
         try:
@@ -147,7 +163,13 @@ class StreamingSession(Session):
                 if response.status_code >= 300:
                     body = await self._read(response, MAX_REFUSAL)
                     raise self._refusal(
-                        Response(response.status_code, body, response.reason_phrase), credential
+                        Response(
+                            response.status_code,
+                            body,
+                            response.reason_phrase,
+                            tuple(response.headers.multi_items()),
+                        ),
+                        credential,
                     )
                 yield response
         except httpx.TimeoutException as error:

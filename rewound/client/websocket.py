@@ -99,7 +99,8 @@ class WebSocketSession(StreamingSession):
         if isinstance(error, trio_websocket.ConnectionRejected):
             if error.status_code == 401:
                 self.target.credentials.rejected(credential)
-            return self._refusal(Response(error.status_code, error.body or b""), credential)
+            headers = tuple((name.decode(), value.decode("latin-1")) for name, value in error.headers or ())
+            return self._refusal(Response(error.status_code, error.body or b"", "", headers), credential)
         if isinstance(error, ClientError):
             return error
         failure = ClientError(f"{self.target.server} does not speak the WebSocket protocol ({error!r})")

@@ -168,7 +168,7 @@ class Follower:
                     if error.code == _NOT_ALLOWED:
                         self.refusal = str(error)
                     return
-                await self._wait(str(error))
+                await self._wait(str(error), error.retry_after or 0)
             except ClientError as error:
                 self._lost = True
                 self._gaps.begin(UNREACHABLE, self._now(), [state.kind.type_name], str(error))
@@ -181,10 +181,11 @@ class Follower:
             self._lost = False
             self._gaps.end(UNREACHABLE, self._state.seen, self._state.kind.type_name)
 
-    async def _wait(self, why: str) -> None:
-        """Pause, longer each time, until an event arrives."""
-        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, why, self._pause)
-        await trio.sleep(self._pause)
+    async def _wait(self, why: str, at_least: float = 0) -> None:
+        """Pause, longer each time, until an event arrives; `at_least` as long as the server asks for."""
+        pause = max(self._pause, at_least)
+        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, why, pause)
+        await trio.sleep(pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     async def _list(self) -> None:

@@ -485,7 +485,7 @@ class Recorder:
             state = self._states.get(change.kind.type_name)
             if state is not None:
                 state.unwritten.pop(change.sequence, None)
-        await self._writer.write_in_turns(lists.in_order(lambda: self._writer.head))
+        await self._writer.write_in_turns(lists.in_order(lambda: self._writer.head), many=True)
         self._lists_on_disk = None
         lists.close()
         if self._positions.exact_from:

@@ -43,6 +43,9 @@ BATCH_BYTES: Final = 16 << 20
 # Beside a server: a few milliseconds until other tasks run.
 SHORT_BATCH: Final = 100
 SHORT_BATCH_BYTES: Final = 1 << 20
+# Of first lists, beside a server.
+LONG_BATCH: Final = 900
+LONG_BATCH_BYTES: Final = 8 << 20
 RECORDED_AS: Final = "recorded as version "
 
 Publish = Callable[[list[Event]], None]
@@ -128,13 +131,17 @@ class RecordingWriter:
             self.add(change)
         self.flush()
 
-    async def write_in_turns(self, changes: Iterable[Change]) -> None:
-        """Append changes in the order given, in short transactions with other tasks in between."""
+    async def write_in_turns(self, changes: Iterable[Change], *, many: bool = False) -> None:
+        """Append changes in the order given, in short transactions with other tasks in between.
+
+        `many` changes get longer ones, each in a thread: a disk may take long for each, however short.
+        """
+        most, most_bytes = (LONG_BATCH, LONG_BATCH_BYTES) if many else (SHORT_BATCH, SHORT_BATCH_BYTES)
         turn = Turn()
         for change in changes:
             self.add(change)
-            if len(self._batch) >= SHORT_BATCH or self._batch_bytes >= SHORT_BATCH_BYTES:
-                await self._flush_beside()
+            if len(self._batch) >= most or self._batch_bytes >= most_bytes:
+                await self._flush_beside(in_thread=many)
             if turn.over():
                 await trio.lowlevel.checkpoint()
                 turn = Turn()
@@ -276,14 +283,14 @@ class RecordingWriter:
         if batch:
             self._publish(batch)
 
-    async def _flush_beside(self) -> None:
+    async def _flush_beside(self, *, in_thread: bool = False) -> None:
         """Like `flush`; a slow disk is waited for in a thread."""
         batch = self._taken_batch()
         if not batch:
             return
         encoded = self.journal.encode(batch)
         began = time.perf_counter()
-        if self._disk.slow:
+        if in_thread or self._disk.slow:
             await run_beside(partial(self.journal.write, encoded))
         else:
             self.journal.write(encoded)
