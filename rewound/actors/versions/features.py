@@ -693,6 +693,16 @@ SHORTENED_SETS: Final = _change(
     "shortens the name of a deployment in those of its ReplicaSets, so that long ones are possible",
     since="1.34",
 )
+SCALED_TO_ZERO: Final = _change(
+    "scaled-to-zero",
+    "an autoscaler scales up from zero replicas only if it scaled down to zero, which a condition says",
+    since="1.36",
+)
+RESCALE_RETRIED: Final = _change(
+    "rescale-retried",
+    "an autoscaler tries again if the scale of its target has changed meanwhile",
+    since="1.34",
+)
 PREEMPTED_ONLY: Final = _change(
     "preempted-only",
     "a pod waits for terminating pods of its nominated node only if these were preempted; it preempts others otherwise",

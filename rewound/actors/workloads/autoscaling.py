@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final, NamedTuple
@@ -24,7 +25,13 @@ from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import AMBIGUOUS_SELECTORS, METRICS_OF_FAILURES
+from rewound.actors.versions.features import (
+    AMBIGUOUS_SELECTORS,
+    METRICS_OF_FAILURES,
+    RESCALE_RETRIED,
+    SCALE_TO_ZERO,
+    SCALED_TO_ZERO,
+)
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.metrics import MetricsApis
@@ -42,9 +49,10 @@ from rewound.actors.workloads.replica_counts import (
 
 logger = logging.getLogger(__name__)
 
-ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+ABLE, ACTIVE, LIMITED, ZERO = "AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"
 _SECOND: Final = 1_000_000
 _MOST: Final = 2**31 - 1
+_TRIES: Final = 5  # to write a scale that others change too
 _UP_FACTOR, _UP_AT_LEAST = 2, 4  # the limits of one step up without behavior
 
 _STABLE: Final = ("ReadyForNewScale", "recommended size matches current size")
@@ -401,30 +409,78 @@ class _Evaluation:
         """The new number of replicas (None: unchanged), the reason, and the metrics' status. Raises NoReplicaCount."""
         current, spec = scale.replicas, self._spec
         lowest, highest = spec.get("minReplicas", 1), spec["maxReplicas"]
-        if not current and lowest:
+        if not current and not self._may_leave_zero(lowest):
             text = "scaling is disabled since the replica count of the target is zero"
             self._set(ACTIVE, "False", ("ScalingDisabled", text))
+            self._drop_condition_of_zero()
             return None, "", []
         if current > highest:
             return highest, "Current number of replicas above Spec.MaxReplicas", []
-        if current < lowest:
+        if 0 < current < lowest:
             return lowest, "Current number of replicas below Spec.MinReplicas", []
         asked, metric, statuses = await self._by_metrics(scale)
-        why = f"{metric} above target" if asked > current else "All metrics below target"
+        why = "All metrics below target" if asked < current else ""
+        why = f"{metric} above target" if asked > current else why
         decision = self._limits.decide(spec, current, asked, self._controller.window, self._controller.now())
         self._set(ABLE, "True", decision.stable)
         self._set(LIMITED, "True" if decision.limited else "False", decision.limit)
         return (None if decision.replicas == current else decision.replicas), why, statuses
 
+    def _may_leave_zero(self, lowest: int) -> bool:
+        features = self._controller.release.features
+        if SCALED_TO_ZERO not in features:
+            return not lowest
+        conditions = self._status.get("conditions") or ()
+        was_scaled = any(one["type"] == ZERO and one["status"] == "True" for one in conditions)
+        return SCALE_TO_ZERO in features and was_scaled and (lowest > 0 or self._is_measured_outside)
+
+    @property
+    def _is_measured_outside(self) -> bool:
+        """Whether some metric is not one of the pods, of which there are none at zero."""
+        return any(one["type"] in ("Object", "External") for one in self._spec.get("metrics", ()))
+
+    def _drop_condition_of_zero(self) -> None:
+        features = self._controller.release.features
+        if SCALED_TO_ZERO in features and SCALE_TO_ZERO not in features:
+            conditions = self._status.get("conditions") or ()
+            self._status["conditions"] = [one for one in conditions if one["type"] != ZERO]
+
+    def _note_zero(self, before: int, wanted: int) -> None:
+        """Say whether this change is the one to zero."""
+        self._drop_condition_of_zero()
+        if not {SCALED_TO_ZERO, SCALE_TO_ZERO} <= self._controller.release.features:
+            return
+        if before and not wanted and not self._spec.get("minReplicas", 1) and self._is_measured_outside:
+            self._set(ZERO, "True", ("ScaledToZero", "the HPA controller scaled the workload to zero"))
+        else:
+            text = "the HPA controller did not scale the workload to zero"
+            self._set(ZERO, "False", ("NotScaledToZero", text))
+
+    async def _write_scale(self, scale: _Scale, wanted: int) -> None:
+        """Raises RequestError."""
+        controller, document = self._controller, scale.document
+        tries = _TRIES if RESCALE_RETRIED in controller.release.features else 1
+        for number in range(1, tries + 1):
+            changed = {
+                "metadata": {"resourceVersion": document["metadata"]["resourceVersion"]},
+                "spec": {"replicas": wanted},
+            }
+            name = document["metadata"]["name"]
+            try:
+                await controller.client.patch(
+                    scale.definition, self._namespace, name, changed, "merge", "scale"
+                )
+                return
+            except Conflict:
+                if number == tries:
+                    raise
+            with suppress(_NoScale):
+                document = controller.scale_of(self._namespace, self._spec["scaleTargetRef"]).document
+
     async def _rescale(self, scale: _Scale, wanted: int, why: str) -> bool:
         controller, before = self._controller, scale.replicas
-        changed = {
-            "metadata": {"resourceVersion": scale.document["metadata"]["resourceVersion"]},
-            "spec": {"replicas": wanted},
-        }
-        name = scale.document["metadata"]["name"]
         try:
-            await controller.client.patch(scale.definition, self._namespace, name, changed, "merge", "scale")
+            await self._write_scale(scale, wanted)
         except RequestError as error:
             self._event("Warning", "FailedRescale", f"New size: {wanted}; reason: {why}; error: {error}")
             text = f"the HPA controller was unable to update the target scale: {error}"
@@ -437,6 +493,7 @@ class _Evaluation:
         self._set(ABLE, "True", ("SucceededRescale", text))
         self._event("Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {why}")
         self._limits.scaled(self._spec.get("behavior"), before, wanted, controller.now())
+        self._note_zero(before, wanted)
         return True
 
     def _show_measured(self) -> None:

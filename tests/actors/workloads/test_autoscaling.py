@@ -17,7 +17,8 @@ from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.aggregation.priorities import CUSTOM
 from rewound.actors.identity import User
-from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Command, DeleteOptions, Object, Patch
 from rewound.actors.runtime.steps import Steps
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.versions.features import V1_25, Release, choose_release
@@ -341,6 +342,53 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
         assert events["FailedGetExternalMetric"].endswith(
             "unable to fetch metrics from external metrics API: it is broken (get queue.external.metrics.k8s.io)"
         )
+
+
+async def test_only_who_scaled_to_zero_scales_up_from_there(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": average("5")}}
+    server = OtherServer("external.metrics.k8s.io")
+    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/queue"
+
+    def build(parts: Parts) -> HorizontalPodAutoscalers:
+        context: Any = replace(parts.context, aggregation=server)  # type: ignore[arg-type]
+        return HorizontalPodAutoscalers(replace(parts, context=context))
+
+    release = choose_release("1.36", "HPAScaleToZero=true")
+    async with open_bench(tmp_path, "replicaset", more=[(CONTROLLERS[0], build)], release=release) as bench:
+        await bench.create("replicasets.apps", replica_set(2))
+        server.responses[path] = {"items": [{"value": "0"}]}
+        await bench.create(AUTOSCALERS, autoscaler(queue, low=0))
+        await bench.rest(400)
+        assert replicas(bench) == 0 and conditions(bench)["ScaledToZero"] == ("True", "ScaledToZero")
+        server.responses[path] = {"items": [{"value": "12"}]}
+        await bench.rest(PERIOD + 1)
+        assert replicas(bench) == 3 and conditions(bench)["ScaledToZero"] == ("False", "NotScaledToZero")
+        await bench.patch("replicasets.apps", "web", {"spec": {"replicas": 0}})
+        await bench.rest(60)
+        assert replicas(bench) == 0 and conditions(bench)["ScalingActive"] == ("False", "ScalingDisabled")
+
+
+@pytest.mark.parametrize(("version", "reason"), [("1.33", "FailedRescale"), ("1.34", "SuccessfulRescale")])
+async def test_scale_that_changes_meanwhile_is_written_again(
+    tmp_path: Path, autojump_clock: MockClock, version: str, reason: str
+) -> None:
+    async with open_autoscaled(tmp_path, choose_release(version)) as bench:
+        changes = 0
+
+        async def change(definition: Definition, command: Command) -> None:
+            nonlocal changes
+            if isinstance(command, Patch) and command.subresource == "scale" and changes < 2:
+                changes += 1
+                labels = {"changes": str(changes)}
+                await bench.patch("replicasets.apps", "web", {"metadata": {"labels": labels}})
+
+        bench.directory.before = change
+        await annotate(bench, cpu="150m")
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.rest(PERIOD + 1)
+        assert [one for one, _ in happened(bench)] == [reason]
 
 
 async def test_usage_of_one_container(tmp_path: Path, autojump_clock: MockClock) -> None:
