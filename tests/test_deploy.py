@@ -80,15 +80,15 @@ def test_the_flight_recorder_is_admitted_under_pod_security_restricted(rewound: 
     core = "/api/v1/namespaces/rewound-flight"
     others = {
         "service.yaml": f"{core}/services",
-        "statefulset.yaml": "/apis/apps/v1/namespaces/rewound-flight/statefulsets",
+        "volume.yaml": f"{core}/persistentvolumeclaims",
+        "deployment.yaml": "/apis/apps/v1/namespaces/rewound-flight/deployments",
         "networkpolicy.yaml": "/apis/networking.k8s.io/v1/namespaces/rewound-flight/networkpolicies",
     }
     for name, path in others.items():
         rewound.request("POST", f"{path}?fieldValidation=Strict", read(name))
     account = {"metadata": {"name": "rewound-flight"}}
     rewound.request("POST", f"{core}/serviceaccounts", account)
-    template = read("statefulset.yaml")["spec"]["template"]
-    template["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+    template = read("deployment.yaml")["spec"]["template"]
     pod = {**template, "metadata": {**template["metadata"], "name": "rewound-flight-0"}}
     rewound.request("POST", f"{core}/pods", pod)
     (container,) = template["spec"]["containers"]
@@ -96,7 +96,8 @@ def test_the_flight_recorder_is_admitted_under_pod_security_restricted(rewound: 
     add_flags(parser)
     command, *flags = container["args"]
     assert command == "flight"
-    assert str(parser.parse_args(flags).folder) == "/data/cluster"
+    options = parser.parse_args(flags)
+    assert str(options.folder) == "/data/cluster" and options.lease == "rewound-flight/rewound-flight"
 
 
 def test_container_and_manifests_use_the_same_flags_which_exist() -> None:

@@ -19,7 +19,8 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,9 +38,11 @@ from rewound.server.flags.values import Retention, argument_type, parse_retentio
 if TYPE_CHECKING:
     import trio
 
+    from rewound.client.session import Session
     from rewound.gateway.settings.settings import Addresses, Settings
     from rewound.recording.flight.clusters import Cluster
     from rewound.recording.flight.flight import Flight
+    from rewound.recording.flight.lease import Lease
     from rewound.recording.flight.retention import Bounds
 
 AGENT = "rewound-flight"  # in the User-Agent: not that of commands
@@ -106,6 +109,12 @@ def add_flags(parser: Parser) -> None:
         metavar="SIZE",
         help="how large the journal may become, such as 20Gi; the oldest events go first (default no limit)",
     )
+    parser.add_argument(
+        "--lease",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="record only while this one, of several with the same folder, holds this Lease of the recorded cluster",
+    )
     add_audit_webhook(parser)
     alerts = parser.add_argument_group("alerts")
     alerts.add_argument(
@@ -170,10 +179,12 @@ def _fly(options: Options) -> int:
 
     from rewound.actors.certificates.issuing_process import begin_early
     from rewound.cli.replay.serving import run_process, stop_on_signal
+    from rewound.client.session import Session
     from rewound.client.streaming import StreamingSession
     from rewound.gateway.settings.settings import Settings
     from rewound.journal.log import Journal
     from rewound.recording.flight.flight import Flight, FlightOptions, flight_settings
+    from rewound.recording.flight.lease import run_leased
     from rewound.recording.record.recorder import RecordOptions
 
     _log()
@@ -210,7 +221,6 @@ def _fly(options: Options) -> int:
     session = kind(target, AGENT)
     beside = []
     if options.rules is not None:
-        from rewound.client.session import Session
         from rewound.recording.rules.watch import RulesBeside
 
         beside.append(RulesBeside(options.rules, options.page_url, Session(target, AGENT)))
@@ -226,7 +236,15 @@ def _fly(options: Options) -> int:
         )
 
     line = ProgressLine()
-    one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line)
+    lease = None if not options.lease else _lease(options, lambda: Session(target))
+
+    async def fly(stop: trio.Event) -> None:
+        one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line, lease=lease)
+
+        def ready(addresses: Addresses) -> None:
+            print(_banner(one, addresses), flush=True)
+
+        await one.run(ready, stop)
 
     async def run() -> None:
         stop = trio.Event()
@@ -234,12 +252,11 @@ def _fly(options: Options) -> int:
             nursery.start_soon(stop_on_signal, stop)
             if options.ends_with_stdin:
                 nursery.start_soon(_stop_with_stdin, stop)
-
-            def ready(addresses: Addresses) -> None:
-                print(_banner(one, addresses), flush=True)
-
             try:
-                await one.run(ready, stop)
+                if lease is None:
+                    await fly(stop)
+                else:
+                    await run_leased(lease, options.folder, partial(_stand_by, options, lease), fly, stop)
             finally:
                 with trio.move_on_after(2, shield=True):
                     await session.aclose()
@@ -348,6 +365,22 @@ def _of_cluster(options: Options, cluster: Cluster) -> dict[str, object]:
         url = options.page_url.replace("{cluster}", cluster.name)
         found["page_url"] = url.replace("{port}", str(cluster.secure or cluster.plain))
     return found
+
+
+def _lease(options: Options, make_session: Callable[[], Session]) -> Lease:
+    from rewound.recording.flight.lease import Lease, parse_lease, sender
+
+    return Lease(sender(make_session), *parse_lease(options.lease))
+
+
+async def _stand_by(options: Options, lease: Lease, stop: trio.Event) -> None:
+    """Respond to probes at the ports where the recording would be served."""
+    from rewound.recording.flight.lease import Standby
+    from rewound.recording.flight.small_server import serve_paths
+
+    ports, pki = (options.secure_port, options.insecure_port), options.folder / "standby-pki"
+    print(f"Standing by for the Lease {options.lease} as {lease.identity}.", flush=True)
+    await serve_paths(Standby(lease).handle, options.bind_address or "127.0.0.1", ports, pki, stop)
 
 
 async def _stop_with_stdin(stop: trio.Event) -> None:

@@ -18,9 +18,7 @@ from __future__ import annotations
 import base64
 import logging
 import re
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,20 +30,16 @@ import trio
 import yaml
 
 from rewound.actors.certificates.kubeconfig import server_url
-from rewound.actors.certificates.names import certificate_name, reachable_addresses
-from rewound.actors.certificates.pki import prepare, write_atomically
+from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.certificates.trust import verifying
 from rewound.actors.rewind.difference import escaped
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.client.errors import UsageError
-from rewound.gateway.connections.config import ServerConfig
-from rewound.gateway.connections.limits import KIB, Limits
-from rewound.gateway.connections.listen import Listener
-from rewound.gateway.connections.server import Server
 from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.route import TIMELINE_PATH
 from rewound.gateway.settings.server_config import host_and_port
 from rewound.gateway.settings.settings import Addresses
+from rewound.recording.flight.small_server import failure, respond, serve_paths
 from rewound.rewind.page.files import HEADERS, lead_to, respond_file
 
 logger = logging.getLogger(__name__)
@@ -68,7 +62,6 @@ _MOST: Final = 4 << 20  # bytes of a response
 # reads the journal.
 _READS: Final = {"flight": ("/debug/rewound/flight", 5.0), "failing": (f"{TIMELINE_PATH}/highlights", 30.0)}
 _FILES: Final = Path(__file__).parent / "front"
-_LIMITS: Final = Limits(body=KIB, target=8 * KIB, head=32 * KIB, headers=100, connections=256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,30 +294,15 @@ class Clusters:
     async def run(self, ready: Callable[[Addresses], None], stop: trio.Event) -> None:
         """Record and serve until `stop` is set. Raises CannotListen, CertificateError and OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        config, context = ServerConfig(), None
-        secure, plain = ([host_and_port(self._bind, port)] if port else [] for port in self._ports)
-        config.listen_on(secure, plain)
-        if secure:
-            names = ("localhost", "127.0.0.1", "::1", socket.gethostname(), *reachable_addresses(self._bind))
-            usable = dict.fromkeys(name for name in map(certificate_name, names) if name)
-            own = await run_in_thread(prepare, self.folder / "pki", tuple(usable), time.time())
-            config.certfile, config.keyfile = str(own.certificate("server")), str(own.key("server"))
-            context = config.create_ssl_context()
-        server = Server(self.handle, _refuse_unread, _LIMITS)
         async with trio.open_nursery() as nursery:
-            listeners: list[Listener] = await nursery.start(
-                lambda task_status: server.serve(config, tls=context, stop=stop, task_status=task_status)
+            addresses: Addresses = await nursery.start(
+                serve_paths, self.handle, self._bind, self._ports, self.folder / "pki", stop
             )
-            addresses = [one.address for one in listeners]
             async with trio.open_nursery() as recording:
                 for one in self.recordings.values():
                     recording.start_soon(one.run)
                 recording.start_soon(self._keep_kubeconfig)
-                ready(
-                    Addresses(
-                        secure=addresses[0] if secure else None, insecure=addresses[-1] if plain else None
-                    )
-                )
+                ready(addresses)
                 await stop.wait()
                 recording.cancel_scope.cancel()
             for one in self.recordings.values():
@@ -364,56 +342,41 @@ class Clusters:
     async def handle(self, request: Request) -> Response:
         path = request.path
         if request.method not in ("GET", "HEAD"):
-            return _failure(405, "the front page is read with GET", [(b"allow", b"GET, HEAD")])
+            return failure(405, "the front page is read with GET", [(b"allow", b"GET, HEAD")])
         if path in ("/livez", "/readyz", "/healthz"):
             return Response(200, b"ok", b"text/plain", list(HEADERS))
         if path in ("/", PATH.rstrip("/")):
             return lead_to(PATH)
         if path == STATES:
             states = [one.document() for one in self.recordings.values()]
-            return _respond(200, orjson.dumps({"forEveryone": self._for_everyone, "items": states}))
+            return respond(200, orjson.dumps({"forEveryone": self._for_everyone, "items": states}))
         if path.startswith(f"{STATES}/"):
             return await self._forward(request)
         found = (
             respond_file(_FILES, path.removeprefix(PATH), request.headers) if path.startswith(PATH) else None
         )
-        return found or _failure(404, f"there is nothing at {escaped(path)}")
+        return found or failure(404, f"there is nothing at {escaped(path)}")
 
     async def _forward(self, request: Request) -> Response:
         name, _, what = request.path.removeprefix(f"{STATES}/").partition("/")
         one = self.recordings.get(name)
         if one is None or what not in _READS:
-            return _failure(404, f"there is no cluster {escaped(name)} with {escaped(what)}")
+            return failure(404, f"there is no cluster {escaped(name)} with {escaped(what)}")
         token = request.headers.get(b"authorization", b"")
         if request.query:
-            return _failure(400, "this path has no parameters; tokens belong into the header Authorization")
+            return failure(400, "this path has no parameters; tokens belong into the header Authorization")
         headers = {"authorization": token.decode("latin-1")} if token else {}
         try:
             one.limit.acquire_nowait()
         except trio.WouldBlock:
-            return _failure(503, f"{name}: others wait for it already", [(b"retry-after", b"5")])
+            return failure(503, f"{name}: others wait for it already", [(b"retry-after", b"5")])
         try:
             status, body = await one.get(*_READS[what], headers)
         except (httpx.HTTPError, OSError, trio.TooSlowError):
-            return _failure(504, f"{name}: its recorder does not respond")
+            return failure(504, f"{name}: its recorder does not respond")
         finally:
             one.limit.release()
-        return _respond(status, body)
-
-
-def _respond(status: int, body: bytes) -> Response:
-    return Response(status, body, b"application/json", [*HEADERS[:-1], (b"cache-control", b"no-store")])
-
-
-def _failure(status: int, message: str, more: Sequence[tuple[bytes, bytes]] = ()) -> Response:
-    document = {"kind": "Status", "status": "Failure", "code": status, "message": message}
-    response = _respond(status, orjson.dumps(document))
-    response.headers += more
-    return response
-
-
-def _refuse_unread(status: int, message: str) -> Response:
-    return _failure(status, message)
+        return respond(status, body)
 
 
 def front_url(addresses: Addresses, bind: str) -> str:

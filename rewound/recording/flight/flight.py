@@ -39,6 +39,7 @@ from rewound.journal.errors import CannotStore
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.recording.flight.cluster_access import ClusterAccess
+from rewound.recording.flight.lease import Lease
 from rewound.recording.flight.retention import Bounds, Retention, file_bytes, used_bytes
 from rewound.recording.record.gaps import UNREACHABLE, Gaps
 from rewound.recording.record.kinds import UnknownKind
@@ -108,7 +109,9 @@ class Flight:
         extensions: Extensions = NO_EXTENSIONS,
         beside: Sequence[Beside] = (),
         report: Callable[[Progress], None] = lambda _: None,
+        lease: Lease | None = None,
     ) -> None:
+        """`lease`: it records only while that is held."""
         self.folder = folder
         self.options = options
         self.clock = clock or WallClock()
@@ -120,6 +123,7 @@ class Flight:
         self._extensions = extensions
         self._beside = beside
         self._report = report
+        self._lease = lease
         self._listed = False  # the recording is exact from the first lists on
         self._journal: Journal | None = None
         self._server: ReadOnlyServer | None = None
@@ -185,7 +189,7 @@ class Flight:
         async with trio.open_nursery() as nursery:
 
             def serving(addresses: Addresses) -> None:
-                nursery.start_soon(self._record, begun)
+                nursery.start_soon(self._record_while_held, begun)
                 if access is not None:
                     nursery.start_soon(access.run)
                 for one in self._beside:
@@ -258,6 +262,20 @@ class Flight:
         if self.recorder is not None and self.recorder.started.is_set():
             self._listed = True
         self._report(progress)
+
+    async def _record_while_held(self, begun: Recorder | None) -> None:
+        lease = self._lease
+        if lease is None:
+            await self._record(begun)
+            return
+        while True:
+            self.problem = "another recorder may hold the Lease"
+            await lease.wait(held=True)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._record, begun)
+                await lease.wait(held=False)
+                nursery.cancel_scope.cancel()
+            begun = None
 
     async def _record(self, begun: Recorder | None) -> None:
         """Record until cancelled, whatever happens to the API server. `begun` is prepared, for a new folder."""

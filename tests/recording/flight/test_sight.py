@@ -8,11 +8,14 @@ from typing import Any
 
 import orjson
 import pytest
+import trio
 import yaml
 from trio.testing import MockClock
 
 from rewound.cli.flight import flight
+from rewound.client.session import Session
 from rewound.recording.flight.flight import FlightOptions
+from rewound.recording.flight.lease import Lease, sender
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.recording.flight.flying import Flying, flying
@@ -143,6 +146,7 @@ async def test_the_account_of_the_manifests_may_record_and_ask_and_nothing_else(
     plurals = {
         "Namespace": "api/v1/namespaces",
         "ServiceAccount": "api/v1/namespaces/{}/serviceaccounts",
+        "Role": "apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
         "ClusterRole": "apis/rbac.authorization.k8s.io/v1/clusterroles",
         "ClusterRoleBinding": "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         "RoleBinding": "apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
@@ -160,11 +164,29 @@ async def test_the_account_of_the_manifests_may_record_and_ask_and_nothing_else(
             await one.begun()
             assert await shown(one, "/api/v1/namespaces") == 403  # the cluster was asked, and said so
             assert (await one.document())["problem"] == ""
+        leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+        lease = Lease(
+            sender(lambda: Session(session_to(api, token).target)), "rewound-flight", "rewound-flight"
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lease.run)
+            with trio.fail_after(600):
+                await lease.wait(held=True)
+                await trio.sleep(30)  # it is renewed, too
+            assert lease.held and not lease.problem
+            await lease.release()
+            nursery.cancel_scope.cancel()
         for method, path in (
+            ("GET", leases.format("rewound-flight") + "/other"),
+            ("DELETE", leases.format("rewound-flight") + "/rewound-flight"),
+            ("GET", leases.format("kube-system") + "/rewound-flight"),
+            ("POST", leases.format("kube-system")),
             ("GET", "/api/v1/namespaces/default/configmaps/x"),
             ("DELETE", "/api/v1/namespaces/default/pods/x"),
             ("POST", "/api/v1/namespaces/default/configmaps"),
             ("GET", "/api/v1/namespaces/default"),
         ):
             body = config_map("x") if method == "POST" else None
+            if body is not None and "leases" in path:
+                body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
             assert (await api.ask(method, path, body, token=token)).status == 403, path
