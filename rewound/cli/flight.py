@@ -118,7 +118,11 @@ def add_flags(parser: Parser) -> None:
     add_audit_webhook(parser)
     alerts = parser.add_argument_group("alerts")
     alerts.add_argument(
-        "--rules", type=Path, metavar="FILE", help="rules over the events, and where alerts go; followed"
+        "--rules",
+        default="",
+        metavar="FILE",
+        help="rules over the events, and where alerts go; configmap:NAMESPACE/NAME is one of the recorded cluster; "
+        "both are followed",
     )
     alerts.add_argument(
         "--page-url",
@@ -220,10 +224,12 @@ def _fly(options: Options) -> int:
     target = chosen_target(options)
     session = kind(target, AGENT)
     beside = []
-    if options.rules is not None:
+    if options.rules:
+        from rewound.recording.rules.source import source_of
         from rewound.recording.rules.watch import RulesBeside
 
-        beside.append(RulesBeside(options.rules, options.page_url, Session(target, AGENT)))
+        events = Session(target, AGENT)
+        beside.append(RulesBeside(source_of(options.rules, events), options.page_url, events))
 
     def make_settings(journal: Journal) -> Settings:
         return flight_settings(
@@ -236,7 +242,7 @@ def _fly(options: Options) -> int:
         )
 
     line = ProgressLine()
-    lease = None if not options.lease else _lease(options, lambda: Session(target))
+    lease = None if not options.lease else _lease(options, lambda: Session(target, AGENT))
 
     async def fly(stop: trio.Event) -> None:
         one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line, lease=lease)

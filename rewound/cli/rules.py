@@ -3,6 +3,8 @@
 rewound rules test alerts.yaml --since 7d                     the alerts of the last week, in ./rewound-data
 rewound rules test alerts.yaml --file incident.journal.gz     of a recording
 rewound rules test --kubeconfig prod.yaml --since 1h          the built-in rules, on a running server
+rewound rules watch prod --rules alerts.yaml                  alerts of a recording as they fire, in the folder prod
+rewound rules watch https://127.0.0.1:6445                    those of the built-in rules, on a server
 rewound rules list alerts.yaml                                the rules of a file, and the built-in ones
 
 FILE has rules in CEL, and parameters of the built-in rules. Without it, there are only the built-in
@@ -15,10 +17,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser
@@ -41,7 +45,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 _SHOWN = 100  # alerts, unless --limit says more
 _COLOURS = {"critical": "red", "warning": "yellow", "info": "cyan"}
-_COMMANDS = ("list", "test")
+_COMMANDS = ("list", "test", "watch")
+_PAUSE = 1.0  # seconds between two looks at a journal
 
 
 def rules(arguments: Sequence[str]) -> int:
@@ -55,9 +60,9 @@ def _run(arguments: Sequence[str]) -> int:
         _parser("rewound rules").parse_args(arguments)
     if command not in _COMMANDS:
         raise UsageError(
-            f"rules: the commands are {' and '.join(f'`rewound rules {one}`' for one in _COMMANDS)}"
+            f"rules: the commands are {', '.join(f'`rewound rules {one}`' for one in _COMMANDS)}"
         )
-    return {"list": _list, "test": _test}[command](arguments[1:])
+    return {"list": _list, "test": _test, "watch": _watch}[command](arguments[1:])
 
 
 def _parser(name: str) -> Parser:
@@ -198,6 +203,92 @@ def _try(source: Source, options: Options, found: RuleFile, progress: Progress) 
             (start, end),
             lambda done: progress(done, max(1, upto - after)),
         )
+
+
+# rewound rules watch
+
+
+def _watch(arguments: Sequence[str]) -> int:
+    parser = Parser("rewound rules watch", __doc__)
+    parser.add_argument(
+        "where",
+        nargs="?",
+        default="",
+        metavar="FOLDER|URL",
+        help="a data folder, or a server (default: as elsewhere)",
+    )
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="rules in YAML (default: the built-in ones); its sinks get nothing",
+    )
+    parser.add_argument(
+        "--page-url", default="", metavar="URL", help="of the server whose page the links of alerts open"
+    )
+    add_output(parser, "json")
+    add_source(parser, "no effect on what is watched: rules see all namespaces")
+    options = parser.parse_args(arguments)
+    if options.namespace:
+        raise UsageError("--namespace: rules see all namespaces; leave it out")
+    if options.file is not None:
+        raise UsageError("--file: a file does not grow; `rewound rules test` tries rules on it")
+    if options.where:
+        _choose(options)
+    found = _rule_file(options.rules)
+    output = Output.of(sys.stdout, options.color)
+
+    def show(alert: Alert) -> None:
+        if options.output == "json":
+            output.line(orjson.dumps(alert.document(options.page_url)).decode())
+        else:
+            _print_watched(output, alert, options.page_url)
+        output.flush()
+
+    with open_source(options) as source, _feed_of(source) as feed:
+        _follow(found, feed, show)
+    return 0
+
+
+def _choose(options: Options) -> None:
+    """Make FOLDER or URL the flag that it stands for."""
+    if options.data_dir is not None or options.server:
+        raise UsageError(f"{options.where}: give it, or --data-dir or --server, not both")
+    if options.where.startswith(("http://", "https://")):
+        options.server = options.where
+    else:
+        options.data_dir = Path(options.where)
+
+
+def _follow(found: RuleFile, feed: Feed, show: Callable[[Alert], None]) -> None:
+    """Show what fires now, and alerts as they come, until interrupted."""
+    from rewound.recording.rules.delivery import GRACE
+    from rewound.recording.rules.engine import Engine
+    from rewound.recording.rules.trial import warming
+
+    engine = Engine(list(found.rules))
+    _, version = feed.ends()
+    refused = now = time.time_ns() // 1000
+    for _ in warming(engine, feed, version, now - GRACE):
+        pass
+    for alert in engine.firing():
+        show(alert)
+    while True:
+        time.sleep(_PAUSE)
+        now = time.time_ns() // 1000
+        _, head = feed.ends()
+        alerts: list[Alert] = []
+        for occurrence in feed.between(version, head, feed.refused(refused, now)):
+            alerts += engine.feed(occurrence)
+        version, refused = head, now
+        for alert in [*alerts, *engine.advance(now - GRACE)]:
+            show(alert)
+
+
+def _print_watched(output: Output, alert: Alert, base: str) -> None:
+    severity = output.paint(f"{alert.severity:8}", _COLOURS[alert.severity])
+    output.line(f"{exact(alert.time)}  {severity}  {alert.state:8}  {alert.rule}: {escaped(alert.message)}")
+    output.line(f"    {base.rstrip('/')}{alert.fragment}")
 
 
 def _before(source: Source, feed: Feed, since: Moment) -> int:

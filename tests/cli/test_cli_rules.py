@@ -139,7 +139,7 @@ def test_list(rules: str, capsys: Output) -> None:
 @cases(
     "arguments, code, error",
     [
-        ([], 2, "rules: the commands are `rewound rules list` and `rewound rules test`"),
+        ([], 2, "rules: the commands are `rewound rules list`, `rewound rules test`, `rewound rules watch`"),
         (["tets"], 2, "rules: the commands are"),
         (["test", "missing.yaml"], 1, "missing.yaml: No such file or directory; check the path"),
         (["test", "--since", "soon"], 2, "--since: 'soon' is not a moment"),

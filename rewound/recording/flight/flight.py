@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import orjson
 import trio
@@ -71,7 +71,23 @@ ACCESS_LOGS: Final = 10
 DOCUMENT: Final = "flight"  # below /debug/rewound/
 
 Ready = Callable[[Addresses], None]
-Beside = Callable[["Flight"], Awaitable[None]]
+
+
+class Beside(Protocol):
+    def __call__(self, flight: Flight, /) -> Awaitable[None]: ...
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """A `Beside` that has metrics, and a part of the document of the flight."""
+
+    name: str
+
+    def meter(self, metrics: Metrics) -> None: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+
 MakeSettings = Callable[[Journal], Settings]
 
 
@@ -236,6 +252,9 @@ class Flight:
             "Bytes of the journal's pages that hold something.",
             lambda: used_bytes(self.journal),
         )
+        for one in self._beside:
+            if isinstance(one, Reporting):
+                one.meter(metrics)
 
     def _readiness_problem(self) -> str | None:
         """An API server that is lost does not count: what was recorded before is what people want to see then."""
@@ -373,6 +392,7 @@ class Flight:
                 "most": self.options.bounds.max_disk,
                 "problem": "" if self._retention is None else self._retention.problem,
             },
+            **{one.name: one.document() for one in self._beside if isinstance(one, Reporting)},
         }
 
 

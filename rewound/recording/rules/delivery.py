@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TextIO
 
@@ -287,6 +287,11 @@ def make_sinks(
             found.append(Alertmanager(one, base))
         elif session is not None:
             found.append(Events(session, one))
+    kinds = Counter[str]()
+    for sink in found:
+        kinds[sink.name] += 1
+        if kinds[sink.name] > 1:
+            sink.name = f"{sink.name}-{kinds[sink.name]}"  # each has alerts of its own that wait
     return found
 
 

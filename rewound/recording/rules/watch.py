@@ -14,12 +14,15 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import trio
 
+from rewound.actors.rewind.moments import rfc3339
+from rewound.client.errors import ClientError
 from rewound.client.session import Session
 from rewound.recording.query.folder import Folder, Kinds
 from rewound.recording.query.folder_source import FolderSource
@@ -27,16 +30,19 @@ from rewound.recording.query.moments import micros_of
 from rewound.recording.rules.delivery import GRACE, Queue, Sink, make_sinks
 from rewound.recording.rules.engine import Alert, Engine, Rule
 from rewound.recording.rules.feed import Feed, JournalFeed
-from rewound.recording.rules.file import BadRules, RuleFile, read_rules
+from rewound.recording.rules.file import BadRules, RuleFile
+from rewound.recording.rules.source import RulesSource
 from rewound.recording.rules.trial import warming
 
 if TYPE_CHECKING:
+    from rewound.gateway.ops.metrics import Metrics
     from rewound.recording.flight.flight import Flight
 
 logger = logging.getLogger(__name__)
 
 FILE: Final = "rules-state.json"
-_FOLLOWED: Final = 5.0  # seconds between two looks at the file of rules
+_FOLLOWED: Final = 5.0  # seconds between two looks at the rules
+_SHOWN: Final = 20  # alerts in the document of a flight
 INTERVAL: Final = 0.5  # seconds between two looks at the journal
 _AT_ONCE: Final = 50  # events between two checkpoints: some milliseconds
 _SAVED: Final = 10.0  # seconds between two writes of the state while nothing is alerted
@@ -113,6 +119,9 @@ class Watch:
             queue.add(alerts)
         self._save()  # before a sink sends them, which is after the next checkpoint
 
+    def firing(self) -> list[Alert]:
+        return self._engine.firing()
+
     def statistics(self) -> Document:
         return {
             "version": str(self.version),
@@ -158,27 +167,31 @@ class Watch:
 
 
 class RulesBeside:
-    """Watches a recording while `rewound flight` records it; follows the file of rules when it changes."""
+    """Watches a recording while `rewound flight` records it; follows the rules when they change."""
 
-    def __init__(self, path: Path, base: str, session: Session) -> None:
-        """`base`: the URL of the page; `session`: of the recorded cluster, for Events. Raises BadRules or OSError."""
-        self._path, self._base, self._session = path, base, session
-        self._changed = _changed(path)
-        self._rules = read_rules(path)
+    name = "rules"
+
+    def __init__(self, source: RulesSource, base: str, session: Session) -> None:
+        """`base`: the URL of the page; `session`: of the recorded cluster, for Events."""
+        self._source, self._base, self._session = source, base, session
+        self._problem = ""
         self.watch: Watch | None = None
 
     async def __call__(self, flight: Flight) -> None:
-        while True:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch, flight)
-                self._rules = await self._next_rules()
-                nursery.cancel_scope.cancel()
-
-    async def _watch(self, flight: Flight) -> None:
+        # The kinds of a journal take a while to read; other rules look at the same ones.
         folder = Folder(flight.journal, Kinds(flight.journal), flight.folder)
         feed = JournalFeed(flight.journal, FolderSource(folder))
-        sinks = make_sinks(self._rules.sinks, self._base, self._session)
-        self.watch = Watch(self._rules.rules, feed, sinks, flight.folder, flight.clock.now)
+        rules = await self._next_rules(flight.folder)
+        while True:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch, rules, feed, flight)
+                rules = await self._next_rules(flight.folder, _FOLLOWED)
+                logger.info("the rules have changed")
+                nursery.cancel_scope.cancel()
+
+    async def _watch(self, rules: RuleFile, feed: Feed, flight: Flight) -> None:
+        sinks = make_sinks(rules.sinks, self._base, self._session)
+        self.watch = Watch(rules.rules, feed, sinks, flight.folder, flight.clock.now)
         try:
             await self.watch.run()
         finally:
@@ -186,29 +199,80 @@ class RulesBeside:
                 for sink in sinks:
                     await sink.aclose()
 
-    async def _next_rules(self) -> RuleFile:
-        """Wait until the file has other rules; one that is invalid changes nothing."""
+    async def _next_rules(self, folder: Path, pause: float = 0.0) -> RuleFile:
+        """Wait until there are other rules; what is invalid, or cannot be read, changes nothing."""
         while True:
-            await trio.sleep(_FOLLOWED)
-            changed = _changed(self._path)
-            if changed == self._changed:
-                continue
-            self._changed = changed
+            await trio.sleep(pause)
+            pause = _FOLLOWED
+            problem = ""
             try:
-                found = read_rules(self._path)
-            except (BadRules, OSError) as error:
-                logger.warning("the rules stay as they are: %s", error)
+                found = await trio.to_thread.run_sync(self._source.read, folder, abandon_on_cancel=True)
+                if found is not None:
+                    return found
+            except BadRules as error:
+                problem = str(error)
+                logger.warning("the rules stay as they are: %s", problem)
+                await trio.to_thread.run_sync(self._source.refuse, error, abandon_on_cancel=True)
+            except (ClientError, OSError, ValueError) as error:
+                problem = str(error)
+                if problem != self._problem:
+                    logger.warning("the rules stay as they are: %s", problem)
+            else:
                 continue
-            logger.info("the rules of %s have changed", self._path)
-            return found
+            self._problem = problem
 
+    def document(self) -> Document:
+        """What /debug/rewound/flight shows: what fires, the newest first, and how the sinks are."""
+        if self.watch is None:
+            return {"firing": 0, "alerts": [], "problem": self._problem, "sinks": []}
+        firing = sorted(self.watch.firing(), key=lambda one: -one.started)
+        return {
+            "firing": len(firing),
+            "alerts": [
+                {
+                    "rule": one.rule,
+                    "severity": one.severity,
+                    "message": one.message,
+                    "started": rfc3339(one.started),
+                }
+                for one in firing[:_SHOWN]
+            ],
+            "problem": self._problem,
+            "sinks": self.watch.statistics()["sinks"],
+        }
 
-def _changed(path: Path) -> tuple[int, int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0, 0
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    def meter(self, metrics: Metrics) -> None:
+        def of_rules(what: str) -> dict[str, int]:
+            found = {} if self.watch is None else self.watch.statistics()["rules"]
+            return {name: one[what] for name, one in found.items()}
+
+        def of_sinks(what: str) -> dict[str, int]:
+            found = [] if self.watch is None else self.watch.statistics()["sinks"]
+            return {one["sink"]: one[what] for one in found}
+
+        metrics.gauge(
+            "rewound_rules_firing",
+            "Alerts that fire now.",
+            lambda: 0 if self.watch is None else len(self.watch.firing()),
+        )
+        for name, text, what in (
+            ("fired", "Alerts of a rule since its rules were read.", "fired"),
+            ("rate_limited", "Alerts of a rule that its rate limit left out.", "leftOut"),
+            ("failures", "Events for which an expression had no value.", "failures"),
+        ):
+            metrics.counter(f"rewound_rules_{name}_total", text, partial(of_rules, what), "rule")
+        for name, text in (
+            ("sent", "Alerts that a sink has accepted."),
+            ("refused", "Alerts that a sink has refused for good."),
+            ("dropped", "Alerts that were dropped because too many waited for a sink."),
+        ):
+            metrics.counter(f"rewound_rules_sink_{name}_total", text, partial(of_sinks, name), "sink")
+        metrics.gauge(
+            "rewound_rules_sink_waiting",
+            "Alerts that a sink has not accepted yet.",
+            partial(of_sinks, "waiting"),
+            "sink",
+        )
 
 
 def _alert(one: Document) -> Alert:

@@ -152,3 +152,12 @@ def test_errors(text: str, error: str) -> None:
     with pytest.raises(BadRules) as raised:
         parse_rules(HEADER + text.encode(), "rules.yaml")
     assert error in str(raised.value)
+
+
+async def test_two_sinks_of_one_kind_have_names_of_their_own() -> None:
+    """The state in the folder has what waits by these names."""
+    hooks = [SinkOptions("webhook", f"http://127.0.0.1:{port}") for port in (1, 2)]
+    made = make_sinks([hooks[0], SinkOptions("stdout"), hooks[1]], "", None)
+    assert [one.name for one in made] == ["webhook", "stdout", "webhook-2"]
+    for one in made:
+        await one.aclose()
