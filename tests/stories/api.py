@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
+import orjson
 
 from rewound import start
 
@@ -129,7 +130,7 @@ class Api:
         if response.status_code == 404:  # this version does not serve it
             return []
         response.raise_for_status()
-        body = response.json()
+        body = orjson.loads(response.content)
         return [{"apiVersion": body["apiVersion"], "kind": kind, **item} for item in body["items"] or ()]
 
     def find(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -137,14 +138,14 @@ class Api:
         if response.status_code == 404:
             return None
         response.raise_for_status()
-        found: Object = response.json()
+        found: Object = orjson.loads(response.content)
         return found
 
     def send(self, method: str, path: str, body: Object | None = None, type_: str = "") -> tuple[int, Object]:
         """The status code and the document of the response; `type_` is that of a patch."""
         headers = {"content-type": _PATCHES[type_]} if type_ else {}
         response = self._client.request(method, path, json=body, headers=headers)
-        document: Object = response.json() if response.content else {}
+        document: Object = orjson.loads(response.content) if response.content else {}
         return response.status_code, document
 
     def create(self, given: Object, namespace: str = "") -> tuple[int, Object]:
