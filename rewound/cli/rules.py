@@ -294,7 +294,7 @@ def _print_watched(output: Output, alert: Alert, base: str) -> None:
 def _before(source: Source, feed: Feed, since: Moment) -> int:
     """The version before the first event of a range; a time before the journal means all of it."""
     if since.time is not None:
-        if since.time > time.time_ns() // 1000:
+        if since.time > max(time.time_ns() // 1000, source.version(Moment()).time):
             raise UsageError(f"--since: {since.shown} is in the future; take a time that has passed")
         return feed.version_at(since.time - 1)
     return source.version(since).offset - 1

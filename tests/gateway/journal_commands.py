@@ -80,8 +80,9 @@ def delete(name: str, **more: Any) -> Step:
 class HistoryWriter:
     """Appends steps as events."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, start: int = NOON) -> None:
         self._journal = journal
+        self._start = start
         self._bodies: dict[tuple[int, str, str], dict[str, Any]] = {}
         self._offsets: dict[tuple[int, str, str], int] = {}
 
@@ -112,7 +113,7 @@ class HistoryWriter:
             step.name,
             previous,
             removed,
-            NOON + offset * 1_000_000,
+            self._start + offset * 1_000_000,
             step.user,
             step.manager,
             pack_facts({}, {}, f"uid-{step.name}", ()),
@@ -120,8 +121,10 @@ class HistoryWriter:
         )
 
 
-def write_history(folder: Path, steps: Sequence[Step], dialect: str = "cluster") -> None:
+def write_history(
+    folder: Path, steps: Sequence[Step], dialect: str = "cluster", *, start: int = NOON
+) -> None:
     """Write a history into a new data folder and close it, because a journal has one writer."""
     journal = Journal.open(folder / "journal", dialect=dialect)
-    HistoryWriter(journal).write(steps)
+    HistoryWriter(journal, start).write(steps)
     journal.close()

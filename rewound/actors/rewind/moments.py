@@ -66,7 +66,7 @@ def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
                 f"{name}: version {version} is in the future: the newest version of this server is {head}"
             )
     else:
-        if moment.time > now:
+        if moment.time > now and ((newest := view.event(head)) is None or moment.time > newest.time):
             raise BadRequest(f"{name}: {rfc3339(moment.time)} is in the future: it is {rfc3339(now)}")
         version = view.offset_at(moment.time)
     if version < floor:

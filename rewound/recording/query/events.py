@@ -183,7 +183,10 @@ def _check_past(view: View, moment: Moment) -> None:
     if moment.offset is not None and moment.offset > view.head:
         raise Failure(after_the_end(moment, view.head))
     if moment.time is not None and moment.time > time.time_ns() // 1000:
-        raise Failure(in_the_future(moment))
+        # The journal of a test whose time passed quickly, or of a machine whose clock is fast, has later events.
+        newest = view.event(view.head)
+        if newest is None or moment.time > newest.time:
+            raise Failure(in_the_future(moment))
 
 
 def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from rewound.journal import Journal
 from rewound.recording.query.moments import Moment, parse_moment
-from tests.gateway.journal_commands import NOON, HistoryWriter, put
+from tests.gateway.journal_commands import NOON, HistoryWriter, put, run_journal, write_history
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +84,18 @@ def test_moments_resolve_to_offsets(tmp_path: Path) -> None:
         assert [Moment(offset=2).version(view), Moment(offset=2).first(view)] == [2, 2]
         assert [Moment().version(view), Moment().first(view)] == [3, 3]
     journal.close()
+
+
+def test_a_journal_whose_clock_is_fast_has_moments_that_are_still_to_come_here(tmp_path: Path) -> None:
+    """As that of a test, in which hours pass at once."""
+    start = datetime(2524, 1, 1, 12, tzinfo=UTC)
+    write_history(tmp_path, [put("a"), put("b"), put("c")], start=round(start.timestamp()) * 1_000_000)
+    folder, second, later = f"--data-dir={tmp_path}", "2524-01-01T12:00:02Z", "2524-01-01T12:00:04Z"
+    logged = run_journal("log", folder, "--since", second, "-o", "json")
+    assert [one["offset"] for one in logged.documents] == [2, 3]
+    there = run_journal("at", second, "cm", folder, "-o", "json").documents[0]
+    assert [one["metadata"]["name"] for one in there["items"]] == ["a", "b"]
+    since = run_journal("since", second, folder)
+    assert (since.code, "b" in since.out.split(), since.err) == (0, False, "")
+    for command in (("log", folder, "--since", later), ("at", later, "cm", folder), ("since", later, folder)):
+        assert " is in the future; take a time that has passed" in run_journal(*command).err
