@@ -23,7 +23,6 @@ USED_LATER: Final = (
     PYDANTIC,
     "rewound.gateway.wire.yaml.reader",
     "rewound.gateway.wire.yaml.writer",
-    "rewound.gateway.connections.websocket.connection",
 )
 # The interpreter runs one thread at a time: clients that have waited for the server to become ready come first.
 _FIRST_REQUESTS: Final = 1.0  # second
