@@ -19,7 +19,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -38,11 +38,10 @@ from rewound.server.flags.values import Retention, argument_type, parse_retentio
 if TYPE_CHECKING:
     import trio
 
-    from rewound.client.session import Session
     from rewound.gateway.settings.settings import Addresses, Settings
     from rewound.recording.flight.clusters import Cluster
     from rewound.recording.flight.flight import Flight
-    from rewound.recording.flight.lease import Lease
+    from rewound.recording.flight.lease import Lease, Send
     from rewound.recording.flight.retention import Bounds
 
 AGENT = "rewound-flight"  # in the User-Agent: not that of commands
@@ -188,7 +187,7 @@ def _fly(options: Options) -> int:
     from rewound.gateway.settings.settings import Settings
     from rewound.journal.log import Journal
     from rewound.recording.flight.flight import Flight, FlightOptions, flight_settings
-    from rewound.recording.flight.lease import run_leased
+    from rewound.recording.flight.lease import Sender, run_leased
     from rewound.recording.record.recorder import RecordOptions
 
     _log()
@@ -242,7 +241,8 @@ def _fly(options: Options) -> int:
         )
 
     line = ProgressLine()
-    lease = None if not options.lease else _lease(options, lambda: Session(target, AGENT))
+    sender = Sender(lambda: Session(target, AGENT))
+    lease = None if not options.lease else _lease(options, sender)
 
     async def fly(stop: trio.Event) -> None:
         one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line, lease=lease)
@@ -264,6 +264,7 @@ def _fly(options: Options) -> int:
                 else:
                     await run_leased(lease, options.folder, partial(_stand_by, options, lease), fly, stop)
             finally:
+                sender.close()
                 with trio.move_on_after(2, shield=True):
                     await session.aclose()
             nursery.cancel_scope.cancel()
@@ -373,10 +374,10 @@ def _of_cluster(options: Options, cluster: Cluster) -> dict[str, object]:
     return found
 
 
-def _lease(options: Options, make_session: Callable[[], Session]) -> Lease:
-    from rewound.recording.flight.lease import Lease, parse_lease, sender
+def _lease(options: Options, send: Send) -> Lease:
+    from rewound.recording.flight.lease import Lease, parse_lease
 
-    return Lease(sender(make_session), *parse_lease(options.lease))
+    return Lease(send, *parse_lease(options.lease))
 
 
 async def _stand_by(options: Options, lease: Lease, stop: trio.Event) -> None:

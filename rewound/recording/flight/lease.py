@@ -16,6 +16,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -48,17 +49,34 @@ def parse_lease(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def sender(make_session: Callable[[], Session]) -> Send:
-    """Sends a request in a thread. An attempt that is abandoned keeps its session, so the next one gets another."""
-    kept: list[Session] = []
+class Sender:
+    """Sends requests in threads. A session belongs to the thread of its request until that ends, abandoned or not."""
 
-    async def send(method: str, path: str, body: Document | None) -> Document:
-        session = kept.pop() if kept else make_session()
-        found = await trio.to_thread.run_sync(session.request, method, path, body, abandon_on_cancel=True)
-        kept.append(session)
-        return found
+    def __init__(self, make_session: Callable[[], Session]) -> None:
+        self._make_session = make_session
+        self._idle: list[Session] = []
+        self._closed = False
 
-    return send
+    async def __call__(self, method: str, path: str, body: Document | None) -> Document:
+        return await trio.to_thread.run_sync(self._request, method, path, body, abandon_on_cancel=True)
+
+    def _request(self, method: str, path: str, body: Document | None) -> Document:
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = self._make_session()
+        try:
+            return session.request(method, path, body)
+        finally:
+            self._idle.append(session)
+            if self._closed:
+                self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
 
 class Lease:

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from rewound.cli.flight import flight
 from rewound.client.session import Session
 from rewound.recording.flight.flight import FlightOptions
-from rewound.recording.flight.lease import Lease, sender
+from rewound.recording.flight.lease import Lease, Sender
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.recording.flight.flying import Flying, flying
@@ -165,9 +165,8 @@ async def test_the_account_of_the_manifests_may_record_and_ask_and_nothing_else(
             assert await shown(one, "/api/v1/namespaces") == 403  # the cluster was asked, and said so
             assert (await one.document())["problem"] == ""
         leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
-        lease = Lease(
-            sender(lambda: Session(session_to(api, token).target)), "rewound-flight", "rewound-flight"
-        )
+        sender = Sender(lambda: Session(session_to(api, token).target))
+        lease = Lease(sender, "rewound-flight", "rewound-flight")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lease.run)
             with trio.fail_after(600):
@@ -176,6 +175,7 @@ async def test_the_account_of_the_manifests_may_record_and_ask_and_nothing_else(
             assert lease.held and not lease.problem
             await lease.release()
             nursery.cancel_scope.cancel()
+        sender.close()
         for method, path in (
             ("GET", leases.format("rewound-flight") + "/other"),
             ("DELETE", leases.format("rewound-flight") + "/rewound-flight"),

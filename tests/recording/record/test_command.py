@@ -139,7 +139,7 @@ def test_user_who_may_read_no_kind(
         said = capsys.readouterr().err
         last = said.splitlines()[-1]
         assert last.startswith("rewound: no kind could be read, so nothing was recorded: 403: ")
-        assert 'User "bob" cannot list resource ' in last and "grant this user list and watch" in last
+        assert 'User "bob" cannot watch resource ' in last and "grant this user list and watch" in last
         assert list(tmp_path.iterdir()) == []
 
 
