@@ -30,6 +30,10 @@ class CredentialError(ClientError):
     """There is no credential, because a plugin, a token file or an identity provider failed."""
 
 
+class NoDocument(ClientError):
+    """The server responded with something else than a JSON object."""
+
+
 class StatusError(ClientError):
     """The server refused a request."""
 

@@ -16,7 +16,7 @@ import trio
 
 from rewound.client.connections import Response
 from rewound.client.credentials import Credential, FixedCredential, KeyPair
-from rewound.client.errors import ClientError, StatusError
+from rewound.client.errors import ClientError, NoDocument, StatusError
 from rewound.client.session import Document, Session
 from rewound.client.target import Target, client_context, environment_proxy, is_local
 
@@ -90,7 +90,7 @@ class StreamingSession(Session):
         except orjson.JSONDecodeError:
             document = None
         if not isinstance(document, dict):
-            raise ClientError(f"{self.target.server}{path} did not respond with a JSON object")
+            raise NoDocument(f"{self.target.server}{path} did not respond with a JSON object")
         return document
 
     async def post_bytes(self, path: str, body: bytes, seconds: float, most: int = MAX_DOCUMENT) -> bytes:

@@ -7,6 +7,7 @@
     unreachable  the API server did not respond; the watches then resumed
     expired      the version of a watch had left the history of the server: versions in between are missing
     refused      the user may not read the kind, so it is not recorded
+    gone         the server no longer serves the kind: its objects stay in the recording as they were last
 
 Times are microseconds since 1970. Without `to` it lasts; no kinds are all of them. `missing` says whether versions are
 missing for certain; after the others nothing is, unless an `expired` of the same time says so. A later line with the
@@ -23,17 +24,10 @@ from typing import Any, Final
 import orjson
 
 from rewound.actors.rewind.moments import rfc3339
+from rewound.rewind.gap_texts import WORDS
 
 FILE: Final = "gaps.jsonl"
-STOPPED, UNREACHABLE, EXPIRED, REFUSED = "stopped", "unreachable", "expired", "refused"
 LONGEST: Final = 64 << 10  # bytes of a line
-
-_WORDS: Final = {
-    STOPPED: "the recorder did not run",
-    UNREACHABLE: "the API server did not respond",
-    EXPIRED: "the watch had expired, so versions are missing",
-    REFUSED: "the recorder might not read it",
-}
 
 
 @dataclass(slots=True)
@@ -63,6 +57,11 @@ class Gap:
             "missing": self.missing,
             "message": self.message,
         }
+
+    def timed_document(self) -> dict[str, Any]:
+        """The same with its times in microseconds since 1970."""
+        end = {"toMicros": self.end} if self.end else {}
+        return {**self.document(), "fromMicros": self.begin, **end}
 
     def has(self, time: int) -> bool:
         return self.begin <= time and (not self.end or time < self.end)
@@ -118,8 +117,7 @@ async def visible_gaps(
         if not (shown if gap.kinds else sees_any):
             continue
         message = gap.message if shown == gap.kinds else ""
-        times = {"fromMicros": gap.begin, **({"toMicros": gap.end} if gap.end else {})}
-        found.append({**gap.document(), "kinds": sorted(shown), "message": message, **times})
+        found.append({**gap.timed_document(), "kinds": sorted(shown), "message": message})
         if len(found) == limit:
             break
     return found
@@ -132,6 +130,6 @@ def warnings_at(folder: Path, kind: str, time: int) -> list[str]:
     }
     return [
         f"{kind} were not recorded from {rfc3339(gap.begin)} {f'to {rfc3339(gap.end)}' if gap.end else 'on'}: "
-        f"{_WORDS.get(why, why)}"
+        f"{WORDS.get(why, why)}"
         for why, gap in found.items()
     ]

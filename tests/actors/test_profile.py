@@ -63,7 +63,6 @@ ABOUT_NAMES = {
     ("rewound/recording/policies/trial.py", "NAMES[recording.dialect]"),
     ("rewound/testing/fixture/plugin.py", "dialect == 'kubernetes'"),  # which has several versions
     ("rewound/recording/record/kinds.py", "names.dialect != 'kubernetes'"),
-    ("rewound/recording/record/recorder.py", "self._names.dialect != 'kubernetes'"),
     ("rewound/recording/flight/flight.py", "NAMES[self.journal.dialect]"),
     ("rewound/recording/flight/flight.py", "NAMES[journal.dialect]"),
     (

@@ -13,6 +13,7 @@ that was current there.
     rewound log --limit 20 --file incident.journal.gz    the newest events of a file
 
 A recording that was made with an audit log also has the requests that the server refused; they have no version.
+What a flight recorder may have missed is a line with the verb gap, where it begins.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from rewound.recording.query.moments import Moment, rfc3339
 from rewound.recording.query.source import Source
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
+
+_MICROS = ("fromMicros", "toMicros")
 
 Document = dict[str, Any]
 Show = Callable[[Sequence[Entry | Document]], None]
@@ -94,19 +97,21 @@ def _log(source: Source, options: Options, output: Output) -> None:
     until = Moment(head) if head else options.until
     with Progress("log: reading events") as progress:
         events = source.log(selection, options.since, until, limit, reverse=options.reverse)
+        missed = Missed(source, selection)
         found = events if options.follow else _with_refused(source, selection, options, events)
+        found = missed.between(found, options)
         for entries in until_printed(found, progress, output):
             show(entries)
     if options.follow:
         output.flush()
-        _follow(source.follow(selection, head), show, output)
+        _follow(source.follow(selection, head), missed, show, output)
 
 
-def _follow(new: Iterator[Sequence[Entry]], show: Show, output: Output) -> None:
+def _follow(new: Iterator[Sequence[Entry]], missed: Missed, show: Show, output: Output) -> None:
     """Follow new events until Ctrl-C, which is no error here."""
     try:
         for entries in new:
-            show(entries)
+            show([*missed.new(), *entries])
             output.flush()
     except KeyboardInterrupt:
         return
@@ -121,10 +126,81 @@ def _show(source: Source, options: Options, output: Output) -> Show:
         for one in entries:
             if isinstance(one, Entry):
                 output.json(event_document(one, source.kind_of(one.event.type_id)))
+            elif "why" in one:
+                output.json({"gap": True, **{key: value for key, value in one.items() if key not in _MICROS}})
             else:
                 output.json({"refused": True, **one, "time": rfc3339(one["time"])})
 
     return show
+
+
+class Missed:
+    """What the recording may have missed of the selected kinds: those of several kinds are joined.
+
+    The other conditions do not count: nobody knows whether an event that is not there would have met them.
+    """
+
+    def __init__(self, source: Source, selection: Selection) -> None:
+        self._source = source
+        self._kinds = {one.type_name for one in selection.kinds}
+        self._shown: dict[tuple[str, int], bool] = {}  # reason and begin of gaps, and whether they have ended
+
+    def _read(self) -> list[Document]:
+        found = []
+        for gap in self._source.gaps():
+            kinds = self._kinds & set(gap["kinds"])
+            if kinds or not (self._kinds and gap["kinds"]):
+                found.append({**gap, "kinds": sorted(kinds) if kinds and gap["kinds"] else gap["kinds"]})
+        if not found:
+            return found
+        from rewound.rewind.gap_texts import joined
+
+        return joined(found)
+
+    def between(
+        self, events: Iterator[Sequence[Entry | Document]], options: Options
+    ) -> Iterator[Sequence[Entry | Document]]:
+        """Merge gaps into the events, each where it begins."""
+        gaps = self._read()
+        self._note(gaps)
+        if not gaps:
+            yield from events
+            return
+        since = _time(self._source, options.since, 0)
+        until = _time(self._source, options.until, MAX_OFFSET)
+        gaps = [
+            one for one in gaps if one.get("toMicros", MAX_OFFSET) >= since and one["fromMicros"] <= until
+        ]
+        if not options.reverse:
+            gaps.reverse()  # the next one is the last
+        limited = bool(options.limit or options.follow)
+        for entries in events:
+            merged: list[Entry | Document] = []
+            for entry in entries:
+                time = entry.event.time if isinstance(entry, Entry) else int(entry["time"])
+                while gaps and (gaps[-1]["fromMicros"] > time) is options.reverse:
+                    gap = gaps.pop()
+                    # A limit shows the newest events, and what is missing since the first of them.
+                    if not limited or options.reverse or gap.get("toMicros", MAX_OFFSET) >= time:
+                        merged.append(gap)
+                limited = limited and options.reverse
+                merged.append(entry)
+            yield merged
+        if not (limited and options.reverse):
+            yield gaps[::-1]
+
+    def new(self) -> list[Document]:
+        """Those that have begun or ended since the last call."""
+        found = [one for one in self._read() if self._shown.get(_key(one)) is not ("toMicros" in one)]
+        self._note(found)
+        return found
+
+    def _note(self, gaps: Sequence[Document]) -> None:
+        self._shown.update({_key(one): "toMicros" in one for one in gaps})
+
+
+def _key(gap: Document) -> tuple[str, int]:
+    return gap["why"], gap["fromMicros"]
 
 
 def _with_refused(

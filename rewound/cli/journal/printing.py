@@ -242,13 +242,14 @@ class LogLines:
         self._columns = Columns(output, self._titles, ("VERSION",), _SHARES, reserved if follows else {})
 
     def print(self, entries: Sequence[Entry | Document]) -> None:
-        """Print events, and refused requests, which have no version."""
+        """Print events, and refused requests and gaps, which have no version."""
         rows: list[tuple[Document, str]] = []  # cells by title, and the colour of the verb
         initial = _initial(entries) if self._folds else []
         skipped = {one.event.offset for one in initial[1:]}
         for one in entries:
             if not isinstance(one, Entry):
-                rows.append((self._of_refused(one), "red"))
+                is_gap = "why" in one
+                rows.append((self._of_gap(one), "yellow") if is_gap else (self._of_refused(one), "red"))
             elif initial and one is initial[0]:
                 rows.append((self._of_initial(initial), "green"))
             elif one.event.offset not in skipped:
@@ -259,8 +260,8 @@ class LogLines:
         )
 
     def _colors(self, cells: Document, verb: str) -> list[str]:
-        is_refused, has_verb = cells["VERSION"] == "-", "VERB" in self._titles
-        own = {"VERB": verb, "WHAT": verb if is_refused or not has_verb else ""}
+        is_event, has_verb = cells["VERSION"] != "-", "VERB" in self._titles
+        own = {"VERB": verb, "WHAT": "" if is_event and has_verb else verb}
         return [own.get(title) or _COLORS.get(title, "") for title in self._titles]
 
     def _of_refused(self, request: Document) -> Document:
@@ -275,6 +276,23 @@ class LogLines:
             OBJECT=object_name(request["namespace"], request["name"]),
             MANAGER=manager,
             WHAT=f"refused: {request['code']} {request['message'] or request['reason']}",
+        )
+
+    def _of_gap(self, gap: Document) -> Document:
+        from rewound.rewind.gap_texts import text_of
+
+        end = gap.get("toMicros")
+        until = f"until {self._time(end)}" if end else "until now"
+        return self._row(
+            VERSION="-",
+            TIME=self._time(gap["fromMicros"]),
+            USER="",
+            WHO="",
+            VERB="gap",
+            KIND="",
+            OBJECT="",
+            MANAGER="",
+            WHAT=f"{until}: {text_of(gap)}",
         )
 
     def _of_initial(self, entries: Sequence[Entry]) -> Document:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rewound.cli.access.flags import Options, Parser
+from rewound.cli.access.flags import Options, Parser, add_connection
 from rewound.cli.command import exit_on_sigterm, run_command
 from rewound.cli.local.cluster import DEFAULT_NAME, HOST, LocalCluster, Stored, recorded_into, state_folder
 from rewound.cli.typed import typed_name
@@ -48,10 +48,14 @@ List the clusters of this machine, running or not.
 """
 _STATUS = f"""status
 
-Show whether a cluster runs, its address, its context and its folder. The exit code is {NOT_RUNNING} if it does not run.
+Show whether a cluster runs, its address, its context and its folder; or, with a flag that names one, how a recording of
+`rewound flight` is: what it records and what not, since when, lag, gaps and disk. The exit code is {NOT_RUNNING} if the
+cluster does not run, or nothing is recorded.
 
   rewound status
   rewound status shop -o json
+  rewound status --data-dir prod                      a flight recorder's folder, or that of several clusters
+  rewound status --kubeconfig prod/admin.kubeconfig   its server
 """
 _LOGS = """logs
 
@@ -142,6 +146,10 @@ def _add_list(parser: Parser) -> None:
 def _add_status(parser: Parser) -> None:
     _add_name(parser)
     _add_list(parser)
+    parser.set_defaults(name=None)
+    group = parser.add_argument_group("a flight recorder instead")
+    group.add_argument("--data-dir", type=Path, metavar="FOLDER", help="its folder, whether it runs or not")
+    add_connection(parser, "has no effect here")
 
 
 def _add_logs(parser: Parser) -> None:
@@ -367,6 +375,23 @@ def _size(count: int) -> str:
 
 
 def _status(options: Options) -> int:
+    from rewound.cli.journal.opening import server_flag
+
+    flag = server_flag(options)
+    if options.namespace:
+        raise UsageError("--namespace: a status is of the whole recording; leave it out")
+    if options.data_dir is not None and flag:
+        raise UsageError(f"{flag}: has no effect with --data-dir; leave one of them out")
+    if options.data_dir is not None or flag:
+        if options.name is not None:
+            given = flag or "--data-dir"
+            raise UsageError(
+                f"{given}: names a recording, and {options.name} a cluster; leave one of them out"
+            )
+        from rewound.cli.flight_status import flight_status
+
+        return flight_status(options, NOT_RUNNING)
+    options.name = options.name or DEFAULT_NAME
     cluster = LocalCluster(options.name, state_folder())
     cluster.check_exists()
     found = _described(cluster)

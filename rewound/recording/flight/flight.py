@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -24,7 +25,9 @@ from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorize import Decision, Verdict
 from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.names import NAMES
+from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.runtime.clock import Clock, WallClock
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.versions.version import stored_version
 from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
@@ -40,10 +43,12 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.recording.flight.cluster_access import ClusterAccess
 from rewound.recording.flight.lease import Lease
-from rewound.recording.flight.retention import Bounds, Retention, file_bytes, used_bytes
-from rewound.recording.record.gaps import UNREACHABLE, Gaps
+from rewound.recording.flight.retention import Bounds, Retention
+from rewound.recording.flight.status import disk_document, file_bytes, save_status, used_bytes
+from rewound.recording.record.gaps import UNREACHABLE, Gap, Gaps
 from rewound.recording.record.kinds import UnknownKind
 from rewound.recording.record.recorder import (
+    MASKED,
     Progress,
     Recorder,
     RecordOptions,
@@ -59,6 +64,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE: Final = 1.0  # seconds between two attempts to reach the API server
 LONGEST_PAUSE: Final = 30.0
 REFRESH: Final = 120.0  # seconds between two looks at the version and the kinds of the cluster
+STATUS_SAVED: Final = 10.0  # seconds between two writes of the document into the folder
 CHECK: Final = "first-lists"  # of /readyz
 CLUSTER_CA: Final = "cluster-ca.crt"  # in the folder: the CA of the cluster's client certificates
 # Requests for the files of the page, for the API's description, and of probes show nothing of the cluster.
@@ -140,6 +146,9 @@ class Flight:
         self._beside = beside
         self._report = report
         self._lease = lease
+        self._accepted = False  # the server had all kinds of the options
+        self._heard = 0  # when the server last sent something, in microseconds since 1970
+        self._began = 0  # when the first lists were complete
         self._listed = False  # the recording is exact from the first lists on
         self._journal: Journal | None = None
         self._server: ReadOnlyServer | None = None
@@ -176,6 +185,7 @@ class Flight:
             self._journal = _create(self.folder, begun)
         else:
             self._listed = bool(found.exact_from)
+            self._heard, self._began = found.saved, found.began
             self._journal = _open(self.folder)
         try:
             await self._run(begun, ready, stop)
@@ -206,6 +216,7 @@ class Flight:
 
             def serving(addresses: Addresses) -> None:
                 nursery.start_soon(self._record_while_held, begun)
+                nursery.start_soon(self._keep_status)
                 if access is not None:
                     nursery.start_soon(access.run)
                 for one in self._beside:
@@ -239,8 +250,28 @@ class Flight:
         )
         metrics.gauge(
             "rewound_flight_lag_seconds",
-            "Since when the API server has sent nothing, of the kind that was heard of last.",
+            "How long the oldest change waits for the journal; while nothing is recorded, the silence.",
             self._lag,
+        )
+        metrics.gauge(
+            "rewound_flight_silent_seconds",
+            "Since when the API server has sent nothing, not even a bookmark.",
+            self._silence,
+        )
+        metrics.gauge(
+            "rewound_flight_kinds",
+            "Kinds that are recorded.",
+            lambda: self._progress().kinds,
+        )
+        metrics.gauge(
+            "rewound_flight_left_out_kinds",
+            "Kinds that this user may not read, that are not served any more, or that cannot be watched.",
+            lambda: sum(len(one["kinds"]) for one in self._left_out() if one["why"] != MASKED),
+        )
+        metrics.gauge(
+            "rewound_flight_held_changes",
+            "Changes that have arrived and wait for the journal.",
+            lambda: self._progress().held,
         )
         metrics.gauge(
             "rewound_flight_gaps",
@@ -251,6 +282,16 @@ class Flight:
             "rewound_flight_used_bytes",
             "Bytes of the journal's pages that hold something.",
             lambda: used_bytes(self.journal),
+        )
+        metrics.gauge(
+            "rewound_flight_file_bytes",
+            "Bytes of the journal's file, which never becomes smaller.",
+            lambda: file_bytes(self.journal),
+        )
+        metrics.gauge(
+            "rewound_flight_max_bytes",
+            "The limit of --max-disk; 0: none.",
+            lambda: self.options.bounds.max_disk,
         )
         for one in self._beside:
             if isinstance(one, Reporting):
@@ -271,6 +312,7 @@ class Flight:
             self._progressed,
             self._publish,
             self.gaps,
+            again=self._accepted,
         )
 
     def _publish(self, events: list[Event]) -> None:
@@ -298,13 +340,14 @@ class Flight:
 
     async def _record(self, begun: Recorder | None) -> None:
         """Record until cancelled, whatever happens to the API server. `begun` is prepared, for a new folder."""
-        pause, is_new, fits = FIRST_PAUSE, begun is not None, begun is not None
+        pause, is_new = FIRST_PAUSE, begun is not None
+        self._accepted = self._accepted or is_new
         while True:
             prepared, recorder, begun = begun is not None, begun or self._make_recorder(), None
             try:
                 if not prepared:
                     await self._prepare(recorder)
-                fits = True
+                self._accepted = True
                 self.recorder, self.problem = recorder, ""
                 await self._record_version(recorder)
                 continue  # with the new version
@@ -313,7 +356,9 @@ class Flight:
                 has_begun = recorder.started.is_set()
                 if not isinstance(problem, ClientError | CannotStore) or (is_new and not has_begun):
                     raise
-                if isinstance(problem, WrongFolder) or (isinstance(problem, UnknownKind) and not fits):
+                if isinstance(problem, WrongFolder) or (
+                    isinstance(problem, UnknownKind) and not self._accepted
+                ):
                     raise  # flags that do not fit: nothing would be recorded until somebody changes them
                 self.problem = str(problem)
             finally:
@@ -359,12 +404,42 @@ class Flight:
     # What it says about itself.
 
     def _is_recording(self) -> bool:
-        lost = any(one.why == UNREACHABLE for one in self.gaps.lasting())
-        return self.recorder is not None and self.recorder.started.is_set() and not lost
+        return self.recorder is not None and self.recorder.started.is_set() and not self._lost()
+
+    def _lost(self) -> list[Gap]:
+        """The gaps of kinds that would be recorded if the API server responded."""
+        recorder = self.recorder
+        return [
+            one
+            for one in self.gaps.lasting()
+            if one.why == UNREACHABLE and (recorder is None or any(map(recorder.follows, one.kinds)))
+        ]
+
+    def _silence(self) -> float:
+        if self.recorder is not None:
+            self._heard = max(self._heard, self.recorder.seen)
+        return max(0.0, (self.clock.now() - self._heard) / 1e6) if self._heard else 0.0
 
     def _lag(self) -> float:
-        seen = 0 if self.recorder is None else self.recorder.seen
-        return max(0.0, (self.clock.now() - seen) / 1e6) if seen else 0.0
+        return (
+            self.recorder.waiting if self.recorder is not None and self._is_recording() else self._silence()
+        )
+
+    def _progress(self) -> Progress:
+        return Progress(0, 0, 0, 0, 0) if self.recorder is None else self.recorder.progress()
+
+    def _left_out(self) -> list[dict[str, Any]]:
+        return [] if self.recorder is None else self.recorder.left_out()
+
+    async def _keep_status(self) -> None:
+        """Keep the document in the folder, for `rewound status --data-dir`."""
+        while True:
+            document = self.document()
+            try:
+                await run_in_thread(partial(save_status, self.folder, document))
+            except OSError as error:
+                logger.warning("the status is not stored: %s", error)
+            await trio.sleep(STATUS_SAVED)
 
     def _add_document(self, add: Callable[..., None]) -> None:
         add("GET", DOCUMENT, self._show)
@@ -373,23 +448,31 @@ class Flight:
         return await render.document(context, self.document())
 
     def document(self) -> dict[str, Any]:
-        progress = None if self.recorder is None else self.recorder.progress()
+        progress, bounds = self._progress(), self.options.bounds
+        if self.recorder is not None:
+            self._began = self._began or self.recorder.began
         return {
             "kind": "Flight",
+            "at": rfc3339(self.clock.now()),
+            "server": self.server_url,
+            "kubernetes": stored_version(self.journal.kubernetes),
             "recording": self._is_recording(),
-            "problem": self.problem or next((one.message for one in self.gaps.lasting()), ""),
+            "problem": self.problem or next((one.message for one in self._lost()), ""),
             "lagSeconds": round(self._lag(), 3),
+            "silentSeconds": round(self._silence(), 3),
             "listed": self._listed,
-            "kinds": 0 if progress is None else progress.kinds,
-            "objects": 0 if progress is None else progress.objects,
-            "events": 0 if progress is None else progress.events,
-            "held": 0 if progress is None else progress.held,
+            "began": rfc3339(self._began) if self._began else None,
+            "kinds": progress.kinds,
+            "objects": progress.objects,
+            "events": progress.events,
+            "held": progress.held,
             "version": str(self.journal.head),
+            "leftOut": self._left_out(),
             "gaps": self.gaps.documents(),
+            "retention": {"seconds": bounds.age, "byKind": dict(bounds.by_kind)},
             "disk": {
-                "file": file_bytes(self.journal),
-                "used": used_bytes(self.journal),
-                "most": self.options.bounds.max_disk,
+                **disk_document(self.journal),
+                "most": bounds.max_disk,
                 "problem": "" if self._retention is None else self._retention.problem,
             },
             **{one.name: one.document() for one in self._beside if isinstance(one, Reporting)},

@@ -22,6 +22,7 @@ from rewound.journal.errors import JournalError
 from rewound.journal.log import Journal
 from rewound.journal.retention import advance
 from rewound.journal.snapshot_writer import prune
+from rewound.recording.flight.status import used_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -75,19 +76,3 @@ class Retention:
         if problem and not self.problem:
             logger.warning("--max-disk cannot be kept: %s; give more, or record fewer kinds", problem)
         self.problem = problem
-
-
-def used_bytes(journal: Journal) -> int:
-    """The bytes of pages that hold something; freed ones, which LMDB uses again, do not count."""
-    environment, total = journal.environment, 0
-    with journal.read() as view:
-        for database in environment.databases:
-            found = view.txn.stat(database)
-            pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
-            total += pages * found["psize"]
-    return total
-
-
-def file_bytes(journal: Journal) -> int:
-    """The size that the file has reached."""
-    return journal.environment.statistics()["used_bytes"]

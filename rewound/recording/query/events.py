@@ -122,6 +122,7 @@ class EventReader:
 
 
 INTERVAL = 0.1  # seconds; a person does not notice it
+WAITS = 20  # then the caller may do something else
 
 Wait = Callable[[], None]
 
@@ -134,7 +135,7 @@ def new_entries(
     It polls the head, which is one read of the last key. Notifications between processes were rejected: LMDB
     has none, and the server should not need to know the readers of its folder.
     """
-    file = _identity(journal)
+    file, waits = _identity(journal), 0
     while True:
         with journal.read() as view:
             head, floor = view.head, view.floor
@@ -146,6 +147,9 @@ def new_entries(
         if _identity(journal) != file:
             raise Failure(f"the journal in {journal.path} was removed or replaced; start again to follow it")
         wait()
+        waits += 1
+        if waits % WAITS == 0:
+            yield []
 
 
 def _identity(journal: Journal) -> tuple[int, int] | None:

@@ -83,6 +83,11 @@ class FolderSource(Source):
 
         return refused_in(self._folder.path)
 
+    def gaps(self) -> list[Document]:
+        from rewound.rewind.gaps import gaps_in
+
+        return [one.timed_document() for one in gaps_in(self._folder.path)]
+
     # Kinds and names.
 
     def kind(self, text: str) -> Kind:

@@ -412,6 +412,18 @@ class ServerSource(Source):
             raise
         return iter([{**one, "time": one["micros"]} for one in reversed(found["items"])])
 
+    def gaps(self) -> list[Document]:
+        query: Query = {**self._scope, "limit": "1000"}
+        try:
+            found: list[Document] = self._session.request("GET", f"{ROOT}/timeline/gaps", query=query)[
+                "items"
+            ]
+        except StatusError as error:
+            if error.code == 404:
+                return []
+            raise
+        return found
+
     def _timeline(self, what: str, query: Query) -> Document:
         why = "it has no timeline"
         try:
@@ -502,6 +514,7 @@ class ServerSource(Source):
                 after = upto
             else:
                 after = max(after, int(page["upto"]))
+                yield []
 
     def _next_events(self, query: Query) -> Document:
         """Wait for the next events, also while the server cannot be reached: it may be restarting."""

@@ -245,6 +245,10 @@ class Source(ABC):
         """Requests that the recorded server refused; only recordings with an audit log have them."""
         return iter(())
 
+    def gaps(self) -> list[Document]:
+        """What a flight recorder missed, with times in microseconds; only its recordings have them."""
+        return []
+
     @abstractmethod
     def version(self, moment: Moment) -> Version:
         """The version of a moment. Raises Failure if it is before the journal's start or after its end."""
@@ -273,7 +277,7 @@ class Source(ABC):
 
     @abstractmethod
     def follow(self, selection: Selection, after: int) -> Iterator[Sequence[Entry]]:
-        """New events, as they are committed; never ends."""
+        """New events, as they are committed; never ends. Without any it yields nothing now and then."""
 
     @abstractmethod
     def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:

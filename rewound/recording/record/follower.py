@@ -131,7 +131,8 @@ class Follower:
             None  # the objects that a watch began with, until all are here
         )
         self._start = trio.CancelScope()  # ends a watch that is silent before that
-        self._lost = False  # the last request got no response
+        # The last request got no response, perhaps in an earlier run.
+        self._lost = gaps.lasts(UNREACHABLE, state.kind.type_name)
         self._expired = 0  # when the kind was last seen before its version expired; 0 while it is complete
         self._with_secrets = with_secrets
         self._pause = FIRST_PAUSE

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from rewound.rewind.gaps import EXPIRED, FILE, REFUSED, STOPPED, UNREACHABLE, Gap, gaps_in
+from rewound.rewind.gap_texts import EXPIRED, GONE, REFUSED, STOPPED, UNREACHABLE
+from rewound.rewind.gaps import FILE, Gap, gaps_in
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["EXPIRED", "FILE", "REFUSED", "STOPPED", "UNREACHABLE", "Gap", "Gaps", "gaps_in"]
+__all__ = ["EXPIRED", "FILE", "GONE", "REFUSED", "STOPPED", "UNREACHABLE", "Gap", "Gaps", "gaps_in"]
 
 NEWEST: Final = 1000  # gaps that are kept; the file is written anew when it has twice as many lines
 MESSAGE: Final = 500  # characters
@@ -40,6 +41,10 @@ class Gaps:
 
     def lasting(self) -> list[Gap]:
         return [one for one in self._gaps.values() if not one.end]
+
+    def lasts(self, why: str, kind: str) -> bool:
+        """Whether a gap of a kind lasts for a reason."""
+        return any(one.why == why and kind in one.kinds for one in self.lasting())
 
     def count(self) -> int:
         """How many stretches are known to miss versions."""

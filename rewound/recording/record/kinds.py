@@ -18,7 +18,7 @@ from rewound.actors.kinds.catalog import Catalog, preference
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.versions.version import check_version, nearest_version
-from rewound.client.errors import ClientError
+from rewound.client.errors import ClientError, NoDocument, StatusError
 from rewound.client.streaming import StreamingSession
 
 Document = dict[str, Any]
@@ -28,6 +28,8 @@ MAX_KINDS = 10_000  # each has a watch; also the most group versions
 # Valid names of groups, versions and kinds; they are part of the journal's keys.
 _GROUP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_VERSION = re.compile(r"v?1\.[0-9]{1,3}")
+_NOT_SAID = (403, 404)
 _UNREADABLE = (AttributeError, KeyError, TypeError)  # errors of malformed documents
 
 
@@ -91,6 +93,8 @@ class ClusterScopedKind(UnknownKind):
 class Discovered:
     kinds: tuple[RecordedKind, ...]
     problems: tuple[str, ...]  # group versions that could not be read
+    unreadable: frozenset[str] = frozenset()  # their groups
+    unwatched: tuple[str, ...] = ()  # types that can be listed, but not watched
 
 
 async def discover(session: StreamingSession, catalog: Catalog, names: Names) -> Discovered:
@@ -98,6 +102,7 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
     found: dict[str, list[RecordedKind]] = {}
     declared = {(one.group, one.version, one.plural): one for one in catalog.declared}
     problems: list[str] = []
+    unreadable, unwatched = set[str](), set[str]()
     group_versions = await _group_versions(session)
     listed: dict[tuple[str, str], list[Document]] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -109,6 +114,7 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
                 listed[group, version] = (await session.get_document(path)).get("resources", [])
         except ClientError as error:
             problems.append(f"{path} cannot be read and is left out: {error}")
+            unreadable.add(group)
 
     async with trio.open_nursery() as nursery:
         for group, version in group_versions:
@@ -117,15 +123,19 @@ async def discover(session: StreamingSession, catalog: Catalog, names: Names) ->
         resources = listed.get((group, version), [])
         try:
             kinds_of_version = list(recordable(resources, group, version, catalog, declared))
+            unwatched |= set(_unwatched(resources, group))
         except _UNREADABLE as error:
             problems.append(f"{group}/{version} cannot be read and is left out: {error!r}")
+            unreadable.add(group)
             continue
         for one in kinds_of_version:
             found.setdefault(one.type_name, []).append(one)
     kinds = [_choose(of_type) for of_type in found.values()]
     # Definitions first: later objects need them.
     kinds.sort(key=lambda one: (one.type_name != definition_type(names), one.type_name))
-    return Discovered(tuple(kinds), tuple(problems))
+    return Discovered(
+        tuple(kinds), tuple(problems), frozenset(unreadable), tuple(sorted(unwatched - found.keys()))
+    )
 
 
 async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names:
@@ -141,13 +151,21 @@ async def dialect_of(session: StreamingSession, known: Iterable[Names]) -> Names
 
 
 async def version_of(session: StreamingSession, names: Names) -> str:
-    """The version of Kubernetes that is nearest to what the server says; the newest if it says none."""
+    """The version of Kubernetes that is nearest to what the server says; empty if it does not say one to this user.
+
+    Raises ClientError if the server does not respond: what it is then is not known, and no reason to take another one.
+    """
     if names.dialect != "kubernetes":
         return check_version(names.dialect, "")
     try:
-        return nearest_version(str((await session.get_document("/version"))["gitVersion"]))
-    except (ClientError, *_UNREADABLE):
-        return nearest_version("")
+        said = (await session.get_document("/version"))["gitVersion"]
+    except StatusError as error:
+        if error.code not in _NOT_SAID:
+            raise
+        return ""
+    except (NoDocument, *_UNREADABLE):
+        return ""
+    return nearest_version(said) if isinstance(said, str) and _VERSION.match(said) else ""
 
 
 async def _group_versions(session: StreamingSession) -> list[tuple[str, str]]:
@@ -196,6 +214,13 @@ def recordable(
             definition,
             None if catalog.stored_type(type_name) is None else catalog.storage(type_name),
         )
+
+
+def _unwatched(resources: Iterable[Document], group: str) -> Iterable[str]:
+    for one in resources:
+        plural, verbs = one.get("name", "/"), one.get("verbs") or ()
+        if _LABEL.fullmatch(plural) and "list" in verbs and "watch" not in verbs:
+            yield f"{plural}.{group}" if group else plural
 
 
 def kind_of(

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import trio
@@ -37,7 +37,7 @@ from rewound.recording.record.definitions import built_in_definitions, definitio
 from rewound.recording.record.first_lists import FirstLists
 from rewound.recording.record.follower import Follower, KindState, WatchLists
 from rewound.recording.record.gaps import FILE as GAPS
-from rewound.recording.record.gaps import REFUSED, STOPPED, Gaps
+from rewound.recording.record.gaps import GONE, REFUSED, STOPPED, UNREACHABLE, Gaps
 from rewound.recording.record.kinds import (
     MAX_KINDS,
     ClusterScopedKind,
@@ -64,6 +64,9 @@ MOST_HELD: Final = 50_000  # changes
 MOST_HELD_BYTES: Final = 64 << 20
 MOST_LISTED_BYTES: Final = 64 << 30  # of the first lists, on disk
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
+NOT_SERVED: Final = "the server no longer serves it; its objects stay as they were last"
+NOT_WATCHED: Final = "it can be listed, but not watched"
+MASKED: Final = "their values; with --with-secrets they are recorded"
 
 
 class TooLarge(Exception):
@@ -113,10 +116,13 @@ class Recorder:
         report: Callable[[Progress], None] = lambda _: None,
         publish: Publish = unpublished,
         gaps: Gaps | None = None,
+        *,
+        again: bool = False,
     ) -> None:
         """`now()` in microseconds since 1970; `publish` gets the events that have become durable.
 
-        `gaps` are those of the folder, if somebody else reads them too.
+        `gaps` are those of the folder, if somebody else reads them too. `again`: the server had all kinds of the
+        options before, so those that it lacks are left out.
         """
         self._session = session
         self._folder = folder
@@ -126,6 +132,8 @@ class Recorder:
         self._publish = publish
         self._states: dict[str, KindState] = {}
         self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
+        self._gone: dict[str, str] = {}  # types with recorded objects that are not followed any more, and why
+        self._again = again
         self.gaps = Gaps(folder) if gaps is None else gaps
         self._has_read = False  # whether a kind that has ended was read before
         self._authors: Authors | None = None
@@ -169,23 +177,23 @@ class Recorder:
         Raises ClientError: WrongFolder if the folder does not fit.
         """
         self._names = await dialect_of(self._session, NAMES.values())
-        version = await version_of(self._session, self._names)
+        self._positions = await self._load_positions()
+        version = await version_of(self._session, self._names) or self._positions.kubernetes
+        self._positions.kubernetes = version = version or nearest_version("")
         self._release = choose_release(version)
         self._watch_lists = WatchLists(
             WATCH_LIST in self._release.features, f"{self._names.group_domain}/initial-events-end"
         )
         self._catalog = built_in(self._names, self._release)
         self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
-        self._positions = await self._load_positions()
         self._kinds = await self._wanted()
+        self._again = True
         return self._release
 
     async def is_upgraded(self) -> bool:
-        """Whether the server has another version of Kubernetes than in `prepare`. Raises ClientError."""
-        if self._names.dialect != "kubernetes":
-            return False
-        said = (await self._session.get_document("/version")).get("gitVersion")
-        return isinstance(said, str) and nearest_version(said) != self._release.version
+        """Whether the server says another version of Kubernetes than in `prepare`. Raises ClientError."""
+        said = await version_of(self._session, self._names)
+        return bool(said) and said != self._release.version
 
     def look_for_kinds(self) -> None:
         """Look for kinds that are new or served again, and try those again that this user could not read."""
@@ -209,6 +217,7 @@ class Recorder:
         if self._positions.saved and self._positions.exact_from:
             self.gaps.begin(STOPPED, self._positions.saved, message="the recorder did not run")
         self.gaps.end(REFUSED, self._now())  # what still is refused begins again
+        self._find_gone()
         try:
             await self._follow(self._kinds)
         finally:
@@ -248,7 +257,7 @@ class Recorder:
             len(states),
             sum(one.listed for one in states),
             sum(len(one.names) for one in states),
-            self._writer.events,
+            self._writer.events if states else 0,
             self._held(),
         )
 
@@ -257,9 +266,39 @@ class Recorder:
         return len(self._reordering) + (0 if self._lists_on_disk is None else len(self._lists_on_disk))
 
     @property
+    def began(self) -> int:
+        """When the first lists of the folder were complete, in microseconds since 1970; 0: they are not."""
+        return self._positions.began
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds the oldest change has waited for the journal."""
+        return self._reordering.waiting
+
+    def left_out(self) -> list[dict[str, Any]]:
+        """What of the server is not recorded, and why: kinds, or none where the reason says what."""
+        options, kinds_by_reason = self._options, dict[str, list[str]]()
+        for name, why in [*self._refused.items(), *self._gone.items()]:
+            kinds_by_reason.setdefault(why, []).append(name)
+        if not options.kinds:
+            kinds_by_reason[NOT_WATCHED] = list(self._discovered.unwatched)
+        found = [{"kinds": sorted(kinds), "why": why} for why, kinds in kinds_by_reason.items() if kinds]
+        found += [{"kinds": [], "why": one} for one in self._discovered.problems]
+        if not options.with_secrets and "secrets" in self._states:
+            found.append({"kinds": ["secrets"], "why": MASKED})
+        if options.kinds:
+            found.append({"kinds": [], "why": f"all but {', '.join(options.kinds)}, by --kinds"})
+        if options.namespace:
+            found.append({"kinds": [], "why": f"all but namespace {options.namespace}, by --namespace"})
+        return found
+
+    @property
     def seen(self) -> int:
         """When the server last sent something, in microseconds since 1970; 0 if it has not yet."""
         return max((one.seen for one in self._states.values()), default=0)
+
+    def follows(self, type_name: str) -> bool:
+        return type_name in self._states
 
     def is_listed(self, type_name: str) -> bool:
         """Whether the first list of a type is complete."""
@@ -296,12 +335,15 @@ class Recorder:
             return ""
 
     async def _wanted(self) -> tuple[RecordedKind, ...]:
-        discovered = await discover(self._session, self._catalog, self._names)
+        discovered = self._discovered = await discover(self._session, self._catalog, self._names)
         for problem in discovered.problems:
             logger.warning("%s", problem)
         chosen = self._options.kinds
         for text in chosen:
             named = [one for one in discovered.kinds if one.has_name(text)]
+            if not named and (self._again or self._was_recorded(text)):
+                logger.warning("--kinds: the server does not serve %s now", text)
+                continue
             if not named:
                 raise UnknownKind(text)
             if self._options.namespace and not any(one.namespaced for one in named):
@@ -317,7 +359,33 @@ class Recorder:
             raise ClientError(f"the server has more than {MAX_KINDS:,} kinds; name some with --kinds")
         return tuple(found)
 
+    def _was_recorded(self, text: str) -> bool:
+        name = text.lower()
+        return any(name in (one, one.partition(".")[0]) for one in self._positions.kinds)
+
     # While it runs.
+
+    def _find_gone(self) -> None:
+        """Find the kinds of earlier runs that the server no longer serves, or whose groups cannot be read.
+
+        A kind without objects, as that of a deleted definition, misses nothing.
+        """
+        served = {one.type_name for one in self._discovered.kinds}
+        for name in self._positions.kinds.keys() - served:
+            if self._writer.versions_of(name):
+                self._lose(name)
+            else:
+                del self._positions.kinds[name]
+
+    def _lose(self, type_name: str) -> None:
+        """Note why a kind is not followed any more."""
+        unreadable = type_name.partition(".")[2] in self._discovered.unreadable
+        why, message = (UNREACHABLE, "its group cannot be read") if unreadable else (GONE, NOT_SERVED)
+        if self._gone.get(type_name) != message:
+            logger.warning("%s is not recorded: %s", type_name, message)
+        self._gone[type_name] = message
+        self.gaps.end(GONE if unreadable else UNREACHABLE, self._now(), type_name)
+        self.gaps.begin(why, self._now(), [type_name], message)
 
     async def _follow(self, kinds: tuple[RecordedKind, ...]) -> None:
         async with trio.open_nursery() as nursery:
@@ -408,6 +476,8 @@ class Recorder:
         state.position = _later(saved, newest) if saved else ""
         state.flushed = state.position
         state.seen = self._positions.saved
+        self._gone.pop(kind.type_name, None)
+        self.gaps.end(GONE, self._now(), kind.type_name)
         self._states[kind.type_name] = state
         follower = Follower(
             self._session,
@@ -431,8 +501,14 @@ class Recorder:
             self.gaps.begin(REFUSED, self._now(), [state.kind.type_name], follower.refusal)
         state.listed = True
         self._has_read |= state.position != began
-        self._positions.kinds.pop(state.kind.type_name, None)
-        self._states.pop(state.kind.type_name, None)
+        name = state.kind.type_name
+        self._states.pop(name, None)
+        if state.names or follower.refusal:
+            self._positions.kinds[name] = ""  # if it comes back, it is listed
+        else:
+            self._positions.kinds.pop(name, None)
+        if state.names and not follower.refusal:
+            self._lose(name)
         if self.nothing_readable:
             raise NothingReadable(next(iter(self._refused.values())))
 
@@ -472,6 +548,7 @@ class Recorder:
         versions = (number_of(one.first_list) for one in self._states.values())
         began = max((one for one in versions if one is not None), default=0)
         self._positions.exact_from = self._positions.exact_from or began
+        self._positions.began = self._positions.began or self._now()
         await self._write_first_lists(self._lists_on_disk)
         if self._authors is not None:
             self._authors.began = began
@@ -581,6 +658,11 @@ class Reordering:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def waiting(self) -> float:
+        """Seconds since the oldest of them arrived."""
+        return self._now() - self._held[0][0] if self._held else 0.0
+
     def add(self, change: Change) -> None:
         self._held.append((self._now(), change))
         self.size += len(change.body)
@@ -633,10 +715,12 @@ class Positions:
     """Where a recording continues after a restart: a file beside the journal, replaced atomically.
 
         {"version": 1, "server": "https://...", "cluster": "<uid>", "namespace": "", "secrets": false,
-         "exactFrom": 1040, "saved": 1700000000000000, "kinds": {"configmaps": "1042", ...}}
+         "exactFrom": 1040, "began": 1700000000000000, "saved": 1700000000000000, "kubernetes": "1.31",
+         "kinds": {"configmaps": "1042", ...}}
 
-    Each kind has the version up to which all its changes are in the journal. The file may be behind the journal
-    after a crash: the journal knows the last change of each kind, and what arrives a second time is left out.
+    Each kind has the version up to which all its changes are in the journal; without one it has to be listed. The
+    file may be behind the journal after a crash: the journal knows the last change of each kind, and what arrives a
+    second time is left out.
     """
 
     server: str
@@ -646,6 +730,8 @@ class Positions:
     exact_from: int = 0  # the highest version of the first lists; 0: they are not complete
     kinds: dict[str, str] = field(default_factory=dict)
     saved: int = 0  # when the recorder last ran, in microseconds since 1970; 0: it was of an earlier release
+    began: int = 0  # when the first lists were complete; 0: they are not, or it was an earlier release
+    kubernetes: str = ""  # the version of the server
 
 
 def load_positions(folder: Path) -> Positions | None:
@@ -667,6 +753,8 @@ def load_positions(folder: Path) -> Positions | None:
             int(found["exactFrom"]),
             {str(name): str(version) for name, version in found["kinds"].items()},
             int(found.get("saved", 0)),
+            int(found.get("began", 0)),
+            str(found.get("kubernetes", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WrongFolder(f"{path} cannot be read; record into a new folder") from error
@@ -680,7 +768,9 @@ def save_positions(folder: Path, positions: Positions) -> None:
         "namespace": positions.namespace,
         "secrets": positions.secrets,
         "exactFrom": positions.exact_from,
+        "began": positions.began,
         "saved": positions.saved,
+        "kubernetes": positions.kubernetes,
         "kinds": positions.kinds,
     }
     path = folder / FILE

@@ -14,7 +14,8 @@ from rewound.cli.main import main
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.recording.flight.flight import FlightOptions
-from rewound.recording.flight.retention import SHARE, Bounds, Retention, used_bytes
+from rewound.recording.flight.retention import SHARE, Bounds, Retention
+from rewound.recording.flight.status import used_bytes
 from rewound.recording.record.recorder import RecordOptions
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import served

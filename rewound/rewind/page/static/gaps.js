@@ -7,6 +7,7 @@ import { readable, spanOf } from "./scale.js";
 const REASONS = {
   stopped: "the recorder did not run", unreachable: "the API server did not respond",
   expired: "versions are missing, as the watch had expired", refused: "the recorder may not read it",
+  gone: "the server no longer serves it",
 };
 const NAMED = 3;  // kinds in a text
 
