@@ -236,6 +236,7 @@ def _fly(options: Options) -> int:
             options.folder,
             Settings,
             for_everyone=options.page_for_everyone,
+            with_secrets=options.with_secrets,
             access_log=_access_log(options),
             **given,
         )

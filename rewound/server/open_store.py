@@ -42,6 +42,7 @@ from rewound.actors.resource.decide import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.resource.remote import RemoteDirectory, Send
+from rewound.actors.rewind.rights import SECRETS
 from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
@@ -323,7 +324,9 @@ def _build_store(
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, settings.features, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
-    horizon = Horizon(journal, clock, round(settings.history_seconds * 1_000_000))
+    seconds = settings.secret_history
+    windows = {} if seconds is None else {SECRETS: round(seconds * 1_000_000)}
+    horizon = Horizon(journal, clock, round(settings.history_seconds * 1_000_000), windows)
     simulated_metrics = None
     if settings.controllers.simulates_nodes(rules):
         # Imported here, because an API server without nodes does not need it.

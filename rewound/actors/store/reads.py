@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -106,9 +107,9 @@ class Reads:
         if options.at is not None:
             return self._open_at(definition, namespace, options, wanted, options.at)
         if options.token:
-            start = await self._continue(namespace, options, wanted)
+            start = await self._continue(definition, namespace, options, wanted)
             return self._reader(definition, namespace, options, wanted, start)
-        exact = await self._starting_version(options)
+        exact = await self._starting_version(definition, options)
         name = options.fields.exact("metadata.name") if options.fields else None
         if name is not None and (namespace is not None or not definition.namespaced):
             return self._single(definition, namespace or "", name, wanted, exact)
@@ -163,25 +164,27 @@ class Reads:
         found = row is not None and (wanted is None or wanted.match(row.facts, row.body))
         return Listing([row.body] if row is not None and found else [], version)
 
-    async def _starting_version(self, options: ListOptions) -> int | None:
+    async def _starting_version(self, definition: Definition, options: ListOptions) -> int | None:
         """The exact version that the list reads, or None for the current one."""
         if options.resource_version in ("", "0"):
             return None
         version = parse_version(options.resource_version)
         await self._wait_for(version)
         if options.match == "Exact" or (options.limit and options.match != "NotOlderThan"):
-            if version < self._horizon.floor():
+            if version < self._horizon.floor(definition.type_name):
                 raise Expired(VERSION_TOO_OLD)
             return version
         return None
 
-    async def _continue(self, namespace: str | None, options: ListOptions, wanted: Search | None) -> Start:
+    async def _continue(
+        self, definition: Definition, namespace: str | None, options: ListOptions, wanted: Search | None
+    ) -> Start:
         token = _token_in(namespace, options.token)
         if token.version == CURRENT:
             return Start(None, token, None if wanted is None and options.limit > 0 else -1)
         await self._wait_for(token.version)
-        expired = self._clock.now() - token.issued > self._horizon.window
-        if expired or token.version < self._horizon.floor():
+        expired = self._clock.now() - token.issued > self._horizon.window(definition.type_name)
+        if expired or token.version < self._horizon.floor(definition.type_name):
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
         return Start(token.version, token, token.remaining if wanted is None else -1)
 
@@ -505,20 +508,26 @@ class Horizon:
     """The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in offsets.
 
     `floor()` is the newest version at the start of the window. Requests for older versions get 410, even though the
-    journal may still have them for debugging.
+    journal may still have them for debugging. A type may have a window of its own.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, window: int) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, window: int, windows: Mapping[str, int] | None = None
+    ) -> None:
+        """Windows in microseconds; `windows` those of types."""
         self._journal = journal
         self._clock = clock
-        self.window = window  # microseconds
-        self._floor = 0
-        self._found_at = -FRESH_FOR
+        self._window, self._windows = window, windows or {}
+        self._floors: dict[int, tuple[int, int]] = {}  # by window: the floor, and when it was found
 
-    def floor(self) -> int:
-        now = self._clock.now()
-        if now - self._found_at >= min(FRESH_FOR, self.window // 10):
+    def window(self, type_name: str = "") -> int:
+        return self._windows.get(type_name, self._window)
+
+    def floor(self, type_name: str = "") -> int:
+        window, now = self.window(type_name), self._clock.now()
+        floor, found_at = self._floors.get(window, (0, -FRESH_FOR))
+        if now - found_at >= min(FRESH_FOR, window // 10):
             with self._journal.read() as view:
-                self._floor = max(self._floor, view.offset_at(now - self.window), view.floor)
-            self._found_at = now
-        return self._floor
+                floor = max(floor, view.offset_at(now - window), view.floor)
+            self._floors[window] = floor, now
+        return floor

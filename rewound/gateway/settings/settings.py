@@ -611,6 +611,7 @@ class Settings:
     kubernetes_version: str = ""  # empty: that of the dialect
     feature_gates: str = ""
     watch_history: float | None = None  # None: that of the rules
+    secret_history: float | None = None  # that of Secrets, if it is another one
     journal_retention: float | None = 86400.0  # None: forever
     retention_by_kind: tuple[tuple[str, float], ...] = ()  # of events that only change times; see `thinning`
     enable_journal_page: bool = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import trio
@@ -30,6 +30,12 @@ from rewound.gateway.watch.watched_type import SentEvents, WatchCounters, Watche
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
+
+class Floor(Protocol):
+    def __call__(self, type_name: str = "") -> int:
+        """The offset at which the watch history begins, for new watches of a type."""
+
+
 Key = tuple[tuple[Any, ...], Framing, Broadcast]
 
 
@@ -38,7 +44,7 @@ class Hub:
         self,
         journal: Journal,
         feed: Feed,
-        floor: Callable[[], int],
+        floor: Floor,
         nursery: trio.Nursery,
         serves: Callable[[Any], bool] = lambda _: True,
         memory: MemoryBudget | None = None,

@@ -253,7 +253,7 @@ class Watch:
         member.cursor = self._version = start
         if start > self._hub.newest():
             await self._await_version(member, start)
-        if start < self._hub.floor():
+        if start < self._hub.floor(self._interest.type_name):
             raise TooOld
 
     async def _send_initial_events(self, member: Member, framing: Framing, initial: InitialEvents) -> int:

@@ -75,6 +75,9 @@ NOT_LOGGED: Final = [
 ACCESS_LOG_MIB: Final = 100  # then a new file begins
 ACCESS_LOGS: Final = 10
 DOCUMENT: Final = "flight"  # below /debug/rewound/
+# Seconds: values that were replaced before need the right to rewind, so that watches, exact lists and continue tokens
+# must not reach them without it. API servers of Kubernetes have about as much history for these.
+SECRET_HISTORY: Final = 600.0
 
 Ready = Callable[[Addresses], None]
 
@@ -485,13 +488,14 @@ def flight_settings(
     settings: type[Settings],
     *,
     for_everyone: bool = False,
+    with_secrets: bool = False,
     access_log: str = "",
     **given: Any,
 ) -> Settings:
     """Settings of a server whose own authorization allows nothing: the recorded cluster decides before.
 
-    The recorded roles do not apply, only those of now. With `for_everyone`, nobody signs in. `access_log` is a file,
-    or - for stdout; empty: there is none.
+    The recorded roles do not apply, only those of now. With `for_everyone`, nobody signs in. `with_secrets`: values of
+    Secrets are recorded. `access_log` is a file, or - for stdout; empty: there is none.
     """
     if access_log:
         given["audit"] = _access_log(journal, data_dir, access_log)
@@ -506,6 +510,7 @@ def flight_settings(
         anonymous_auth=for_everyone,
         disable_admission_plugins=WEBHOOKS,
         watch_history=FOR_EVER,
+        secret_history=SECRET_HISTORY if with_secrets else None,
         journal_retention=None,
         **given,
     )

@@ -20,7 +20,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -37,6 +37,7 @@ FIRING, RESOLVED = "firing", "resolved"
 MOST_GROUPS: Final = 20_000  # of one rule; of more, the oldest is forgotten
 _TOO_COSTLY: Final = 20  # evaluations that took too many steps, before a rule is switched off
 _AROUND: Final = 15 * 60 * MICROS  # what the page shows before and after the moment
+_QUIET: Final = 1_000  # of what a limit left out, the newest that outlast a process
 _LONGEST_MESSAGE: Final = 1_000
 _LONGEST_LABEL: Final = 256
 
@@ -102,6 +103,18 @@ class Limit:
 
     alerts: int = 20
     per: int = 3600 * MICROS
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What the limit of a rule goes by, for another process."""
+
+    rule: str
+    recent: tuple[int, ...]  # when alerts started
+    left_out: int  # since the newest of them
+    quiet: tuple[
+        tuple[Group, int, int], ...
+    ]  # what was left out and is still true: its group, start and newest event
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +339,34 @@ class Engine:
                     self._remind(state.last + rule.resolve_after, rule, alert.labels)
                 return True
         return False
+
+    def limited(self) -> list[Limited]:
+        """The limits of the rules that have had alerts."""
+        found = []
+        for rule in self.rules:
+            quiet = (
+                (group, one.started, one.last) for group, one in reversed(rule.states.items()) if one.quiet
+            )
+            newest = tuple(islice(quiet, _QUIET))
+            if rule.recent or newest:
+                found.append(Limited(rule.name, tuple(rule.recent), rule.left_out, newest))
+        return found
+
+    def adopt_limit(self, one: Limited) -> None:
+        """Go on with the limit of another process: what that one left out must not fire now."""
+        for rule in self.rules:
+            if rule.name == one.rule:
+                for group, started, last in one.quiet:
+                    rule.states[group] = _State(started, started, fired=True, quiet=True, last=last)
+                    if not rule.is_state:
+                        self._remind(last + rule.resolve_after, rule, group)
+                self.restore_limit(one)
+
+    def restore_limit(self, one: Limited) -> None:
+        """Forget what events that were read again have added to a limit."""
+        for rule in self.rules:
+            if rule.name == one.rule:
+                rule.recent, rule.left_out = deque(one.recent), one.left_out
 
     def _rules_of(self, kind: Kind) -> list[Rule]:
         found = self._of_type.get(kind.type_name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from rewound.recording.query.folder import Folder, Kinds
 from rewound.recording.query.folder_source import FolderSource
 from rewound.recording.query.moments import micros_of
 from rewound.recording.rules.delivery import GRACE, Queue, Sink, make_sinks
-from rewound.recording.rules.engine import Alert, Engine, Rule
+from rewound.recording.rules.engine import Alert, Engine, Limited, Rule
 from rewound.recording.rules.feed import Feed, JournalFeed
 from rewound.recording.rules.file import BadRules, RuleFile
 from rewound.recording.rules.source import RulesSource
@@ -89,9 +90,14 @@ class Watch:
             alert = _alert(one)
             if self._engine.adopt(alert):
                 known[alert.id] = alert
+        limits = [_limited(one) for one in (state or {}).get("limits", ())]
+        for limit in limits:
+            self._engine.adopt_limit(limit)
         for number, _ in enumerate(warming(self._engine, self._feed, self.version, time)):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
+        for limit in limits:
+            self._engine.restore_limit(limit)
         if state is not None:
             for queue in self.queues:
                 queue.add([_alert(one) for one in state["waiting"].get(queue.sink.name, ())])
@@ -155,6 +161,7 @@ class Watch:
             "version": str(self.version),
             "time": self._engine.now,
             "firing": [one.document() for one in self._engine.firing()],
+            "limits": [asdict(one) for one in self._engine.limited()],
             "waiting": {queue.sink.name: [one.document() for one in queue.waiting] for queue in self.queues},
         }
         temporary = self._path.with_suffix(".new")
@@ -273,6 +280,14 @@ class RulesBeside:
             partial(of_sinks, "waiting"),
             "sink",
         )
+
+
+def _limited(one: Document) -> Limited:
+    quiet = (
+        (tuple((name, value) for name, value in group), int(started), int(last))
+        for group, started, last in one["quiet"]
+    )
+    return Limited(one["rule"], tuple(map(int, one["recent"])), int(one["left_out"]), tuple(quiet))
 
 
 def _alert(one: Document) -> Alert:

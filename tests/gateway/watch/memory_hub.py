@@ -145,7 +145,7 @@ class MemoryHub:
         self.feed = Feed(journal.head, journal)
         self.floor = 0
         self.served = {THINGS, OTHERS}
-        self.hub = Hub(journal, self.feed, lambda: self.floor, nursery, self.served.__contains__)
+        self.hub = Hub(journal, self.feed, lambda type_name="": self.floor, nursery, self.served.__contains__)
         self._latest: dict[str, Event] = {}
         self._next = journal.head + 1
 

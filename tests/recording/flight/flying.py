@@ -87,6 +87,7 @@ async def flying(
             folder,
             AnyPort,
             for_everyone=options.for_everyone,
+            with_secrets=options.record.with_secrets,
             access_log=access_log,
             secure_port=0,
             insecure_port=1,

@@ -95,10 +95,16 @@ def story() -> Story:
 
 
 async def watch(
-    feed: Memory, folder: Path, sinks: Sequence[Sink], seconds: range, *, kill_after: int = -1
+    feed: Memory,
+    folder: Path,
+    sinks: Sequence[Sink],
+    seconds: range,
+    *,
+    kill_after: int = -1,
+    rules: str = RULES,
 ) -> None:
     """Let some seconds of the story pass; after a kill nothing is saved, whatever is going on."""
-    one = Watch(rules_of(RULES), feed, sinks, folder, lambda: feed.now)
+    one = Watch(rules_of(rules), feed, sinks, folder, lambda: feed.now)
     feed.now = START + seconds.start * SECOND
     await one.begin()
     async with trio.open_nursery() as nursery:
@@ -191,3 +197,35 @@ async def test_a_damaged_state(
         await watch(Memory(story().occurrences), tmp_path, [Remembering()], range(0, 14, 7))
     assert "is damaged: rules begin at the newest event" in caplog.text
     assert GRACE == 10 * SECOND
+
+
+LIMITED = """
+rules:
+- {name: limited, expression: event.kind == "Pod", resolveAfter: 30m, rateLimit: {alerts: 3, per: 1h}}
+- {name: brief, expression: event.kind == "Pod", resolveAfter: 1m, rateLimit: {alerts: 4, per: 20m}}
+- name: held
+  expression: event.kind == "Deployment" && object.replicas == 0
+  for: 1m
+  rateLimit: {alerts: 1, per: 1h}
+"""
+
+
+async def test_limits_outlast_kills(autojump_clock: trio.testing.MockClock, tmp_path: Path) -> None:
+    """What the limit of a rule left out does not fire because the process is another one."""
+    told = Story(rules_of(LIMITED))
+    for at in range(30):
+        told.write(POD, f"pod-{at % 13}", {}, by="kubelet")
+        told.write(DEPLOYMENT, f"web-{at % 5}", {"replicas": at % 2})
+        told.wait(100 + 30 * (at % 7))
+    told.wait(4000)
+    expected = [(one.id, one.state, one.left_out) for one in told.alerts]
+    assert sum(left_out for _, _, left_out in expected) > 10
+    length = (told.now - START) // SECOND
+    for every in (70, 350, 5000):
+        folder, sink = tmp_path / str(every), Remembering()
+        folder.mkdir()
+        feed = Memory(told.occurrences)
+        for start in range(-20, length, every):
+            await watch(feed, folder, [sink], range(start, min(start + every, length), 7), rules=LIMITED)
+        found = [(one.id, one.state, one.left_out) for one in sink.got]
+        assert sorted(found) == sorted(expected), every
