@@ -83,7 +83,7 @@ def receiving(receiver: Receiver) -> Iterator[int]:
         yield server.server_address[1]
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(60)
         server.server_close()
 
 
@@ -146,7 +146,7 @@ def test_alerts_are_neither_lost_nor_sent_twice(rewound: Rewound, tmp_path: Path
                     process.wait(60)
         finally:
             ended.set()
-            writer.join()
+            writer.join(60)
         receiver.sender += 1
         with recorder(rewound, folder, rules, log) as process:
             wait_for("all alerts are sent", lambda: receiver.names() >= written, process, log)
