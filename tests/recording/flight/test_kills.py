@@ -1,4 +1,8 @@
-"""A flight recorder that is killed again and again misses nothing, and has nothing twice."""
+"""A flight recorder that is killed again and again, and whose server is, misses nothing and has nothing twice.
+
+`pytest -m slow tests/recording/flight/test_kills.py` kills fifty times. The recording is compared with the journal of
+the recorded server, event by event.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import httpx
 import pytest
 
 from rewound.journal.log import Journal
+from rewound.recording.record.gaps import gaps_in
 from rewound.recording.record.recorder import FILE
 from rewound.testing.fixture.rewound import Rewound
+from tests.ports import reserve_port
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "leases.coordination.cluster.io"
 KILLS = pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.slow)])
 Found = list[tuple[int, str, str, bytes]]
 
@@ -64,15 +72,19 @@ def names_in(folder: Path) -> set[str]:
 
 
 def maps_in(folder: Path, *, exact: bool = True) -> Found:
-    """Version, verb, name and content of the events of ConfigMaps in `default`, since the floor if `exact`."""
+    return events_in(folder, {"configmaps"}, exact=exact)
+
+
+def events_in(folder: Path, types: set[str], *, exact: bool = True) -> Found:
+    """Version, verb, name and content of the events of types in `default`, since the floor if `exact`."""
     journal = Journal.open(folder / "journal", readonly=True)
     try:
         with journal.read() as view:
-            number = journal.type_id("configmaps")
+            numbers = {journal.type_id(one) for one in types}
             events = [
                 one
                 for one in view.all_events(view.floor if exact else 0)
-                if one.type_id == number and one.namespace == "default"
+                if one.type_id in numbers and one.namespace == "default"
             ]
             return [(one.offset, one.verb, one.name, one.body) for one in events]
     finally:
@@ -115,3 +127,109 @@ def test_nothing_is_missing_and_nothing_twice(rewound: Rewound, tmp_path: Path, 
     theirs = [one for one in maps_in(rewound.data_dir) if one[0] >= ours[0][0]]
     assert len(ours) > 20
     assert [one[0::2] for one in ours] == [one[0::2] for one in theirs]
+
+
+class Processes:
+    """A server and the recorder beside it, each of which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data, self.flight, self.log = folder / "data", folder / "flight", folder / "log"
+        self.port, own = reserve_port(), reserve_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        (tokens := folder / "tokens.csv").write_text("secret,admin,1,system:masters\n")
+        serve = [
+            "serve",
+            "--data-dir",
+            str(self.data),
+            "--secure-port",
+            "0",
+            "--insecure-port",
+            str(self.port),
+        ]
+        record = ["flight", str(self.flight), "--kinds", "configmaps,leases", "--server", self.url]
+        record += ["--token", "secret"]
+        self.commands = {
+            "server": [*serve, "--dialect", "cluster", "--token-auth-file", str(tokens)],
+            "recorder": [*record, "--secure-port", "0", "--insecure-port", str(own), "--page-for-everyone"],
+        }
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        command = [sys.executable, "-m", "rewound", *self.commands[name]]
+        with self.log.open("ab") as output:
+            self.running[name] = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def end(self, name: str, how: signal.Signals) -> int:
+        process = self.running.pop(name)
+        process.send_signal(how)
+        return process.wait(120)
+
+    def write_until(self, ended: threading.Event, seed: int) -> None:
+        """Create, change and delete objects of two kinds, whether the server responds or not."""
+        random = Random(seed)
+        with self.client() as client:
+            while not ended.wait(0.02):
+                maps, name = random.random() < 0.7, f"m{random.randrange(20)}"
+                group = "/api/v1" if maps else "/apis/coordination.cluster.io/v1"
+                path = f"{group}/namespaces/default/{'configmaps' if maps else 'leases'}"
+                body = {"metadata": {"name": name, "annotations": {"n": str(random.random())}}}
+                try:
+                    if client.put(f"{path}/{name}", json=body).status_code == 404:
+                        client.post(path, json=body)
+                    if random.random() < 0.2:
+                        client.delete(f"{path}/{name}")
+                except httpx.HTTPError:
+                    time.sleep(0.05)
+
+    def client(self) -> httpx.Client:
+        headers = {"authorization": "Bearer secret"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=10, trust_env=False)
+
+    def create(self, name: str) -> None:
+        """Create a ConfigMap as soon as the server responds."""
+        with self.client() as client:
+            for _ in range(240):
+                try:
+                    assert client.post(MAPS, json={"metadata": {"name": name}}).status_code == 201
+                    return
+                except httpx.HTTPError:
+                    assert self.running["server"].poll() is None, self.log.read_text()
+                    time.sleep(0.5)
+        pytest.fail(f"the server does not respond: {self.log.read_text()}")
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_of_recorder_and_server(tmp_path: Path, kills: int) -> None:
+    both, random, ended = Processes(tmp_path), Random(f"46 {kills}"), threading.Event()
+    writer = threading.Thread(target=both.write_until, args=(ended, 46))
+    both.start("server")
+    try:
+        both.create("first")
+        writer.start()
+        both.start("recorder")
+        wait_until(both.flight, "first", both.running["recorder"], both.log)
+        left = kills
+        while left:
+            time.sleep(random.random() * random.choice((0.2, 2, 6)))  # while it starts, lists, watches
+            victims = random.choice((["recorder"], ["server"], ["server", "recorder"]))[:left]
+            for name in victims:
+                both.end(name, signal.SIGKILL)
+            for name in reversed(victims):
+                both.start(name)
+            left -= len(victims)
+        ended.set()
+        writer.join()
+        both.create("last")
+        wait_until(both.flight, "last", both.running["recorder"], both.log)
+        assert both.end("recorder", signal.SIGTERM) == 0, both.log.read_text()
+    finally:
+        ended.set()
+        for process in both.running.values():
+            process.kill()
+            process.wait(60)
+    types = {"configmaps", LEASES}
+    ours, theirs = events_in(both.flight, types), events_in(both.data, types)
+    assert len(ours) > 50 and len({one[0] for one in ours}) == len(ours)
+    assert [one[0::2] for one in ours] == [one[0::2] for one in theirs if one[0] >= ours[0][0]]
+    assert not [one for one in gaps_in(both.flight) if one.missing]
