@@ -9,7 +9,6 @@ entry at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -34,8 +33,16 @@ _Identity = tuple[str, str, str, str]
 
 
 class _Entry(NamedTuple):
+    """Its fields are compared as they are: to list their paths takes longer than all else, and few changes need it."""
+
     time: str
-    fields: frozenset[str]
+    fields: Document
+
+    def gained(self, before: _Entry) -> bool:
+        return self.fields != before.fields and not _paths(self.fields) <= _paths(before.fields)
+
+    def differs(self, other: _Entry) -> bool:
+        return self.fields != other.fields and _paths(self.fields) != _paths(other.fields)
 
 
 def writer_of(before: Document | None, after: Document, arrived: int) -> Writer:
@@ -57,10 +64,10 @@ def writer_of(before: Document | None, after: Document, arrived: int) -> Writer:
     if stamped:
         found = _only(_newest({one: now[one] for one in stamped}), now)
         return found._replace(guessed=found.guessed or len(stamped) > 1)
-    gained = [one for one in now if not now[one].fields <= then[one].fields]
+    gained = [one for one in now if now[one].gained(then[one])]
     if gained:
         return _only(gained, now)
-    lost = [one for one in then if one not in now or now[one].fields != then[one].fields]
+    lost = [one for one in then if one not in now or now[one].differs(then[one])]
     if lost:
         return _only(lost, then)._replace(time=0, guessed=True)
     newest = _of_sections(_newest(now), before, after)
@@ -107,20 +114,23 @@ def _entries(document: Document) -> dict[_Identity, _Entry]:
     for one in document["metadata"].get("managedFields") or ():
         parts = (one.get(part) or "" for part in ("manager", "operation", "apiVersion", "subresource"))
         manager, operation, version, subresource = map(str, parts)
-        fields = frozenset(_paths(one.get("fieldsV1") or {}))
+        fields = one.get("fieldsV1") or {}
+        if not isinstance(fields, dict):
+            raise TypeError("fieldsV1 must be an object")
         found[manager, operation, version, subresource] = _Entry(str(one.get("time") or ""), fields)
     return found
 
 
-def _paths(fields: Document) -> Iterator[str]:
-    waiting = [("", fields)]
+def _paths(fields: Document) -> set[str]:
+    found, waiting = set[str](), [("", fields)]
     while waiting:
         path, inside = waiting.pop()
         for key, more in inside.items():
             below = f"{path}/{key}"
-            yield below
+            found.add(below)
             if isinstance(more, dict):
                 waiting.append((below, more))
+    return found
 
 
 def _micros(time: str) -> int:

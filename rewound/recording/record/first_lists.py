@@ -9,6 +9,7 @@ Rejected: a table of LMDB sorted by version, which writes every page of the file
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,12 +70,14 @@ class FirstLists:
 
     def in_order(self, head: Callable[[], int]) -> Iterator[Change]:
         """Everything, each change read when it is needed; `head()` is the newest version that is written."""
+        self._file.flush()
         return map(self._load, in_order(self._places, head))
 
     def _load(self, place: _Place) -> Change:
-        self._file.seek(place.start)
+        # Not by seek and read, which fill a buffer each time.
+        encoded = os.pread(self._file.fileno(), place.size, place.start)
         type_name, namespace, name, uid, version, removed, body, facts, arrived, reason, listed = (
-            msgpack.unpackb(self._file.read(place.size))
+            msgpack.unpackb(encoded)
         )
         return Change(
             self._kinds[type_name],
