@@ -16,7 +16,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.rewind.gaps import EXPIRED, STOPPED
+from rewound.recording.record.gaps import EXPIRED, STOPPED
 from rewound.rewind.page.refused import FILE
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import Api, served
@@ -89,7 +89,7 @@ async def answer(one: Flying, request: Request, user: str) -> tuple[int, bytes]:
 async def over_websocket(one: Flying, request: Request, user: str) -> tuple[int, bytes]:
     stream = await connect(one.api, small=False, secure=False)
     received = b""
-    with trio.move_on_after(5):
+    with trio.move_on_after(2):
         await stream.send_all(head_of(request.path, f"{user}-token", {**UPGRADE, **dict(request.headers)}))
         while data := await stream.receive_some(65536):
             received += data
@@ -148,6 +148,9 @@ async def recorded(folder: Path) -> AsyncIterator[tuple[Api, World, Flying, Requ
 
 @COUNT
 async def test_no_byte_about_objects_of_others(folder: Path, autojump_clock: MockClock, count: int) -> None:
+    autojump_clock.autojump_threshold = (
+        0.01  # else threads of the server let minutes pass, and everything is asked again
+    )
     async with recorded(folder) as (api, world, one, requests):
         of_admin = await send(one, world, requests, count // 10, (ADMIN,))
         seen = {world.marked[marker.decode()].namespace for marker in of_admin.shown}
