@@ -43,7 +43,7 @@ from tests.recording.flight.sights import (
 )
 
 COUNT = pytest.mark.parametrize(
-    "count", [500, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(2400)])]
+    "count", [300, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(2400)])]
 )
 SEED = 46
 SECOND = 1_000_000
