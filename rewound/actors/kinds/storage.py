@@ -570,17 +570,25 @@ def define_storage_class(names: Names) -> Definition:
     )
 
 
+class DefaultClassMarks:
+    """The annotations that make a StorageClass the default one."""
+
+    def __init__(self, names: Names) -> None:
+        self._keys = tuple(
+            names.key("is-default-class", prefix) for prefix in ("storageclass", "storageclass.beta")
+        )
+
+    def are_on(self, stored: Object) -> bool:
+        annotations = stored["metadata"].get("annotations") or {}
+        return any(annotations.get(key) == "true" for key in self._keys)
+
+
 def _name_cell(names: Names) -> Cell:
     """The name, with " (default)" for the default class."""
-    default_annotations = (
-        names.key("is-default-class", prefix="storageclass"),
-        names.key("is-default-class", prefix="storageclass.beta"),
-    )
+    marks = DefaultClassMarks(names)
 
     def cell(stored: Object, _: int) -> str:
-        annotations = stored["metadata"].get("annotations", {})
-        is_default = any(annotations.get(key) == "true" for key in default_annotations)
-        return str(stored["metadata"].get("name", "")) + (" (default)" if is_default else "")
+        return str(stored["metadata"].get("name", "")) + (" (default)" if marks.are_on(stored) else "")
 
     return cell
 

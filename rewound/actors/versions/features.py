@@ -719,7 +719,20 @@ CONTROLLED_CLAIMS: Final = _change(
     since="1.28",
 )
 QUIET_REPLACEMENT: Final = _change(
-    "quiet-replacement", "records no Event when a StatefulSet replaces a failed pod", since="1.28"
+    "quiet-replacement",
+    "records no Event when a StatefulSet replaces a failed pod, and creates it in its next pass",
+    since="1.28",
+)
+TERMINATED_REPLACEMENT: Final = _change(
+    "terminated-replacement", "replaces pods of a StatefulSet that succeeded, too", since="1.27"
+)
+MISSING_CLAIMS: Final = _change(
+    "missing-claims", "creates missing claims of pods of a StatefulSet while these are pending", since="1.27"
+)
+AVAILABLE_FIRST: Final = _change(
+    "available-first",
+    "an update of a StatefulSet, and its scale down, wait for pods that are ready, but not available yet",
+    since="1.34",
 )
 WHOLE_UPDATES: Final = _change(
     "whole-updates", "completes an update of a StatefulSet only with all desired replicas", since="1.27"

@@ -32,11 +32,14 @@ from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.steps import in_order as sorted_in_turns
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.versions.features import (
+    AVAILABLE_FIRST,
     CAPITAL_VERBS,
     CONTROLLED_CLAIMS,
     INDEX_LABELS,
+    MISSING_CLAIMS,
     QUIET_REPLACEMENT,
     SEMANTIC_REVISIONS,
+    TERMINATED_REPLACEMENT,
     WHOLE_UPDATES,
 )
 from rewound.actors.workloads.cache import Key, controller_of, key_of
@@ -115,8 +118,7 @@ class Member:
     pods: Definition
     names: Names
     claim_of: ClaimOf
-    with_index: bool = False  # whether pods have their ordinal as a label
-    controls_claims: bool = False  # whether the owner of a claim is its controller
+    features: frozenset[str] = frozenset()
 
     @property
     def _name_label(self) -> str:
@@ -127,7 +129,7 @@ class Member:
         pod = pod_from_template(spec["template"], self.sets, set_)
         name = f"{set_['metadata']['name']}-{ordinal}"
         labels = {**(pod["metadata"].get("labels") or {}), self._name_label: name, REVISION_LABEL: revision}
-        if self.with_index:
+        if INDEX_LABELS in self.features:
             labels[self.names.key("pod-index", "apps")] = str(ordinal)
         pod["metadata"] |= {"name": name, "namespace": set_["metadata"]["namespace"], "labels": labels}
         pod["spec"]["hostname"] = name
@@ -163,7 +165,7 @@ class Member:
         changed = []
         for claim in self._claims(set_, pod):
             before: list[Object] = claim["metadata"].get("ownerReferences") or []
-            if self.controls_claims:
+            if CONTROLLED_CLAIMS in self.features:
                 references = self._controlled(before, set_, pod, goes_with_set, goes_with_pod)
             else:
                 references = _with_owner(before, self.sets, set_, goes_with_set)
@@ -199,6 +201,12 @@ class Member:
             for claim in self._claims(set_, pod)
             for reference in claim["metadata"].get("ownerReferences") or ()
         )
+
+    def lacks_claims(self, set_: Object, pod: Object) -> bool:
+        """Whether a pod waits for claims that somebody has deleted."""
+        if MISSING_CLAIMS not in self.features or pod["status"].get("phase") != "Pending":
+            return False
+        return len(list(self._claims(set_, pod))) < len(set_["spec"].get("volumeClaimTemplates") or ())
 
     def _claims(self, set_: Object, pod: Object) -> Iterator[Object]:
         """The existing claims of a pod."""
@@ -291,15 +299,17 @@ class Revisions:
 class Step:
     """The writes for the pod of one ordinal, in this order.
 
-    Give its claims owners, delete `deleted`, then create it (`creates`) or write `repaired`.
+    Give its claims owners, delete `deleted`, create the claims that `waiting` lacks, then create the pod (`creates`) or
+    write `repaired`.
     """
 
     ordinal: int
     claims: tuple[Object, ...] = ()
     deleted: Object | None = None
+    waiting: Object | None = None
     creates: bool = False
     repaired: Object | None = None
-    failed: bool = False  # `deleted` has failed
+    ended: bool = False  # `deleted` has failed or succeeded
 
 
 @dataclass(slots=True)
@@ -395,18 +405,31 @@ class _Planner:
         return True
 
     def _replica_step(self, ordinal: int, pod: Object) -> Step | None:
-        if pod["status"].get("phase") == "Failed":
-            del self._replicas[ordinal]
-            return Step(ordinal, deleted=pod, creates=True, failed=True)
+        if self._has_ended(pod):
+            return self._replacement(ordinal, pod)
         if not is_created(pod):
             if self._member.waits_for_claims(self._set, pod):
                 return None
             return Step(ordinal, creates=True)
+        waiting = pod if self._member.lacks_claims(self._set, pod) else None
         if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
-            return None
+            return None if waiting is None else Step(ordinal, waiting=waiting)
         claims = self._member.claims_to_own(self._set, pod)
         repaired = self._member.repaired(self._set, pod)
-        return Step(ordinal, claims, repaired=repaired or pod) if claims or repaired is not None else None
+        if claims or repaired is not None:
+            return Step(ordinal, claims, waiting=waiting, repaired=repaired or pod)
+        return None if waiting is None else Step(ordinal, waiting=waiting)
+
+    def _has_ended(self, pod: Object) -> bool:
+        phase = pod["status"].get("phase")
+        return phase == "Failed" or (phase == "Succeeded" and TERMINATED_REPLACEMENT in self._member.features)
+
+    def _replacement(self, ordinal: int, pod: Object) -> Step | None:
+        """Delete a pod that has ended. Until 1.27 the same pass creates it again, later the one that misses it."""
+        if QUIET_REPLACEMENT in self._member.features:
+            return None if is_terminating(pod) else Step(ordinal, deleted=pod, ended=True)
+        del self._replicas[ordinal]
+        return Step(ordinal, deleted=pod, creates=True, ended=True)
 
     def _plan_condemned(self) -> Steps[bool]:
         steps = self._plan.condemned
@@ -433,7 +456,7 @@ class _Planner:
         if not self._condemned:
             return True
         pod = self._condemned[0]
-        unhealthy = yield from chosen(self._condemned, lambda one: not is_healthy(one))
+        unhealthy = yield from chosen(self._condemned, lambda one: not self._is_up(one))
         is_working = is_running_and_ready(pod) and self._is_available(pod)
         # While a lower one of them is not healthy, only the first unhealthy one may be deleted.
         if not is_terminating(pod) and (is_working or (unhealthy and pod is unhealthy[-1])):
@@ -449,7 +472,7 @@ class _Planner:
         limit, first = rolling.get("maxUnavailable"), self._ordinals.start + rolling.get("partition", 0)
         room = 1
         if limit is not None:
-            unhealthy = yield from chosen(self._replicas.values(), lambda pod: not is_healthy(pod))
+            unhealthy = yield from chosen(self._replicas.values(), lambda pod: not self._is_up(pod))
             missing = len(self._ordinals) - len(self._replicas)
             room = min(self._share(limit) - len(unhealthy) - missing, BURST)
         found: list[Step] = []
@@ -463,7 +486,7 @@ class _Planner:
                 expected -= 1
                 if self._is_old(pod):
                     found.append(Step(ordinal, deleted=pod))
-                elif limit is None and not is_healthy(pod):
+                elif limit is None and not self._is_up(pod):
                     return found
             yield
         return found
@@ -479,6 +502,10 @@ class _Planner:
     def _missing(self, ordinal: int) -> Object:
         """A placeholder for a missing pod; creating each of them would take long for a large set."""
         return {"metadata": {"name": f"{self._set['metadata']['name']}-{ordinal}"}, "status": {}}
+
+    def _is_up(self, pod: Object) -> bool:
+        """Whether an update, or a scale down, need not wait for a pod."""
+        return is_healthy(pod) and (AVAILABLE_FIRST not in self._member.features or self._is_available(pod))
 
     def _is_available(self, pod: Object) -> bool:
         return available_in(pod, self._min_ready, self._now) == 0
@@ -576,8 +603,7 @@ class StatefulSets(WorkloadController):
             self._pods.definition,
             self.names,
             self._claims.get,
-            with_index=INDEX_LABELS in self.release.features,
-            controls_claims=CONTROLLED_CLAIMS in self.release.features,
+            self.release.features,
         )
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
@@ -737,7 +763,10 @@ class StatefulSets(WorkloadController):
         if step.repaired is None:
             await self._own_claims(step.claims)
         if step.deleted is not None:
-            await self._delete_pod(set_, step.deleted, failed=step.failed)
+            await self._delete_pod(set_, step.deleted, ended=step.ended)
+        if step.waiting is not None:
+            await self._create_claims(set_, step.waiting["metadata"]["name"], step.ordinal)
+            await self._own_claims(self._member.claims_to_own(set_, step.waiting))
         if step.creates:
             await self._create_pod(set_, new_pod(self._member, set_, revised, step.ordinal), step.ordinal)
         if step.repaired is not None:
@@ -755,12 +784,14 @@ class StatefulSets(WorkloadController):
         owner = None if current is None else controller_of(current)
         return owner is not None and owner["uid"] == set_["metadata"]["uid"]
 
-    async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
+    async def _delete_pod(self, set_: Object, pod: Object, *, ended: bool) -> None:
         namespace, name = key_of(pod)
-        if failed and QUIET_REPLACEMENT not in self.release.features:
+        if ended and QUIET_REPLACEMENT not in self.release.features:
+            has_failed = pod["status"]["phase"] == "Failed"
+            event_type, how = ("Warning", "failed") if has_failed else ("Normal", "terminated")
             title = f"{namespace}/{set_['metadata']['name']}"
-            message = f"StatefulSet {title} is recreating failed Pod {name}"
-            self._event(set_, "Warning", "RecreatingFailedPod", message)
+            message = f"StatefulSet {title} is recreating {how} Pod {name}"
+            self._event(set_, event_type, f"Recreating{how.title()}Pod", message)
         await self._reported(
             set_,
             "delete",

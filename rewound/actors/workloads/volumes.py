@@ -19,11 +19,13 @@ from typing import Final
 import trio
 
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC
+from rewound.actors.kinds.storage import DefaultClassMarks
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
-from rewound.actors.versions.features import HONOURED_POLICY
+from rewound.actors.versions.features import HONOURED_POLICY, RETROACTIVE_CLASS
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import copied, is_finished, is_terminating
@@ -105,6 +107,7 @@ class VolumeBinder(WorkloadController):
         self._default_class = parts.context.workloads.default_storage_class
         self._keys = keys = VolumeKeys(self.names)
         self._honours_policy = HONOURED_POLICY in self.release.features
+        self._marks = DefaultClassMarks(self.names)
         self._migrated = {self.names.key(plugin): driver for plugin, driver in MIGRATED.items()}
         self._own_domain = self.names.key("")  # of provisioners that were part of the controller manager
         self._host_path = self.names.key("host-path")
@@ -261,6 +264,8 @@ class VolumeBinder(WorkloadController):
             return
         # v1.25 repeats its reports with every period, and so does this.
         self.queue.add_after(key_of(claim), self._period)
+        if await self._gets_default_class(claim):
+            return
         if waits and self._keys.selected_node not in annotations_of(claim):
             self._report_waiting(claim)
         elif class_name:
@@ -274,6 +279,23 @@ class VolumeBinder(WorkloadController):
                 "no persistent volumes available for this claim and no storage class is set",
             )
         await self._set_claim_phase(claim, "Pending", None)
+
+    async def _gets_default_class(self, claim: Object) -> bool:
+        """Name the default class in a claim that was created before there was one."""
+        if RETROACTIVE_CLASS not in self.release.features or "storageClassName" in claim["spec"]:
+            return False
+        if self._keys.beta_class in annotations_of(claim):
+            return False
+        defaults = [one for one in self._classes.in_namespace("") if self._marks.are_on(one)]
+        if not defaults:
+            return False
+        newest = max(one["metadata"]["creationTimestamp"] for one in defaults)
+        name = min(
+            one["metadata"]["name"] for one in defaults if one["metadata"]["creationTimestamp"] == newest
+        )
+        spec = PERSISTENT_VOLUME_CLAIM_SPEC.arranged({**claim["spec"], "storageClassName": name})
+        await self.client.replace(self._claims.definition, {**claim, "spec": spec})
+        return True
 
     def _first_free(self, ranked: list[Ranked]) -> Object | None:
         """The first volume of a heap that did not change since, and that no other claim gets."""

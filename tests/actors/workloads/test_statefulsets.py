@@ -339,6 +339,88 @@ async def test_pod_waits_while_its_claim_is_being_deleted(tmp_path: Path, autoju
         assert bench.names("pods") == ["db-0"]
 
 
+@pytest.mark.parametrize(
+    ("version", "event"),
+    [
+        ("1.26", None),
+        ("1.27", ("RecreatingTerminatedPod", "StatefulSet default/db is recreating terminated Pod db-1")),
+        ("1.28", None),
+    ],
+)
+async def test_pods_that_succeeded_are_replaced_since_1_27(
+    tmp_path: Path, autojump_clock: MockClock, version: str, event: tuple[str, str] | None
+) -> None:
+    async with open_bench(tmp_path, "statefulset", release=choose_release(version)) as bench:
+        await bench.create("statefulsets.apps", stateful_set(2))
+        await bench.rest()
+        before = bench.get("pods", "db-1")["metadata"]["uid"]
+        await mark(bench, "db-1", phase="Succeeded")
+        await bench.rest()
+        is_same = bench.get("pods", "db-1")["metadata"]["uid"] == before
+        assert is_same == (version == "1.26")
+        assert [one for one in bench.events("db") if one[0].startswith("Recreating")] == [event] * (
+            event is not None
+        )
+
+
+async def test_pod_that_has_ended_and_is_held_is_deleted_once(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset", release=choose_release("1.36")) as bench:
+        await bench.create("statefulsets.apps", stateful_set(1))
+        await bench.rest()
+        await bench.patch("pods", "db-0", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await mark(bench, "db-0", phase="Failed")
+        await bench.rest(600)
+        assert [reason for reason, _ in bench.events("db")] == ["SuccessfulCreate", "SuccessfulDelete"]
+        assert status(bench, "replicas") == (1,)
+        await bench.patch("pods", "db-0", {"metadata": {"finalizers": None}})
+        await bench.rest()
+        assert counts(bench) == (1, 1, 1, 1, 1)
+
+
+async def lose_claim(bench: Bench) -> None:
+    await bench.patch("persistentvolumeclaims", "data-db-0", {"metadata": {"finalizers": None}})
+    await bench.delete("persistentvolumeclaims", "data-db-0")
+    await bench.rest()
+
+
+@pytest.mark.parametrize(("version", "claims"), [("1.26", []), ("1.27", ["data-db-0"])])
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+async def test_claims_of_pending_pods_are_created_again_since_1_27(
+    tmp_path: Path, autojump_clock: MockClock, version: str, claims: list[str], policy: str
+) -> None:
+    async with open_bench(tmp_path, "statefulset", release=choose_release(version)) as bench:
+        template = pod_template(LABELS, phase="Pending")
+        new = stateful_set(1, template, volumeClaimTemplates=[CLAIM], podManagementPolicy=policy)
+        await bench.create("statefulsets.apps", new)
+        await bench.rest()
+        await lose_claim(bench)
+        assert bench.names("persistentvolumeclaims") == claims
+        await mark(bench, "db-0", phase="Running")
+        await bench.rest()
+        if claims:
+            await lose_claim(bench)
+            assert bench.names("persistentvolumeclaims") == []  # a pod that runs does not wait for it
+
+
+@pytest.mark.parametrize(("version", "replaced"), [("1.33", 3), ("1.34", 1)])
+async def test_update_waits_until_pods_are_available_since_1_34(
+    tmp_path: Path, autojump_clock: MockClock, version: str, replaced: int
+) -> None:
+    new = stateful_set(3, minReadySeconds=60, podManagementPolicy="Parallel")
+    async with open_bench(tmp_path, "statefulset", release=choose_release(version)) as bench:
+        await bench.create("statefulsets.apps", new)
+        await bench.rest(120)
+        (first,) = bench.names("controllerrevisions.apps")
+        await update(bench, image="web:2")
+        await bench.rest(30)
+        assert sum(revision != first for _, revision in revisions_of(bench)) == replaced
+        await bench.rest(300)
+        assert all(revision != first for _, revision in revisions_of(bench))
+        assert counts(bench) == (3, 3, 3, 3, 3)
+
+
 async def test_only_orphans_with_a_fitting_name_are_adopted_and_get_their_label(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:

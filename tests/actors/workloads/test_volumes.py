@@ -12,6 +12,7 @@ from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.errors import ShuttingDown
 from rewound.actors.messages import Object
 from rewound.actors.runtime import turns
+from rewound.actors.versions.features import choose_release
 from rewound.actors.workloads import volumes
 from rewound.actors.workloads.volume_matching import VolumeKeys, is_free_match
 from tests.actors.workloads.bench import Bench, open_bench
@@ -469,3 +470,30 @@ async def test_default_class_is_made_once(tmp_path: Path, autojump_clock: MockCl
                 await bench.create(CLAIMS, wanted)
             await bench.rest()
             assert phase(bench, CLAIMS, "c") == "Bound"
+
+
+@pytest.mark.parametrize(("version", "named"), [("1.25", None), ("1.26", "b")])
+async def test_claims_get_a_default_class_that_is_created_later_since_1_26(
+    tmp_path: Path, autojump_clock: MockClock, version: str, named: str | None
+) -> None:
+    unnamed = claim("c")
+    del unnamed["spec"]["storageClassName"]
+    annotated = {**unnamed, "metadata": {"name": "annotated"}}
+    annotated["metadata"]["annotations"] = {"volume.beta.kubernetes.io/storage-class": "none"}
+    async with open_bench(tmp_path, *BINDER, release=choose_release(version)) as bench:
+        for one in (unnamed, annotated, claim("empty")):
+            await bench.create(CLAIMS, one)
+        await bench.rest(1)
+        for name in ("a", "c", "b"):  # the newest one, of several the first by name
+            if name == "c":
+                await bench.rest(5)
+            new = storage_class(name)
+            new["metadata"]["annotations"] = {
+                f"storageclass{'.beta' * (name == 'b')}.kubernetes.io/is-default-class": "true"
+            }
+            await bench.create(CLASSES, new)
+        await bench.rest(60)
+        assert bench.get(CLAIMS, "c")["spec"].get("storageClassName") == named
+        assert phase(bench, CLAIMS, "c") == ("Bound" if named else "Pending")
+        assert "storageClassName" not in bench.get(CLAIMS, "annotated")["spec"]
+        assert bench.get(CLAIMS, "empty")["spec"]["storageClassName"] == ""

@@ -12,6 +12,7 @@ from rewound.actors.admission.plugin import Plugin, forbidden, rule
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC
+from rewound.actors.kinds.storage import DefaultClassMarks
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
@@ -27,10 +28,7 @@ class DefaultStorageClass(Plugin):
 
     def __init__(self, names: Names, journal: Journal, feed: Feed, features: frozenset[str]) -> None:
         self._class_key = names.key("storage-class", "volume.beta")
-        self._default_keys = (
-            names.key("is-default-class", "storageclass"),
-            names.key("is-default-class", "storageclass.beta"),
-        )
+        self._marks = DefaultClassMarks(names)
         resource = Resource(names.group("storage"), "storageclasses")
         self._defaults = CachedObjects(resource, journal, feed, self._creation_of_default)
         self._takes_newest = NEWEST_DEFAULT_CLASS in features
@@ -54,7 +52,4 @@ class DefaultStorageClass(Plugin):
 
     def _creation_of_default(self, stored: Object) -> str | None:
         """Return when a default class was created; nothing is cached of the others."""
-        metadata = stored["metadata"]
-        annotations = metadata.get("annotations", {})
-        is_default = any(annotations.get(key) == "true" for key in self._default_keys)
-        return str(metadata["creationTimestamp"]) if is_default else None
+        return str(stored["metadata"]["creationTimestamp"]) if self._marks.are_on(stored) else None
