@@ -19,7 +19,7 @@ from rewound.actors.scheduler.matching import selector_of
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import Failure
 from rewound.actors.scheduler.pods import PodFacts
-from rewound.actors.versions.features import DISRUPTION_CONDITIONS, PREEMPTED_ONLY
+from rewound.actors.versions.features import DISRUPTION_CONDITIONS, PREEMPTED_ONLY, SORTED_VICTIMS
 
 _NOT_HELPFUL: Final = Failure("", ("Preemption is not helpful for scheduling",), False)
 _NO_VICTIMS: Final = Failure("", ("No preemption victims found for incoming pod",), False)
@@ -48,7 +48,9 @@ class Preemption:
         random: Random,
         now: Callable[[], int],
         budgets: Callable[[], Iterable[Object]],
+        features: frozenset[str],
     ) -> None:
+        self._sorts_victims = SORTED_VICTIMS in features
         self._cluster, self._random, self._now, self._budgets = cluster, random, now, budgets
 
     def attempt(
@@ -155,7 +157,7 @@ class Preemption:
         yield
         if failure is not None:
             return failure
-        lower.sort(key=lambda other: (-other.priority, self._started(other)))
+        lower.sort(key=self._importance)
         protected, others = _by_budgets(lower, budgets)
         victims: list[PodFacts] = []
         violations = 0
@@ -168,6 +170,8 @@ class Preemption:
             yield
         if not victims:
             return Failure("", (f'expected at least one victim pod on node "{node.name}"',))
+        if self._sorts_victims and protected and others:
+            victims.sort(key=self._importance)
         return Candidate(node.name, victims, violations)
 
     def _best(self, candidates: Sequence[Candidate]) -> Candidate:
@@ -186,6 +190,10 @@ class Preemption:
     def _earliest(self, victims: Sequence[PodFacts]) -> int:
         highest = max(one.priority for one in victims)
         return min(self._started(one) for one in victims if one.priority == highest)
+
+    def _importance(self, pod: PodFacts) -> tuple[int, int]:
+        """The most important pods first."""
+        return -pod.priority, self._started(pod)
 
     def _started(self, pod: PodFacts) -> int:
         started = pod.pod.get("status", {}).get("startTime")

@@ -45,13 +45,15 @@ _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedula
 
 
 class QueuedPod:
-    __slots__ = ("added", "attempts", "cycle", "facts", "plugins", "since", "state")
+    __slots__ = ("added", "attempts", "cycle", "errors", "facts", "plugins", "rejections", "since", "state")
 
     def __init__(self, facts: PodFacts, now: float) -> None:
         self.facts = facts
         self.added = now
         self.since = now  # when it was added, or last tried
         self.attempts = 0
+        self.rejections = 0  # of them, by plugins
+        self.errors = 0  # of them, since it was last rejected
         self.cycle = 0  # in which it was last tried
         self.plugins: frozenset[str] = frozenset()  # that rejected it
         self.state = ""
@@ -78,9 +80,14 @@ class SchedulingQueue:
         *,
         has_hints: bool = False,
         pops_early: bool = False,
+        counts_errors: bool = False,
     ) -> None:
-        """`wakes`: the plugins that each kind of change may help; `pops_early`: an idle scheduler ignores backoff."""
+        """`wakes`: the plugins that each kind of change may help; `pops_early`: an idle scheduler ignores backoff.
+
+        `counts_errors`: errors have a backoff of their own, which ends with them.
+        """
         self._now, self._wakes, self._has_hints, self._pops_early = now, wakes, has_hints, pops_early
+        self._counts_errors = counts_errors
         # With hints, the changes since the first pod in flight was popped, and in which cycle.
         self._recent: deque[tuple[int, str, Check | None]] = deque(maxlen=_MOST_CHANGES)
         self._initial_backoff, self._longest_backoff = initial_backoff, longest_backoff
@@ -248,6 +255,10 @@ class SchedulingQueue:
         if self._pods.get(queued.key) is not queued:
             return
         queued.since, queued.plugins = self._now(), plugins
+        if plugins:
+            queued.rejections, queued.errors = queued.rejections + 1, 0
+        else:
+            queued.errors += 1
         if self._was_helped(queued) or (is_error and self._has_hints):
             self._set_back(queued)
         else:
@@ -429,8 +440,13 @@ class SchedulingQueue:
         return queued.since + LONGEST_UNSCHEDULABLE if queued.state == _UNSCHEDULABLE else -1.0
 
     def _backoff_end(self, queued: QueuedPod) -> float:
+        count = queued.attempts
+        if self._counts_errors:
+            count = queued.errors or queued.rejections
+            if not count:
+                return queued.since  # it was never tried
         # Limit the exponent before taking the power: attempts may continue for years.
-        doubled = self._initial_backoff * 2.0 ** min(max(queued.attempts - 1, 0), 32)
+        doubled = self._initial_backoff * 2.0 ** min(max(count - 1, 0), 32)
         end = queued.since + min(doubled, self._longest_backoff)
         if not self._pops_early or not self._longest_backoff:
             return end

@@ -103,6 +103,7 @@ from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untoler
 from rewound.actors.versions.features import (
     ASYNC_PREEMPTION,
     CLAIMS_BEFORE_PREEMPTION,
+    COUNTED_ERRORS,
     DEVICE_TAINT_RULES,
     DISRUPTION_CONDITIONS,
     NOMINATION_CHANGES,
@@ -291,9 +292,12 @@ class Scheduler:
             configuration.longest_backoff,
             has_hints=self._hints is not None,
             pops_early=POP_FROM_BACKOFF in self._features,
+            counts_errors=COUNTED_ERRORS in self._features,
         )
         self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
-        self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
+        self._preemption = Preemption(
+            self._cluster, self._random, self._clock.now, lambda: self._budgets, self._features
+        )
         self._namespace_labels: dict[str, Object] = {}
         self._selectors: dict[tuple[str, str, str], Selector] = {}
         self._work.clear()

@@ -703,6 +703,16 @@ RESCALE_RETRIED: Final = _change(
     "an autoscaler tries again if the scale of its target has changed meanwhile",
     since="1.34",
 )
+COUNTED_ERRORS: Final = _change(
+    "counted-errors",
+    "the backoff of a pod grows by how often plugins rejected it, or by its latest errors, not by all attempts",
+    since="1.34",
+)
+SORTED_VICTIMS: Final = _change(
+    "sorted-victims",
+    "of the victims on a node the most important one counts first, also where budgets protect some",
+    since="1.29",
+)
 PREEMPTED_ONLY: Final = _change(
     "preempted-only",
     "a pod waits for terminating pods of its nominated node only if these were preempted; it preempts others otherwise",

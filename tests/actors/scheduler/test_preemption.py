@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rewound.actors.messages import Object
+from rewound.actors.versions.features import choose_release
 from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
 from tests.actors.workloads.bench import Bench
 
@@ -103,6 +106,29 @@ async def test_budgets_are_kept_where_possible(tmp_path: Path, autojump_clock: o
         assert terminating(bench) == ["free"]
         await run(bench, "bigger", "high")
         assert terminating(bench) == ["free", "guarded"]
+
+
+@pytest.mark.parametrize(
+    ("version", "gone"), [("1.28", ["a-free", "a-guarded"]), ("1.29", ["b-free", "b-guarded"])]
+)
+async def test_the_most_important_victim_of_a_node_counts_since_1_29(
+    tmp_path: Path, autojump_clock: object, version: str, gone: list[str]
+) -> None:
+    """Before, it was the first one that a budget protects."""
+    async with open_scheduling(tmp_path, release=choose_release(version)) as bench:
+        await add_classes(bench)
+        some = {"metadata": {"name": "some"}, "value": 300}
+        await bench.create("priorityclasses.scheduling.k8s.io", some)
+        await add_nodes(bench, node("a", cpu="2"), node("b", cpu="2"))
+        guarded = {"app": "guarded"}
+        await run(bench, "a-guarded", "low", "a", "1", labels=guarded)
+        await run(bench, "a-free", "middle", "a", "1")
+        await run(bench, "b-guarded", "some", "b", "1", labels=guarded)
+        await run(bench, "b-free", "low", "b", "1")
+        spec = {"minAvailable": 2, "selector": {"matchLabels": guarded}}
+        await bench.create("poddisruptionbudgets.policy", {"metadata": {"name": "guard"}, "spec": spec})
+        await run(bench, "big", "high")
+        assert terminating(bench) == gone
 
 
 async def test_required_anti_affinity_of_a_nominated_pod_counts(

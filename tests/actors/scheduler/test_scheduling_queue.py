@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.plugins import NODE_ADD, POD_DELETE
 from rewound.actors.scheduler.pods import PodFacts, Shapes
@@ -279,3 +281,35 @@ def test_pods_that_left_or_changed_are_not_held() -> None:
 def in_memory() -> int:
     gc.collect()
     return sum(isinstance(one, QueuedPod) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("counts_errors", "after_errors", "after_rejection"), [(False, 8.0, 10.0), (True, 4.0, 2.0)]
+)
+def test_errors_have_a_backoff_of_their_own_where_the_version_counts_them(
+    counts_errors: bool, after_errors: float, after_rejection: float
+) -> None:
+    now = Time()
+    wakes = {POD_DELETE: frozenset(["Fit"])}
+    tested = SchedulingQueue(now, wakes, has_hints=True, counts_errors=counts_errors)
+    tested.add(facts("a"))
+
+    def back(plugins: frozenset[str]) -> float:
+        """Take the pod and give it back; returns for how long it is not tried again."""
+        pod = popped(tested)
+        tested.add_unschedulable(pod, plugins, is_error=not plugins)
+        tested.move(POD_DELETE)
+        for _ in tested.waking():
+            pass
+        due = tested.next_due()
+        assert due is not None
+        waited, now.now = due - now.now, due
+        for _ in tested.waking():
+            pass
+        return waited
+
+    assert back(frozenset(["Fit"])) == 1.0
+    back(frozenset())
+    back(frozenset())
+    assert back(frozenset()) == after_errors
+    assert back(frozenset(["Fit"])) == after_rejection
