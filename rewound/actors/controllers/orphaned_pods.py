@@ -29,6 +29,7 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import in_order
 from rewound.actors.runtime.turns import in_turns
+from rewound.actors.selectors.facts import field_bytes
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import (
     DISRUPTION_CONDITIONS,
@@ -45,6 +46,7 @@ QUARANTINE: Final = 40.0  # seconds
 _NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
 _FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
 _TERMINATING: Final = b'"deletionTimestamp":"'
+_NODE_FIELD: Final = field_bytes("spec.nodeName")  # in the facts of pods that have a node
 # Keys of work; all other keys are names of nodes.
 _FINISHED_PODS: Final = ""
 _UNSCHEDULED_PODS: Final = "/unscheduled"
@@ -81,7 +83,7 @@ class PodGarbageCollector:
         for event in events:
             if event.type_id == self._pods:
                 if not event.removed:
-                    self._check((event.namespace, event.name), event.body)
+                    self._check((event.namespace, event.name), event.body, event.facts)
                 if self._threshold > 0:
                     self._count((event.namespace, event.name), b"" if event.removed else event.body)
             elif event.type_id != self._nodes:
@@ -106,7 +108,7 @@ class PodGarbageCollector:
         else:
             self._out_of_service.discard(name)
 
-    def _check(self, position: Position, pod: bytes) -> None:
+    def _check(self, position: Position, pod: bytes, facts: bytes) -> None:
         """Check whether a pod is to be deleted, now or after its node has been gone for long."""
         terminating = _TERMINATING in pod
         for found in _NODE_NAME.finditer(pod):
@@ -116,7 +118,7 @@ class PodGarbageCollector:
             elif terminating and name in self._out_of_service:
                 self.queue.add(name)
         may_fail = terminating and self._fails and not any(mark in pod for mark in _FINISHED)
-        if may_fail and "nodeName" not in decode(pod)["spec"]:
+        if may_fail and _NODE_FIELD not in facts:
             self._unscheduled.add(position)
             self.queue.add(_UNSCHEDULED_PODS)
 
@@ -146,7 +148,7 @@ class PodGarbageCollector:
             if type_id == self._nodes:
                 self._see_node(name, row.body)
             else:
-                self._check((namespace, name), row.body)
+                self._check((namespace, name), row.body, row.facts)
                 if self._threshold > 0:
                     self._count((namespace, name), row.body)
 

@@ -22,6 +22,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Concatenate, Final, ParamSpec
 
 from rewound.actors.errors import MAX_COUNTED, BadRequest, Cause
@@ -501,8 +502,16 @@ def _without_dash(prefix: str) -> str:
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
+_LONGEST_ADDRESS: Final = 45  # of IPv6 that ends in the form of IPv4
+
+
 def parse_ip(text: str) -> Address | None:
     """Parse an address; IPv4 with leading zeros, which old clients send, is accepted."""
+    return _parse_ip(text) if len(text) <= _LONGEST_ADDRESS else None
+
+
+@lru_cache(maxsize=1024)  # one write of a pod needs its addresses six times
+def _parse_ip(text: str) -> Address | None:
     if ":" not in text:
         parts = text.split(".")
         if len(parts) != 4 or not all(

@@ -11,7 +11,7 @@ Nodes are in the order in which v1.25 tries them: one of each zone in turn, in o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rewound.actors.messages import Object
@@ -37,7 +37,7 @@ _MEASURED: Final = (CPU, MEMORY, EPHEMERAL)
 
 
 class NodeState:
-    """One node. Only `add` and `remove` may change its pods, because they update the sums."""
+    """One node. Only `add`, `remove` and `renew` may change its pods, because they update the sums."""
 
     __slots__ = (
         "affine",
@@ -101,6 +101,16 @@ class NodeState:
         self.affine.pop(uid, None)
         self.repelling.pop(uid, None)
         return pod
+
+    def renew(self, pod: PodFacts) -> PodFacts | None:
+        """Replace a pod by a newer version that counts alike; returns the older one, or None if it does not."""
+        before = self.pods[pod.uid]
+        if not before.counts_like(pod):
+            return None
+        for pods in (self.pods, self.affine, self.repelling):
+            if pods.pop(pod.uid, None) is not None:
+                pods[pod.uid] = pod
+        return before
 
     def _count(self, pod: PodFacts, sign: int) -> None:
         shape = pod.shape
@@ -176,15 +186,23 @@ class Cluster:
             return
         zone, images, labels = self._zone(state.labels), state.images, state.labels
         state.set_node(node, self.shapes)
-        if images != state.images or labels != state.labels:
-            self.images.subtract(images.keys())
-            self.images.update(state.images.keys())
+        is_known = self._replace_images(images, state.images)
+        if not is_known or labels != state.labels:
             self._all_changed()
         if zone != self._zone(state.labels):
             self._leave(zone, name)
             self._zones.setdefault(self._zone(state.labels), {})[name] = None
             self._order = None
         self._changed(name)
+
+    def _replace_images(self, old: Mapping[str, int], new: Mapping[str, int]) -> bool:
+        """Count the images of a node again; whether the same images as before are on any node."""
+        if old == new:
+            return True
+        self.images.subtract(old.keys())
+        self.images.update(new.keys())
+        gone = any(not self.images[image] for image in old)
+        return not gone and all(image in old or self.images[image] > 1 for image in new)
 
     def remove_node(self, name: str) -> None:
         state = self.nodes.pop(name, None)
@@ -199,10 +217,16 @@ class Cluster:
 
     def assume(self, pod: PodFacts, node: str) -> PodFacts | None:
         """Count the pod on the node; a newer version of the same pod replaces the old one, which is returned."""
+        state = self.nodes.get(node)
+        if (
+            state is not None
+            and self._placed.get(pod.uid) == node
+            and (before := state.renew(pod)) is not None
+        ):
+            return before  # the node has not changed for others
         before = self.remove_pod(pod.uid)
         self._placed[pod.uid] = node
         self._count_pod(pod, 1)
-        state = self.nodes.get(node)
         if state is None:
             self._pods_of_missing_nodes.setdefault(node, {})[pod.uid] = pod
         else:

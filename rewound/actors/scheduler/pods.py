@@ -20,15 +20,17 @@ DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 _MOST_SHAPES: Final = 4096  # different templates and single pods; then all are forgotten
 # Volumes that some filter checks; the others (config maps, tokens, empty folders) do not depend on nodes.
-VOLUME_SOURCES: Final = (
-    "persistentVolumeClaim",
-    "ephemeral",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "azureDisk",
-    "cinder",
-    "iscsi",
-    "rbd",
+VOLUME_SOURCES: Final = frozenset(
+    (
+        "persistentVolumeClaim",
+        "ephemeral",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "azureDisk",
+        "cinder",
+        "iscsi",
+        "rbd",
+    )
 )
 
 Amounts = dict[str, int]  # CPU in thousandths, everything else in whole units, rounded up
@@ -172,6 +174,15 @@ class PodFacts:
         self.terminating: bool = "deletionTimestamp" in metadata
         self.shape = shape
 
+    def counts_like(self, other: PodFacts) -> bool:
+        """Whether another version of the pod is the same for decisions about other pods."""
+        return (
+            self.shape.key == other.shape.key
+            and self.labels == other.labels
+            and self.priority == other.priority
+            and self.terminating == other.terminating
+        )
+
     @property
     def spec(self) -> Object:
         spec: Object = self.pod["spec"]
@@ -190,7 +201,7 @@ class Shapes:
         namespace = pod["metadata"]["namespace"]
         requested = requests_of(pod, self._features)
         ports = [one.get("ports") for one in spec["containers"]]
-        volumes = tuple(one for one in spec.get("volumes", ()) if any(kind in one for kind in VOLUME_SOURCES))
+        volumes = tuple(one for one in spec.get("volumes", ()) if not VOLUME_SOURCES.isdisjoint(one))
         key = repr((namespace, *requested, ports, spec.get("affinity"), volumes))
         shape = self._shapes.get(key)
         if shape is None:

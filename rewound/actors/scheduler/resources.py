@@ -239,21 +239,23 @@ class _ImageScore(Score):
     """The sizes of images that the node has; images on few nodes count less, so that no node is crowded."""
 
     def __init__(self, images: Sequence[str], around: SchedulingContext) -> None:
-        cluster = around.cluster
-        self._images, self._nodes = images, len(cluster.nodes)
-        self._counts = {image: cluster.images[image] for image in images}
+        self._images, self._cluster = images, around.cluster
 
-    def key(self, node: NodeState) -> int:
-        total = sum(
-            int(node.images[image] * (self._counts[image] / self._nodes))
-            for image in self._images
-            if image in node.images
-        )
+    def key(self, node: NodeState) -> tuple[int | None, ...]:
+        """The sizes of the images; how many nodes have each counts in `scores`, because it changes with any node."""
+        return tuple(map(node.images.get, self._images))
+
+    def scores(self, keys: Mapping[tuple[int | None, ...], int]) -> Mapping[tuple[int | None, ...], int]:
+        nodes = len(self._cluster.nodes)
+        shares = [self._cluster.images[image] / nodes for image in self._images]
         most = _LARGEST * len(self._images)
-        return MAX_SCORE * (min(max(total, _SMALLEST), most) - _SMALLEST) // (most - _SMALLEST)
-
-    def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
-        return {key: key for key in keys}
+        found = {}
+        for key in keys:
+            total = sum(
+                int(size * share) for size, share in zip(key, shares, strict=True) if size is not None
+            )
+            found[key] = MAX_SCORE * (min(max(total, _SMALLEST), most) - _SMALLEST) // (most - _SMALLEST)
+        return found
 
 
 class ImageLocality(Plugin):

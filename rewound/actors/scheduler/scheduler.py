@@ -1228,11 +1228,15 @@ def _pod_differs(old: Object, new: Object) -> bool:
     return bool(old["spec"] != new["spec"] or _held(old) != _held(new))
 
 
-def _held(pod: Object) -> list[tuple[Object | None, Object | None]]:
-    """The resources that the containers of a pod have or are to have."""
+def _held(pod: Object) -> list[tuple[str, Object | None, Object | None]]:
+    """The resources that the containers of a pod have or are to have, as far as its status says so."""
     status = pod.get("status", {})
     parts = (status, *status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
-    return [(one.get("resources"), one.get("allocatedResources")) for one in parts]
+    return [
+        (one.get("name", ""), one.get("resources"), one.get("allocatedResources"))
+        for one in parts
+        if "resources" in one or "allocatedResources" in one
+    ]
 
 
 def _pod_changes(old: PodFacts, new: PodFacts) -> list[str]:

@@ -82,6 +82,7 @@ class CachedType:
         self._indexes = [self._by_namespace, self._by_controller]
         self._by_function: dict[Callable[[Object], Iterable[Hashable]], Index] = {}
         self._listeners: list[Listener] = []
+        self.version = 0  # grows with every change
 
     def get(self, namespace: str, name: str) -> Object | None:
         return self._objects.get((namespace, name))
@@ -157,6 +158,7 @@ class CachedType:
             self._objects.pop(position, None)
         else:
             self._objects[position] = new
+        self.version += 1
         for index in self._indexes:
             index.replace(position, old, new)
 

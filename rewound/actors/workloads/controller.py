@@ -111,21 +111,38 @@ class OwnerFinder:
         self._queue, self._owners, self._selecting, self._take = queue, owners, selecting, take
         # The pods of each namespace by name and labels, by which they are selected.
         self._deferred: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
+        # The objects of each namespace with their predicates, of one version of `owners`; None: too many.
+        self._predicates: dict[str, list[tuple[Object, Callable[[Object], bool]]] | None] = {}
+        self._version = -1
 
     def changed(self, old: Object | None, new: Object | None) -> None:
-        for pod in (old, new):
-            if pod is not None:
-                self._find_or_defer(pod)
+        if old is not None and (
+            new is None or old["metadata"].get("labels") != new["metadata"].get("labels")
+        ):
+            self._find_or_defer(old)
+        if new is not None:
+            self._find_or_defer(new)
 
     def _find_or_defer(self, pod: Object) -> None:
         namespace, name = key_of(pod)
-        owners = self._owners.in_namespace(namespace)
-        if len(owners) <= _FEW_OWNERS and not any(is_long(one["spec"].get("selector")) for one in owners):
-            self._take(pod, [one for one in owners if self._selecting(one)(pod)])
+        if self._version != self._owners.version:
+            self._predicates.clear()
+            self._version = self._owners.version
+        if namespace not in self._predicates:
+            self._predicates[namespace] = self._predicates_in(namespace)
+        predicates = self._predicates[namespace]
+        if predicates is not None:
+            self._take(pod, [owner for owner, selects in predicates if selects(pod)])
             return
         labels = frozenset((pod["metadata"].get("labels") or {}).items())
         self._deferred.setdefault(namespace, {})[name, labels] = pod
         self._queue.add((namespace, CHANGED))
+
+    def _predicates_in(self, namespace: str) -> list[tuple[Object, Callable[[Object], bool]]] | None:
+        owners = self._owners.in_namespace(namespace)
+        if len(owners) > _FEW_OWNERS or any(is_long(one["spec"].get("selector")) for one in owners):
+            return None
+        return [(one, self._selecting(one)) for one in owners]
 
     async def find_deferred(self, namespace: str) -> None:
         """Handle the recorded changes; called for the key CHANGED of a namespace."""

@@ -9,7 +9,7 @@ pod is done, and by the garbage collector when the pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from rewound.actors.controllers.loop import RetryLater
@@ -49,20 +49,26 @@ def claim_name(pod: Object, wanted: Object) -> str | None:
     raise KeyError(wanted["name"])
 
 
-def claims_of_pod(pod: Object) -> Iterator[Key]:
+def claims_of_pod(pod: Object) -> Collection[Key]:
     """The keys of the claims of a pod that are known, for an index."""
+    wanted_claims, extended = (
+        pod["spec"].get("resourceClaims"),
+        pod["status"].get("extendedResourceClaimStatus"),
+    )
+    if not wanted_claims and extended is None:
+        return ()
     namespace = pod["metadata"]["namespace"]
     found = set()
-    for wanted in pod["spec"].get("resourceClaims") or ():
+    for wanted in wanted_claims or ():
         try:
             name = claim_name(pod, wanted)
         except KeyError:
             continue
         if name:
             found.add((namespace, name))
-    if (extended := pod["status"].get("extendedResourceClaimStatus")) is not None:
+    if extended is not None:
         found.add((namespace, extended["resourceClaimName"]))
-    yield from found
+    return found
 
 
 def is_made_for(claim: Object, pod: Object) -> bool:
@@ -84,10 +90,12 @@ def is_done(pod: Object) -> bool:
     return is_finished(pod) or (is_terminating(pod) and not pod["spec"].get("nodeName"))
 
 
-def _templates_of_pod(pod: Object) -> Iterator[Key]:
-    wanted = pod["spec"].get("resourceClaims") or ()
+def _templates_of_pod(pod: Object) -> Collection[Key]:
+    wanted = pod["spec"].get("resourceClaims")
+    if not wanted:
+        return ()
     names = {one["resourceClaimTemplateName"] for one in wanted if "resourceClaimTemplateName" in one}
-    return ((pod["metadata"]["namespace"], name) for name in names)
+    return [(pod["metadata"]["namespace"], name) for name in names]
 
 
 class ResourceClaims(WorkloadController):

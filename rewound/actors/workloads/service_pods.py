@@ -20,6 +20,12 @@ IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS_IP: Final = "None"
 _BITS: Final = (1 << 128) - 1
 _CHUNK: Final = 4096  # bytes to hash in one step
+# The fields of a pod, besides its conditions, that endpoints depend on.
+_ENDPOINT_FIELDS: Final = (
+    ("metadata", ("labels",)),
+    ("spec", ("hostname", "subdomain", "nodeName")),
+    ("status", ("podIP", "podIPs")),
+)
 
 # Every change of a pod triggers a pass over all pods of its Services. A Service with many waits a little, so that one
 # pass handles many changes: two seconds for ten thousand pods.
@@ -49,23 +55,14 @@ def concerns_services(old: Object | None, new: Object | None) -> bool:
 
     As in Kubernetes, that a pod has finished is no such change: if it was never ready, it stays until the next one.
     """
-    if old is None or new is None or is_terminating(new):
+    if old is None or new is None or is_terminating(new) or is_terminating(old):
         return True
-    return _endpoint_facts(old) != _endpoint_facts(new)
-
-
-def _endpoint_facts(pod: Object) -> tuple[object, ...]:
-    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
-    return (
-        metadata.get("labels"),
-        is_terminating(pod),
-        spec.get("hostname"),
-        spec.get("subdomain"),
-        spec.get("nodeName"),
-        status.get("podIP"),
-        status.get("podIPs"),
-        is_ready(pod),
-    )
+    for part, fields in _ENDPOINT_FIELDS:
+        before, after = old[part], new[part]
+        for field in fields:
+            if before.get(field) != after.get(field):
+                return True
+    return is_ready(old) != is_ready(new)
 
 
 def pause_before(pods: int) -> float:

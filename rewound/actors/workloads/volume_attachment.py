@@ -27,7 +27,8 @@ from rewound.actors.workloads.pods import is_finished, is_ready, node_of
 _UNMOUNT_SECONDS: Final = 360.0  # that an unhealthy node has to unmount a volume
 _SHARED_MODES: Final = {"ReadWriteMany", "ReadOnlyMany"}
 _OWN_NAME: Final = re.compile("csi-[0-9a-f]{64}")  # of a VolumeAttachment
-_STORAGE: Final = ("persistentVolumeClaim", "ephemeral", "iscsi", "fc")
+_CLAIMS: Final = frozenset(("persistentVolumeClaim", "ephemeral"))  # the sources of volumes with a claim
+_STORAGE: Final = _CLAIMS | {"iscsi", "fc"}
 
 
 class Attachable(NamedTuple):
@@ -121,14 +122,17 @@ def attached_to(node: Object) -> tuple[str, ...]:
 
 
 def _claims_of(pod: Object) -> tuple[Key, ...]:
+    volumes = [one for one in pod["spec"].get("volumes") or () if not _CLAIMS.isdisjoint(one)]
+    if not volumes:
+        return ()
     namespace = pod["metadata"]["namespace"]
-    names = (claim_of(pod, volume) for volume in pod["spec"].get("volumes") or ())
+    names = (claim_of(pod, volume) for volume in volumes)
     return tuple(dict.fromkeys((namespace, name) for name in names if name is not None))
 
 
 def _needs_storage(pod: Object) -> bool:
     """Whether a pod may have volumes that have to be attached."""
-    return any(not one.keys().isdisjoint(_STORAGE) for one in pod["spec"].get("volumes") or ())
+    return any(not _STORAGE.isdisjoint(one) for one in pod["spec"].get("volumes") or ())
 
 
 def _node_of_attachment(attachment: Object) -> tuple[str]:

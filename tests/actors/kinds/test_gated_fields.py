@@ -44,3 +44,9 @@ def test_field_that_any_part_of_the_old_object_uses_stays() -> None:
     old = {"items": [{"name": "a", "trial": "x"}, {"name": "b"}]}
     new = {"items": [{"name": "b", "trial": "y"}], "flag": "z"}
     assert dropped(new, old) == {"items": [{"name": "b", "trial": "y"}]}
+
+
+def test_field_of_an_unchanged_part_stays_while_another_is_dropped() -> None:
+    old = {"items": [{"name": "a", "trial": "x"}]}
+    new = {"items": [{"name": "a", "trial": "x"}], "byName": {"k": {"trial": "z"}}, "flag": "y"}
+    assert dropped(new, old) == {**old, "byName": {"k": {"trial": "z"}}}

@@ -161,6 +161,22 @@ def test_images_that_nodes_have() -> None:
     assert world.scores(pod("p"), "ImageLocality") == {"a": 95, "b": 0}
 
 
+def test_a_newer_version_of_a_pod_that_counts_alike_changes_no_node() -> None:
+    world = World(node("a", cpu="3"))
+    labels = {"app": "a"}
+    before = world.facts(pod("x", cpu="1", labels=labels, affinity=affine("podAntiAffinity", labels, HOST)))
+    world.cluster.assume(before, "a")
+    state, seen = world.cluster.nodes["a"], (world.cluster.layout, list(world.cluster.changes))
+    after = world.cluster.shapes.facts({**before.pod, "status": {"phase": "Running"}})
+    assert world.cluster.assume(after, "a") is before
+    assert (world.cluster.layout, world.cluster.changes) == seen
+    assert [state.pods[after.uid], state.affine[after.uid], state.repelling[after.uid]] == [after] * 3
+    metadata = {**before.pod["metadata"], "labels": {"app": "b"}}
+    world.cluster.assume(world.cluster.shapes.facts({**before.pod, "metadata": metadata}), "a")
+    assert (world.cluster.layout, world.cluster.changes) != seen
+    assert state.requested == {"cpu": 1000}
+
+
 def test_pods_spread_by_default_over_hosts_and_zones() -> None:
     nodes = [node(name, labels={ZONE: zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2"))]
     world = World(*nodes, selector=equality_selector({"app": "a"}))
@@ -321,7 +337,11 @@ def test_a_remembered_evaluation_equals_a_new_one() -> None:
         feasible = [one for one in world.cluster.order if fresh.check(one) is None]
         if feasible:
             assert finished(kept.explained(feasible)) == finished(fresh.explained(feasible)), step
-        match chosen.randrange(8):
+        match chosen.randrange(10):
+            case 9:
+                changed = dict(chosen.choice(world.cluster.order).node)
+                images = [{"names": ["web:1"], "sizeBytes": 900_000_000}] * chosen.randrange(2)
+                world.cluster.set_node({**changed, "status": {**changed["status"], "images": images}})
             case 0 if running:
                 world.cluster.remove_pod(running.pop(chosen.randrange(len(running))))
             case 1:

@@ -97,6 +97,12 @@ async def test_pods_without_a_controller_are_counted_but_not_expected(
         assert counts(bench) == (0, 0, 2, 0) and counts(bench, "other") == (2, 1, 2, 1)
         text = 'Pod "default"/"a" matches multiple PodDisruptionBudgets.  Chose "web" arbitrarily.'
         assert ("MultiplePodDisruptionBudgets", text) in bench.events("a")
+        (reported,) = (
+            one
+            for one in bench.all("events")
+            if one["reason"] == "MultiplePodDisruptionBudgets" and one["involvedObject"]["name"] == "a"
+        )
+        assert reported["count"] == 2  # when it was created, and when it became ready
         await bench.patch("pods", "a", {"metadata": {"labels": {"app": "db"}}})
         await bench.rest()
         assert counts(bench, "other") == (1, 1, 1, 0)

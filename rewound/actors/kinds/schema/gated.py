@@ -10,9 +10,9 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 from rewound.actors.kinds.schema.fields import ListOf, MapOf, Struct, Type
 from rewound.actors.kinds.schema.projection import struct_inside
@@ -20,6 +20,7 @@ from rewound.actors.messages import Object
 
 Drop = Callable[[Object, "Object | None"], None]
 Used = Set[tuple[Struct, str]]  # the gated fields that an object has
+_NOTHING: Final[Object] = {}
 
 
 def gated_fields(struct: Struct, features: Set[str]) -> Drop | None:
@@ -29,9 +30,12 @@ def gated_fields(struct: Struct, features: Set[str]) -> Drop | None:
         return None
 
     def drop(new: Object, old: Object | None) -> None:
-        found = set(node.used(new))
+        found: set[tuple[Struct, str]] = set()
+        node.find(new, found, old or {})
         if found:
-            unused = found - set(node.used(old or {}))
+            used: set[tuple[Struct, str]] = set()
+            node.find(old or {}, used)
+            unused = found - used
             if unused:
                 new.update(node.without(new, unused))
                 for name in node.names:
@@ -49,15 +53,32 @@ class _Node:
         self.names: tuple[str, ...] = ()  # of its own disabled fields
         self.below: tuple[tuple[str, Type, _Node], ...] = ()
 
-    def used(self, value: Object) -> Iterator[tuple[Struct, str]]:
+    def find(self, value: Object, found: set[tuple[Struct, str]], same: Object = _NOTHING) -> None:
+        """Add the gated fields that a value has, but not those of parts that are equal in `same`."""
         for name in self.names:
             if value.get(name) is not None:
-                yield self.struct, name
+                found.add((self.struct, name))
         for name, type_, node in self.below:
             inner = value.get(name)
-            if inner:
-                for one in _parts(type_, inner):
-                    yield from node.used(one)
+            if inner and inner != (before := same.get(name)):
+                if type(type_) is Struct:
+                    node.find(inner, found, before or _NOTHING)
+                elif type(type_) is ListOf and type(type_.item) is Struct:
+                    for one in inner:
+                        node.find(one, found)
+                else:
+                    node.find_in(type_, inner, found)
+
+    def find_in(self, type_: Type, value: Any, found: set[tuple[Struct, str]]) -> None:
+        """The same for the structs in a list or map."""
+        if isinstance(type_, ListOf):
+            for one in value:
+                self.find_in(type_.item, one, found)
+        elif isinstance(type_, MapOf):
+            for one in value.values():
+                self.find_in(type_.value, one, found)
+        elif isinstance(value, dict):
+            self.find(value, found)
 
     def without(self, value: Object, dropped: Used) -> Object:
         kept = {name: one for name, one in value.items() if (self.struct, name) not in dropped}
@@ -113,18 +134,6 @@ class _Nodes:
             if inner is not None and self._has_disabled(inner, seen):
                 return True
         return False
-
-
-def _parts(type_: Type, value: Any) -> Iterator[Object]:
-    """Yield the structs inside a value of a type."""
-    if isinstance(type_, ListOf):
-        for one in value:
-            yield from _parts(type_.item, one)
-    elif isinstance(type_, MapOf):
-        for one in value.values():
-            yield from _parts(type_.value, one)
-    elif isinstance(value, dict):
-        yield value
 
 
 def _replaced(type_: Type, value: Any, replace: Callable[[Object], Object]) -> Any:
