@@ -6,6 +6,7 @@ use them: `configMapRef`, `secretName`, `claimName`, `{kind, name}`. A value of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,10 @@ _NAMED_IN: Final = {
     "imagePullSecrets": "secrets",
     "service": "services",
 }
+# Fields of custom kinds end like these: `passwordSecretRef`, `existingSecret`, `valuesConfigMap`.
+_NAMED_LIKE: Final = re.compile(
+    r"(?i:(?P<secrets>secret)|(?P<configmaps>config_?map))(Ref|KeyRef|Selector|KeySelector|Name)?$"
+)
 # Fields whose text is a name, and whether the object is cluster-scoped.
 _TEXTS: Final = {
     "secretName": ("secrets", False),
@@ -149,12 +154,14 @@ def _walk(past: Past, content: Any, namespace: str, add: Add) -> None:
         elif isinstance(value, str) and field in _TEXTS:
             type_, cluster = _TEXTS[field]
             add(type_, "" if cluster else namespace, value, _relation(field))
+        elif isinstance(value, str) and (type_ := _type_like(field)):
+            add(type_, namespace, value, "names")
 
 
 def _add_named(past: Past, field: str, value: Document, namespace: str, add: Add) -> None:
     name = text_at(value, "name")
-    if field in _NAMED_IN:
-        add(_NAMED_IN[field], namespace, name, "reads")
+    if (type_ := _NAMED_IN.get(field) or _type_like(field)) and not text_at(value, "kind"):
+        add(type_, namespace, name, "reads")
         return
     if not (name and text_at(value, "kind")):
         return
@@ -164,6 +171,12 @@ def _add_named(past: Past, field: str, value: Document, namespace: str, add: Add
     if type_:
         where = "" if type_ in _CLUSTER_SCOPED else text_at(value, "namespace") or namespace
         add(type_, where, name, "refers to")
+
+
+def _type_like(field: str) -> str:
+    """The type that a field of a custom kind names, by the end of its name; empty for other fields."""
+    found = _NAMED_LIKE.search(field)
+    return "" if found is None else "secrets" if found["secrets"] else "configmaps"
 
 
 def _relation(field: str) -> str:

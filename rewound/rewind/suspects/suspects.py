@@ -29,8 +29,8 @@ from rewound.rewind.suspects.weighing import (
     fought_field,
     labels_of,
     rarity_of,
-    topics_in,
     weigh,
+    words_of,
 )
 
 DAY: Final = 86_400 * SECOND
@@ -237,10 +237,9 @@ def _refused(past: Past, breakage: Breakage, start: int, refused: Sequence[Docum
 
 
 def _weigh(candidates: list[Candidate], breakage: Breakage) -> None:
-    texts = [breakage.words, *(one.text for one in breakage.symptoms)]
-    topics, text = topics_in(texts), "\n".join(texts)
+    words = words_of(breakage)
     for one in candidates:
-        weigh(one, breakage, topics, text)
+        weigh(one, breakage, words)
 
 
 # The document.

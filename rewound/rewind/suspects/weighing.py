@@ -209,8 +209,11 @@ TOPICS: Final = (
         "runtimes",
         "runtimeclasses.node",
     ),
-    _topic("immutable|Invalid value|Required value|Unsupported value", r".", "values that are refused"),
     _topic("host port|free ports|port is already allocated", r"hostPort|nodePort|ports", "ports"),
+)
+# How an API server begins what it says of a value: `spec.containers[0].image: Invalid value: ...`.
+_NAMED_FIELD: Final = re.compile(
+    r"(?<![\w.\]])([a-z]\w*(?:\.\w+|\[[^\]]*\])*): (?:Invalid|Required|Unsupported|Duplicate|Forbidden|Not found|Too )"
 )
 _PLATFORM: Final = re.compile(r"^system:(?!serviceaccount:)|:serviceaccount:(kube|cluster)-system:")
 
@@ -265,8 +268,30 @@ def action_of(change: Change, fields: Sequence[FieldChange]) -> str:
     return "changed" if fields else ""
 
 
-def weigh(one: Candidate, breakage: Breakage, topics: Sequence[Topic], text: str) -> None:
-    """Set the weight of a candidate and its reasons. `text`: all words of the failure."""
+class Words(NamedTuple):
+    """What the words of a failure are about."""
+
+    text: str  # all of them
+    topics: tuple[Topic, ...]
+    fields: tuple[tuple[str, ...], ...]  # that an API server named, by their parts
+    own: frozenset[str]  # names that any message about the object has: they point to nothing
+
+
+def words_of(breakage: Breakage) -> Words:
+    texts = [breakage.words, *(one.text for one in breakage.symptoms)]
+    topics = tuple(topic for topic in TOPICS if any(map(topic.words.search, texts)))
+    named = dict.fromkeys(_parts(found) for one in texts for found in _NAMED_FIELD.findall(one))
+    own = frozenset(name for one in breakage.family for name in (one.name, one.namespace))
+    return Words("\n".join(texts), topics, tuple(named), own)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The names of a path, without indexes and keys of items."""
+    return tuple(re.findall(r"\w+", re.sub(r"\[[^\]]*\]", "", path)))
+
+
+def weigh(one: Candidate, breakage: Breakage, words: Words) -> None:
+    """Set the weight of a candidate and its reasons."""
     reasons = one.reasons
     weight = _effect(one, breakage)
     weight *= 1 / (1 + 0.35 * one.distance)
@@ -278,7 +303,7 @@ def weigh(one: Candidate, breakage: Breakage, topics: Sequence[Topic], text: str
         reasons.append("a rare change: nothing else changed these fields in this time")
     if one.user and _PLATFORM.search(one.user) and one.of.type not in ("nodes", "persistentvolumes"):
         weight *= 0.35
-    weight *= _words(one, topics, text)
+    weight *= _words(one, words)
     one.weight = weight
 
 
@@ -314,10 +339,10 @@ def _mends(change: FieldChange) -> bool:
 def _share(one: Candidate) -> float:
     """How much of a workload its changed fields decide about."""
     paths = [change.path for change in one.fields]
-    if all("restartedAt" in f"{change.path} {change.after}" for change in one.fields):
-        return 0.3
     if all(path.startswith("metadata.annotations") for path in paths):
         return 0.2
+    if all("metadata.annotations" in path for path in paths):
+        return 0.3  # of its template: the same pods once more, such as after `kubectl rollout restart`
     if all(path.startswith("metadata.labels") for path in paths):
         return 0.4
     if all(path == "spec.replicas" for path in paths):
@@ -339,16 +364,24 @@ def _span(minutes: float) -> str:
     return f"{minutes / 60:.0f} hours" if minutes < 48 * 60 else f"{minutes / 1440:.0f} days"
 
 
-def _words(one: Candidate, topics: Sequence[Topic], text: str) -> float:
+def _words(one: Candidate, words: Words) -> float:
     """Whether the words of the failure point to the change."""
-    factor = 1.0
+    factor, text, topics = 1.0, words.text, words.topics
+    if one.action == "refused":
+        return 2.0 if one.message in text else 1.0  # the words are those of its refusal
     if one.distance > 0 and mentions(text, one.of.name):
         factor *= 3.0
         one.reasons.append("the messages name it")
-    value = next((value for value in _values(one) if mentions(text, value)), "")
+    value = next((one for one in _values(one) if one not in words.own and mentions(text, one)), "")
     if value:
         factor *= 2.0
         one.reasons.append(f"the messages contain its value {value[:60]}")
+    named = next(
+        (field for field in words.fields if any(_is_about(field, change) for change in one.fields)), ()
+    )
+    if named:
+        factor *= 2.0
+        one.reasons.append(f"the messages name the field {'.'.join(named)}, which it changes")
     paths = [change.path for change in one.fields] or [one.action]
     of_fields = next((topic for topic in topics if any(map(topic.fields.search, paths))), None)
     of_type = next((topic for topic in topics if one.of.type in topic.types), None)
@@ -362,9 +395,16 @@ def _words(one: Candidate, topics: Sequence[Topic], text: str) -> float:
     if one.competes and "priority" in one.relation:
         factor *= 2.0
         one.reasons.append("the messages are about preemption")
-    if topics and factor == 1.0:
+    if (topics or words.fields) and factor == 1.0:
         factor = 0.5
     return factor
+
+
+def _is_about(field: tuple[str, ...], change: FieldChange) -> bool:
+    """Whether it changes a field, one around or below it, or what a schema says of a field of that name."""
+    parts = _parts(change.path)
+    shorter = min(len(parts), len(field))
+    return field[:shorter] == parts[:shorter] or field[-1] in parts
 
 
 def mentions(text: str, name: str) -> bool:
@@ -380,7 +420,9 @@ def mentions(text: str, name: str) -> bool:
     return False
 
 
-_PLAIN: Final = frozenset(("true", "false", "null", "none", "default", "pod", "the", "not", "app"))
+_PLAIN: Final = frozenset(
+    ("true", "false", "null", "none", "default", "pod", "pods", "node", "nodes", "the", "not")
+)
 
 
 def _values(one: Candidate) -> Iterable[str]:
@@ -405,11 +447,6 @@ def _texts(value: Any, depth: int) -> Iterable[str]:
     elif isinstance(value, list) and depth:
         for item in value[:20]:
             yield from _texts(item, depth - 1)
-
-
-def topics_in(texts: Iterable[str]) -> list[Topic]:
-    some = list(texts)
-    return [topic for topic in TOPICS if any(map(topic.words.search, some))]
 
 
 # Several changes of one object.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rewind.suspects.stage import NAMESPACE, Cause, Incident, Stage, Story
+from tests.rewind.suspects.stage import NAMESPACE, Cause, Incident, Stage, Story, template
 
 CRASH = {"sim/phase": "CrashLoop"}
 PROBE = {"readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 5}}
@@ -187,6 +187,7 @@ def denying_policy(stage: Stage) -> Incident:
     stage.noise()
     binding = {"policyName": "team-label", "validationActions": ["Deny"]}
     stage.create("ValidatingAdmissionPolicyBinding", "team-label-everywhere", spec=binding)
+    stage.until_refused("Pod", template("probe")["spec"])
     stage.noise(1)
     stage.delete("Pod", stage.pods("web")[0]["metadata"]["name"])
     stage.advance(60)

@@ -128,6 +128,15 @@ class Stage:
         response = self.send("DELETE", self.path(kind, name, namespace=namespace), options or None)
         assert response.status_code in (200, 202), response.text
 
+    def until_refused(self, kind: str, spec: Object) -> None:
+        """Wait until a policy has taken effect: servers compile them in the background."""
+        body = {"metadata": {"name": "tried"}, "spec": spec}
+        for _ in range(60):
+            if self.send("POST", self.path(kind) + "?dryRun=All", body).status_code == 422:
+                return
+            self.advance(1)
+        raise AssertionError(f"{kind} is not refused")
+
     def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
         response = self.send("GET", self.path(kind, name, namespace=namespace))
         assert response.status_code == 200, response.text
