@@ -158,8 +158,10 @@ fix: setup
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.actors.versions.documented
 
+# Our server, beside that of the last version in the same run; BEFORE= measures this one alone.
+BEFORE ?= release
 bench: installed
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run $(BEFORE:%=--before %) $(FLAGS)
 
 # --show prints every function.
 hops: installed

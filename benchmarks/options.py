@@ -70,6 +70,7 @@ class Options:
     both: bool
     dialect: str
     rewound: str
+    before: str
     scratch: Path
     out: Path
     save: str
@@ -92,6 +93,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         both=given.both,
         dialect=given.dialect,
         rewound=given.rewound,
+        before=given.before,
         scratch=Path(given.scratch) if given.scratch else RESULTS / "scratch",
         out=SAVED if given.save else Path(given.out),
         save=given.save,
@@ -131,6 +133,12 @@ def _add_server(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--dialect", default="cluster", choices=("cluster", "kubernetes"))
     group.add_argument("--rewound", default="", metavar="COMMAND", help="the command that starts our server")
+    group.add_argument(
+        "--before",
+        default="",
+        metavar="COMMIT",
+        help="also measure our server of this commit, and mark what became slower; release: of the last version",
+    )
 
 
 def _add_sizes(group: argparse._ArgumentGroup) -> None:

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from subprocess import TimeoutExpired
 from typing import TypeVar
 
@@ -24,11 +25,12 @@ from benchmarks.options import Options, parse
 from benchmarks.reports.charts import charts
 from benchmarks.reports.growth import with_growth
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.report import JOURNAL, OURS, OWNERSHIP, Report, SubjectResults
+from benchmarks.reports.report import BEFORE, JOURNAL, OURS, OWNERSHIP, Report, SubjectResults
 from benchmarks.reports.table import row, tables
 from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.machine import file_system, machine
 from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.servers.release import earlier, write_source
 from benchmarks.servers.server_process import DidNotStart, ServerProcess, fresh_folder
 from benchmarks.workloads.catalog import (
     JOURNAL_WORKLOADS,
@@ -141,12 +143,25 @@ def measured_servers(options: Options) -> Iterator[list[MeasuredServer]]:
             process = ServerProcess(folder, dialect=options.dialect, command=options.rewound)
             stack.callback(process.stop)
             servers.append(MeasuredServer(process.endpoint, options, name=OURS, process=process))
+        if options.before and servers:
+            servers.append(_earlier_server(options, stack))
         if options.url:
             endpoint = Endpoint.parse(options.url, token=options.token, pids=options.pids)
             other = MeasuredServer(endpoint, options, name=options.name)
             stack.callback(other.delete_objects)
             servers.append(other)
         yield servers
+
+
+def _earlier_server(options: Options, stack: ExitStack) -> MeasuredServer:
+    """A server of ours, from the source of an earlier commit."""
+    found = earlier(options.before)
+    folder = fresh_folder(options.scratch, "before")
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    own = replace(options, rewound=write_source(found.commit, folder / "source"))
+    process = ServerProcess(folder, dialect=options.dialect, command=own.rewound)
+    stack.callback(process.stop)
+    return MeasuredServer(process.endpoint, own, name=f"{BEFORE}{found.name}", process=process)
 
 
 def write(report: Report) -> list[str]:

@@ -13,7 +13,7 @@ def show(figure: str, value: float | None) -> str:
         return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
     if figure == "rate":
         return f"{value:,.0f}/s" if value >= 100 else f"{value:.1f}/s"
-    if figure == "seconds":
+    if figure in ("seconds", "cpu_seconds"):
         return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
     if figure.endswith("mb"):
         return f"{value:.0f} MB"

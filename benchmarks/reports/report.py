@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.options import Options
+from benchmarks.reports.comparison import Compared, compared
 from benchmarks.reports.measurement import Measurement
 from benchmarks.reports.targets import TargetResult, check_targets
 from benchmarks.servers.machine import git_describe
 
 FORMAT = 1
 OURS = "rewound"
+BEFORE = "rewound "  # and a version or commit
 JOURNAL = "journal"
 OWNERSHIP = "ownership"
 COMPONENTS = (JOURNAL, OWNERSHIP)
@@ -54,7 +56,18 @@ class Report:
     @property
     def other(self) -> SubjectResults | None:
         """The other server of the same run, to compare with."""
-        return next((each for each in self.subjects if each.name not in (OURS, *COMPONENTS)), None)
+        others = (each for each in self.subjects if each.name not in (OURS, *COMPONENTS))
+        return next((each for each in others if not each.name.startswith(BEFORE)), None)
+
+    @property
+    def before(self) -> SubjectResults | None:
+        """Ours at an earlier commit."""
+        return next((each for each in self.subjects if each.name.startswith(BEFORE)), None)
+
+    def compared(self) -> list[Compared]:
+        if self.ours is None or self.before is None:
+            return []
+        return compared(self.before.measurements, self.ours.measurements)
 
     def target_results(self) -> list[TargetResult]:
         found = [each.measurements for each in map(self._named, (OURS, *COMPONENTS)) if each]
@@ -73,6 +86,7 @@ class Report:
             "sizes": dataclasses.asdict(self.options.sizes),
             "floors": {name: _plain(each) for name, each in self.baselines.items()},
             "subjects": [self._subject(each) for each in self.subjects],
+            "compared": [each.document() for each in self.compared()],
             "bars": [_target_result(each) for each in self.target_results()],
         }
 

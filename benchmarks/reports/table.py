@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmarks.options import Sizes
+from benchmarks.reports.comparison import Compared
 from benchmarks.reports.figures import show
 from benchmarks.reports.measurement import Measurement
 from benchmarks.reports.reference import reference_of
@@ -33,6 +34,8 @@ def tables(report: Report) -> str:
     parts += [_subject_table(each, report.titles) for each in report.subjects]
     if compared := _transports(report):
         parts.append(compared)
+    if found := report.compared():
+        parts.append(_comparison(found, report))
     if target_results := report.target_results():
         parts.append(_target_title(report.options.sizes) + _target_table(target_results))
     return "\n\n".join(parts)
@@ -59,6 +62,23 @@ def _subject_table(subject: SubjectResults, titles: Mapping[str, str]) -> str:
     lines += [without_empty_columns(WATCH_HEADINGS, watched)] if watched else []
     lines += [f"  skipped: {titles[work]} ({why})" for work, why in subject.skipped.items()]
     return "\n".join(lines)
+
+
+def _comparison(found: Iterable[Compared], report: Report) -> str:
+    before = report.before.name if report.before else ""
+    rows = [
+        (
+            report.titles[each.work],
+            show(each.figure, each.before),
+            show(each.figure, each.now),
+            f"{each.ratio:.2f}",
+            each.verdict,
+        )
+        for each in found
+    ]
+    return f"Beside {before} in this run: CPU, or memory\n" + grid(
+        ("workload", "before", "now", "ratio", ""), rows
+    )
 
 
 def _transports(report: Report) -> str:
