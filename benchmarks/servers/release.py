@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import compileall
+import io
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +46,8 @@ def write_source(commit: str, folder: Path) -> str:
         raise NoSuchCommit(
             f"--before: git has no source of {commit!r} ({why}); fetch it, or name another commit"
         )
-    folder.mkdir(parents=True)
-    subprocess.run(["tar", "--extract", "--directory", str(folder)], input=archive.stdout, check=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as source:
+        source.extractall(folder, filter="data")
     compileall.compile_dir(folder, quiet=1)  # as an installed one is: a start would measure the compiler
     # The folder comes before this checkout, also in processes that the server starts.
     places = "PYTHONSAFEPATH=1", f"PYTHONPATH={folder}"
