@@ -24,8 +24,13 @@ import pytest
 from tests.current_folder import ROOT
 from tests.ports import reserve_port
 
-PAGES = ("README.md", "docs/test-a-controller.md", "docs/debug-an-incident.md", "docs/small-control-plane.md")
-_PROGRAM = re.compile(r"(\.venv/bin/)?(rewound|kubectl|python3?|curl|make|mkdir|cat|export|printf|cd)\b")
+PAGES = (
+    *("README.md", "docs/test-a-controller.md", "docs/debug-an-incident.md", "docs/small-control-plane.md"),
+    "docs/flight-tour.md",
+)
+_PROGRAM = re.compile(
+    r"(\.venv/bin/)?(rewound|kubectl|python3?|curl|make|mkdir|cat|export|printf|cd|kill|until)\b"
+)
 # What stays in the foreground until Ctrl-C, or is no test of a page.
 _NOT_RUN = re.compile(r"make |(\.venv/bin/)?rewound (serve|replay|record|open)\b")
 _HERE = re.compile(r"<<'(\w+)'$")
@@ -135,7 +140,8 @@ def test_page_can_be_typed(page: str, tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "XDG_STATE_HOME")}
     environment = {**kept, "HOME": str(home), "PATH": os.pathsep.join(path)}
     port = reserve_port()
-    found = [one for one in blocks(text.replace(":6443", f":{port}")) if not _NOT_RUN.match(one.commands)]
+    text = text.replace(":6443", f":{port}").replace("6445", str(reserve_port()))
+    found = [one for one in blocks(text) if not _NOT_RUN.match(one.commands)]
     assert found
     try:
         with make_run(folder, port, environment):

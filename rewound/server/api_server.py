@@ -247,6 +247,7 @@ class ApiServer:
             self._journal_page(extensions),
             self._serve_journal_feed,
             None if self._shared is None else self._shared.collect_levels,
+            public_health=settings.public_health,
         )
         protobuf = ProtobufEncoder(store.registry, store.names)
         services = PipelineServices(

@@ -108,6 +108,8 @@ class Paths:
         serve_page: Serve | None,
         serve_feed: Serve,
         collect_levels: CollectLevels | None = None,
+        *,
+        public_health: bool = False,
     ) -> None:
         self._operations = operations
         self._accounts = accounts
@@ -118,6 +120,7 @@ class Paths:
         self._serve_page = serve_page  # None: it is off
         self._serve_feed = serve_feed
         self._collect_levels = collect_levels  # None: this process is the whole server
+        self._public = frozenset(f"/{name}" for name in HEALTH) if public_health else frozenset[str]()
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -138,8 +141,10 @@ class Paths:
         return self._controls is not None and path.startswith(TEST_CONTROLS)
 
     def is_public(self, path: str) -> bool:
-        """Whether a path needs no authentication: the files of the page have no data, and users log in there."""
-        return self._serve_page is not None and (path + "/").startswith(PAGE_PATH)
+        """Whether a path needs neither authentication nor a right: the files of the page have no data, and users log
+        in there; probes have no credentials.
+        """
+        return path in self._public or (self._serve_page is not None and (path + "/").startswith(PAGE_PATH))
 
     async def __call__(self, context: RequestContext) -> Response:
         path = context.route.path

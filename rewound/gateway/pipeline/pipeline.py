@@ -294,15 +294,14 @@ class Pipeline:
     async def _authorize(self, context: RequestContext) -> None:
         """Refuse what the user may not do."""
         services, route = self.services, context.route
-        decision = services.authorizer.authorize(context.attributes)
+        decision: Decision | Awaitable[Decision] = _PUBLIC
+        if route.is_resource or not services.paths.is_public(route.path):
+            decision = services.authorizer.authorize(context.attributes)
         if not isinstance(decision, Decision):
             decision = await decision
-        allowed = decision.allowed
-        if not allowed and not route.is_resource and services.paths.is_public(route.path):
-            decision, allowed = _PUBLIC, True
         if context.exchange is not None:
             context.exchange.decided = decision
-        if not allowed:
+        if not decision.allowed:
             context.counted = False
             raise refusal(context.attributes, decision)
 

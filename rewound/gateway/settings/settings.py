@@ -598,6 +598,7 @@ class Settings:
     memory_limit: int = 0  # bytes; 0: half of the memory of the machine or the control group
     token_auth_file: Path | None = None
     anonymous_auth: bool | None = None  # None: yes, or what the file of --authentication-config says
+    public_health: bool = False  # /livez, /readyz and /healthz need no credentials, whatever the others need
     authorization_mode: str = ""  # empty: RBAC, and with --nodes Node before it, like kubeadm
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None

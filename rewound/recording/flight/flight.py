@@ -508,6 +508,7 @@ def flight_settings(
         kubernetes_version=stored_version(journal.kubernetes),
         authorization_mode="AlwaysDeny",
         anonymous_auth=for_everyone,
+        public_health=True,  # a kubelet has no credentials, and the cluster may be lost
         disable_admission_plugins=WEBHOOKS,
         watch_history=FOR_EVER,
         secret_history=SECRET_HISTORY if with_secrets else None,

@@ -26,6 +26,7 @@ from rewound.rewind.suspects.weighing import (
     Candidate,
     action_of,
     fields_of,
+    follows,
     fought_field,
     labels_of,
     rarity_of,
@@ -206,6 +207,7 @@ def _candidate(past: Past, change: Change, concern: Concern, action: str) -> Can
         event.verb,
         action,
         competes="uses the same" in concern[1],
+        follows=follows(change, user, manager),
     )
 
 

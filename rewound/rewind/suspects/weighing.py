@@ -18,7 +18,7 @@ from rewound.actors.rewind.difference import ABSENT, MANAGED_FIELDS, RESOURCE_VE
 from rewound.actors.rewind.difference import Change as FieldChange
 from rewound.rewind.suspects.breaking import SECOND, Breakage
 from rewound.rewind.suspects.past import Change, Document, Name
-from rewound.rewind.suspects.references import WORKLOADS, map_at
+from rewound.rewind.suspects.references import WORKLOADS, map_at, maps_at
 
 MAX_FIELDS: Final = 200  # changed fields of one event
 FOUGHT: Final = 4  # changes of one field by several authors in turn
@@ -216,6 +216,8 @@ _NAMED_FIELD: Final = re.compile(
     r"(?<![\w.\]])([a-z]\w*(?:\.\w+|\[[^\]]*\])*): (?:Invalid|Required|Unsupported|Duplicate|Forbidden|Not found|Too )"
 )
 _PLATFORM: Final = re.compile(r"^system:(?!serviceaccount:)|:serviceaccount:(kube|cluster)-system:")
+# Their field managers, in recordings that have no authors.
+_PLATFORM_MANAGER: Final = re.compile(r"(kube-|cloud-)?(controller-manager|scheduler)|kubelet")
 
 
 @dataclass(slots=True)
@@ -233,6 +235,7 @@ class Candidate:
     action: str  # created, deleted, changed, refused, fought over
     fields: list[FieldChange] = field(default_factory=list)
     competes: bool = False  # it takes what the broken object lacks
+    follows: bool = False  # a controller made it from another change
     rarity: int = 0  # other changes of the same fields before
     message: str = ""  # of a refused request, or about a fight
     weight: float = 0.0
@@ -255,6 +258,17 @@ def fields_of(change: Change) -> list[FieldChange]:
         elif not _DERIVED.search(path) or path in ("metadata.annotations", "metadata.labels"):
             found.append(one)
     return found
+
+
+def follows(change: Change, user: str, manager: str) -> bool:
+    """Whether a controller made a change, from another one: by its owner, or by its author, who may not be known."""
+    if change.of.type in ("nodes", "persistentvolumes"):
+        return False
+    if change.event.previous == 0 and change.after is not None:
+        owners = maps_at(change.after, "metadata", "ownerReferences")
+        if any(owner.get("controller") is True for owner in owners):
+            return True
+    return bool(_PLATFORM.search(user) or _PLATFORM_MANAGER.fullmatch(manager))
 
 
 def action_of(change: Change, fields: Sequence[FieldChange]) -> str:
@@ -301,7 +315,7 @@ def weigh(one: Candidate, breakage: Breakage, words: Words) -> None:
         reasons.append(f"but the same fields changed {one.rarity} other times in this time")
     elif one.action == "changed":
         reasons.append("a rare change: nothing else changed these fields in this time")
-    if one.user and _PLATFORM.search(one.user) and one.of.type not in ("nodes", "persistentvolumes"):
+    if one.follows:
         weight *= 0.35
     weight *= _words(one, words)
     one.weight = weight

@@ -117,6 +117,21 @@ async def test_for_everyone_nobody_signs_in_and_nobody_writes(
             assert (await one.api.ask("POST", path, config_map("new"), token=None)).status == 403
 
 
+async def test_probes_need_neither_credentials_nor_the_cluster(
+    folder: Path, autojump_clock: MockClock
+) -> None:
+    async with served() as api, flying(api, folder) as one:
+        await one.begun()
+        for away in (False, True):
+            for path in ("/livez", "/readyz", "/healthz"):
+                assert await shown(one, path, None) == 200, path
+                assert await shown(one, path, "unknown") == 200, path
+            for path in ("/metrics", "/livez/ping", "/version", "/debug/rewound/flight"):
+                assert await shown(one, path, None) == 401, path
+            if not away:
+                await api.finish()
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
