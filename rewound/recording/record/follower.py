@@ -63,6 +63,11 @@ class WatchLists:
     def has(self, group: str) -> bool:
         return self.offered and group not in self.refused
 
+    def refuse(self, group: str, why: str) -> None:
+        if not self.refused:  # servers that refuse one refuse nearly all
+            logger.info("what exists is listed in pages: %s", why)
+        self.refused.add(group)
+
 
 @dataclass(slots=True)
 class KindState:
@@ -151,7 +156,8 @@ class Follower:
                     state.listed = True  # by an earlier run
                     await self._watch()
                 elif self._watch_lists.has(state.kind.group):
-                    await self._watch_from_start()
+                    if not await self._watch_from_start():
+                        continue
                 else:
                     async with self._lists:
                         await self._list()
@@ -262,8 +268,8 @@ class Follower:
             self._gaps.add(EXPIRED, self._expired, self._now(), state.kind.type_name, MISSING, missing=True)
             self._expired = 0
 
-    async def _watch_from_start(self) -> None:
-        """Take what exists from the beginning of a watch, then its events, until it ends."""
+    async def _watch_from_start(self) -> bool:
+        """Take what exists from the beginning of a watch, then its events, until it ends; False: list it."""
         state = self._state
         await self._lists.acquire_on_behalf_of(self)
         self._initial, self._start = set(), trio.CancelScope(deadline=trio.current_time() + SILENT_START)
@@ -281,8 +287,8 @@ class Follower:
             complete = self._initial is None
             self._end_initial()
         if not complete:
-            logger.info("%s is listed in pages: %s", state.kind.type_name, problem)
-            self._watch_lists.refused.add(state.kind.group)
+            self._watch_lists.refuse(state.kind.group, problem)
+        return complete
 
     def _end_initial(self) -> None:
         if self._initial is not None:
