@@ -54,6 +54,7 @@ LEASES, LEASE_RENEWALS = (
     3600.0,
 )  # as in a server: a thousand idle nodes write gigabytes of renewals a day
 SMALLEST = 64 << 20  # bytes
+SHORTEST = 60.0  # seconds of --forget
 
 
 def flight(arguments: Sequence[str]) -> int:
@@ -100,6 +101,14 @@ def add_flags(parser: Parser) -> None:
         metavar="TIME[,KIND=TIME,...]",
         help="how long events are kept; 0 is forever. Of a KIND, such as leases, events that changed nothing but times "
         f"go earlier (default {RETENTION},{LEASES}=1h)",
+    )
+    bounds.add_argument(
+        "--forget",
+        type=argument_type(_forgotten),
+        default={},
+        metavar="KIND=TIME,...",
+        help="of these kinds, such as events=1d, all that is older goes, but for what present objects need (default "
+        "none)",
     )
     bounds.add_argument(
         "--max-disk",
@@ -411,6 +420,16 @@ def _retention(text: str) -> Retention:
     return parse_retention(f"{RETENTION},{text}" if "=" in text.partition(",")[0] else text)
 
 
+def _forgotten(text: str) -> dict[str, float]:
+    """Parse events=1d,jobs.batch=6h."""
+    if "=" not in text.partition(",")[0]:
+        raise ValueError(f"{text!r} names no kind; write it like events=1d,pods=3d")
+    found = dict(parse_retention(text).kinds)
+    if short := [kind for kind, seconds in found.items() if seconds < SHORTEST]:
+        raise ValueError(f"{short[0]}: the time is too short; give at least {SHORTEST:g}s")
+    return found
+
+
 def _bounds(options: Options) -> Bounds:
     from rewound.recording.flight.retention import Bounds
 
@@ -423,7 +442,8 @@ def _bounds(options: Options) -> Bounds:
         raise UsageError(
             f"--max-disk: {options.max_disk} bytes are too few; give at least {SMALLEST >> 20}Mi"
         )
-    return Bounds(kept.time, by_kind, options.max_disk)
+    forgotten = {kind: seconds for kind, seconds in options.forget.items() if seconds < whole}
+    return Bounds(kept.time, by_kind, options.max_disk, forgotten)
 
 
 def _access_log(options: Options) -> str:

@@ -118,6 +118,7 @@ def _kept(found: Document) -> str:
         return ""
     whole = _duration(retention["seconds"]) if retention["seconds"] else "everything"
     kinds = [f"renewals of {kind} {_duration(seconds)}" for kind, seconds in retention["byKind"].items()]
+    kinds += [f"{kind} {_duration(seconds)}" for kind, seconds in retention.get("forget", {}).items()]
     return ", ".join([whole, *kinds])
 
 

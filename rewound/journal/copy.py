@@ -201,7 +201,8 @@ class Copy:
         with self.journal.read() as view:
             here = view.thinned
         for type_id, mark in records.decode_thinned(leader).items():
-            here[type_id] = max(mark, here.get(type_id, mark))
+            known = here.get(type_id, mark)
+            here[type_id] = max(mark, known)._replace(whole=mark.whole or known.whole)
         return records.encode_thinned(here)
 
     def add_types(self, types: Mapping[str, int]) -> None:

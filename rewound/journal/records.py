@@ -425,10 +425,11 @@ def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
 
 
 class Thinned(NamedTuple):
-    """How much of a type was dropped because it changed nothing but times (`thinning`)."""
+    """How much of a type was dropped: what changed nothing but times, or all that no present object needs."""
 
     upto: int  # versions from here on are exact
     dropped: int  # events, in all
+    whole: bool = False  # not only what changed nothing but times
 
 
 def thinned_before(marks: Mapping[int, Thinned], head: int) -> dict[int, Thinned]:
@@ -437,18 +438,25 @@ def thinned_before(marks: Mapping[int, Thinned], head: int) -> dict[int, Thinned
 
 
 def encode_thinned(marks: Mapping[int, Thinned]) -> bytes:
-    """The record `thinned`: type:2 upto:8 dropped:8 for each type, ascending."""
-    return b"".join(_THINNED.pack(type_id, *mark) for type_id, mark in sorted(marks.items()))
+    """The record `thinned`: type:2 upto:8 dropped:8 for each type, ascending; the first bit of the last is `whole`."""
+    return b"".join(
+        _THINNED.pack(type_id, mark.upto, mark.dropped | mark.whole << _WHOLE)
+        for type_id, mark in sorted(marks.items())
+    )
 
 
 def decode_thinned(value: bytes) -> dict[int, Thinned]:
     """What was thinned, by type. Raises ValueError if the record is wrong."""
     if len(value) % _THINNED.size:
         raise ValueError(f"thinned: it has {len(value)} bytes")
-    return {type_id: Thinned(*mark) for type_id, *mark in _THINNED.iter_unpack(value)}
+    return {
+        type_id: Thinned(upto, dropped & ((1 << _WHOLE) - 1), bool(dropped >> _WHOLE))
+        for type_id, upto, dropped in _THINNED.iter_unpack(value)
+    }
 
 
 _THINNED = struct.Struct(">HQQ")
+_WHOLE = 63
 
 
 def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:

@@ -301,8 +301,8 @@ class Source:
             floor = view.floor
             if after is None:
                 after, base = 0, _new_base(view)
-            if max(after, base) < floor:
-                raise Compacted(max(after, base), floor)
+            if max(after, base) < (oldest := _oldest(view)):
+                raise Compacted(max(after, base), oldest)
             self.after, self._base = after, base
             self._header = Header(
                 view.cluster_id,
@@ -331,8 +331,8 @@ class Source:
         """The next part of the state at the base; the last one ends with a commit. Raises Compacted."""
         part = _Part()
         with self._journal.read() as view:
-            if view.floor > self._base:
-                raise Compacted(self._base, view.floor)
+            if (oldest := _oldest(view)) > self._base:
+                raise Compacted(self._base, oldest)
             try:
                 after = self._read_state(view, part)
             except Damaged:
@@ -364,8 +364,8 @@ class Source:
         """The next events up to `head`, which ends a commit; empty if there are none. Raises Compacted."""
         part = _Part()
         with self._journal.read() as view:
-            if self.after < view.floor:
-                raise Compacted(self.after, view.floor)
+            if self.after < (oldest := _oldest(view)):
+                raise Compacted(self.after, oldest)
             try:
                 self._read_events(view, part, head, ends)
             except Damaged:
@@ -432,8 +432,13 @@ def event_checksum(view: ReadTransaction, offset: int) -> int | None:
     return crc32(view.txn.get(keys.pack_offset(offset), db=view.databases.events))
 
 
+def _oldest(view: View) -> int:
+    """The offset after which no removal of an object was dropped: followers need all of them."""
+    return max([view.floor, *(one.upto for one in view.thinned.values() if one.whole)])
+
+
 def _new_base(view: View) -> int:
-    floor, head = view.floor, view.head
+    floor, head = _oldest(view), view.head
     if not floor:
         return 0
     first = next(view.events(floor), None)

@@ -16,6 +16,11 @@ the newest event of each object up to the mark, events up to the retention floor
 Every step stores the mark with what it drops. A kill between two steps leaves objects that are not thinned yet; the
 first run of the next process looks at all of them.
 
+`forget` does the same with kinds whose past nobody needs for long, such as Events (`rewound flight --forget`): every
+event goes that a later one follows, unless it creates an object that has not been removed up to the mark, and objects
+that were removed up to the mark go with all their events, as if they had never been written. So present objects and
+versions after the mark stay exact here too; before it, objects may be missing, or older than they were.
+
 Rejected: a retention floor for each type, which would also drop who held a Lease when, and the removal of objects; and
 leaving `previous` dangling, which every reader would have to expect.
 """
@@ -50,11 +55,23 @@ def thin(
 
     `after` is the offset up to which this process has thinned the type before.
     """
+    return _steps(journal, type_id, upto, after, _Thinner(renews, max_events))
+
+
+def forget(journal: Journal, type_id: int, upto: int, *, max_events: int = BATCH) -> Iterator[int]:
+    """Drop the events of a type up to an offset that no present object needs; otherwise like `thin`.
+
+    It looks at all that is left of them each time: what a snapshot needed may have become unnecessary.
+    """
+    return _steps(journal, type_id, upto, 0, _Thinner(lambda *_: True, max_events, whole=True))
+
+
+def _steps(journal: Journal, type_id: int, upto: int, after: int, thinner: _Thinner) -> Iterator[int]:
     with journal.read() as view:
         upto = min(upto, view.head - 1)
         if upto <= max(after, view.floor) or not type_id:
             return
-    thinner = _Thinner(journal.environment.databases, type_id, upto, renews, after, max_events)
+    thinner.begin(journal.environment.databases, type_id, upto, after)
     position: bytes | None = keys.pack_type(type_id)
     while position is not None:
         # Nothing in `thinner` changes: LMDB may repeat the transaction in a larger map.
@@ -63,11 +80,11 @@ def thin(
 
 
 class _Thinner:
-    def __init__(
-        self, databases: Databases, type_id: int, upto: int, renews: Renews, after: int, max_events: int
-    ) -> None:
-        self._databases, self._type_id, self._upto = databases, type_id, upto
-        self._renews, self._after, self._max_events = renews, after, max_events
+    def __init__(self, renews: Renews, max_events: int, *, whole: bool = False) -> None:
+        self._renews, self._max_events, self._whole = renews, max_events, whole
+
+    def begin(self, databases: Databases, type_id: int, upto: int, after: int) -> None:
+        self._databases, self._type_id, self._upto, self._after = databases, type_id, upto, after
 
     def step(self, position: bytes, txn: Any) -> tuple[bytes | None, int]:
         """Thin objects from a position in by_object on; return where to continue, and how many events it dropped."""
@@ -86,8 +103,10 @@ class _Thinner:
             offsets = self._offsets(txn, key, max(start, floor + 1), left)
             left -= len(offsets) + 1
             dropped += self._thin_object(txn, key, offsets, floor, needed)
+            if self._whole:
+                dropped += sum(self._forget_removed(txn, key, offset, floor, needed) for offset in offsets)
             following = key + b"\1" if left > 0 or not offsets else keys.by_object(key, offsets[-1])
-        _put_mark(txn, databases, self._type_id, Thinned(self._upto, dropped))
+        _put_mark(txn, databases, self._type_id, Thinned(self._upto, dropped, self._whole))
         if _failpoint is not None:
             _failpoint("before-commit")
         return following, dropped
@@ -130,6 +149,25 @@ class _Thinner:
             _store(txn, self._databases, key, last)
         return dropped
 
+    def _forget_removed(self, txn: Any, key: bytes, offset: int, floor: int, needed: list[int]) -> int:
+        """Drop all events of an object that the event at an offset removed, if it is still there; return how many."""
+        if not _has_event(txn, self._databases, offset):
+            return 0
+        event = _event(txn, self._databases, key, offset)
+        if not event.removed:
+            return 0
+        of_object = [offset]
+        while event.previous:
+            if event.previous <= floor:
+                return 0
+            event = _event(txn, self._databases, key, event.previous)
+            of_object.append(event.offset)
+        if _is_needed(needed, event.offset, offset):
+            return 0
+        for one in of_object:
+            _delete(txn, self._databases, key, one)
+        return len(of_object)
+
     def _before(self, txn: Any, key: bytes, last: Event, floor: int) -> Event | None:
         """The event before one that may be dropped; None if it must stay."""
         if last.offset <= floor or not last.previous:
@@ -163,6 +201,10 @@ def _event(txn: Any, databases: Databases, key: bytes, offset: int) -> Event:
     return records.decode_event(offset, value)
 
 
+def _has_event(txn: Any, databases: Databases, offset: int) -> bool:
+    return txn.get(keys.pack_offset(offset), db=databases.events) is not None
+
+
 def _is_needed(needed: Sequence[int], offset: int, following: int) -> bool:
     """Whether a snapshot was taken after the event at `offset` and before the one that follows it."""
     at = bisect_left(needed, offset)
@@ -188,7 +230,9 @@ def _store(txn: Any, databases: Databases, key: bytes, event: Event) -> None:
 def _put_mark(txn: Any, databases: Databases, type_id: int, step: Thinned) -> None:
     marks = records.decode_thinned(bytes(txn.get(keys.THINNED, b"", db=databases.meta)))
     before = marks.get(type_id, Thinned(0, 0))
-    marks[type_id] = Thinned(max(step.upto, before.upto), before.dropped + step.dropped)
+    marks[type_id] = Thinned(
+        max(step.upto, before.upto), before.dropped + step.dropped, before.whole or step.whole
+    )
     records.put_meta(txn, databases.meta, {keys.THINNED: records.encode_thinned(marks)})
 
 

@@ -11,12 +11,13 @@ import pytest
 
 from rewound.journal import Event, Journal, retention
 from rewound.journal.backup import BackupFile, restore_backup
+from rewound.journal.errors import Compacted
 from rewound.journal.log import Journal as Log
 from rewound.journal.records import Thinned
 from rewound.journal.repair import verify
-from rewound.journal.snapshot_writer import take
+from rewound.journal.snapshot_writer import prune, take
 from rewound.journal.stream import Header, Stored, StreamParser, Types
-from rewound.journal.thinning import thin
+from rewound.journal.thinning import forget, thin
 from rewound.journal.transfer import fork
 from tests.journal.model import Model
 from tests.journal.streaming import LEADER, Receiver, stream_of
@@ -82,6 +83,79 @@ def test_snapshots_keep_what_they_refer_to(journal: Journal, model: Model) -> No
         assert verify.verify(view).differences == []
 
 
+def test_what_no_present_object_needs_is_forgotten(journal: Journal, model: Model) -> None:
+    journal.append(
+        [model.put("a"), model.put("a", filler=',"x":1'), model.put("b"), model.put("b", filler="")]
+    )
+    journal.append([model.remove("a"), model.put("a"), model.put("c"), model.remove("c"), model.put("b")])
+    dropped = sum(forget(journal, 1, 8))
+    assert dropped == 5  # all of the first a and of c
+    assert surviving(journal) == [(3, 0), (4, 3), (6, 0), (9, 4)]
+    with journal.read() as view:
+        assert view.thinned == {1: Thinned(8, 5, whole=True)}
+        assert verify.verify(view).differences == []
+        assert list(view.at(8).rows(1)) == list(model.rows(1, at=8))
+    assert sum(forget(journal, 1, 8)) == 0
+
+
+def test_a_snapshot_keeps_removed_objects_until_it_goes(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a"), model.put("a")])
+    list(take(journal))
+    journal.append([model.remove("a"), model.put("b"), model.put("b")])
+    assert sum(forget(journal, 1, 4)) == 0
+    assert [offset for offset, _ in surviving(journal)] == [1, 2, 3, 4, 5]
+    prune(journal, 0)
+    assert sum(forget(journal, 1, 4)) == 3
+    assert surviving(journal) == [(4, 0), (5, 4)]
+
+
+def test_a_follower_that_misses_forgotten_removals_starts_over(
+    journal: Journal, model: Model, tmp_path: Path
+) -> None:
+    journal.register_type("events")
+    journal.append([model.put("a"), model.put("b")])
+    receiver = Receiver(tmp_path / "standby")
+    receiver.receive(stream_of(journal))
+    journal.append([model.remove("a"), model.put("b"), model.put("b"), model.put("b")])
+    sum(forget(journal, 1, 4))
+    with pytest.raises(Compacted):
+        stream_of(journal, 2)
+    stream_of(journal, 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_forgetting_in_any_order_of_writes_retention_and_snapshots(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(f"forget {seed}")
+    model, journal = Model(), Journal.open(tmp_path / "journal", durable=False)
+    journal.register_types(["events", "others"])
+    contents, mark = dict.fromkeys("abcd", 0), 0
+    for _ in range(40):
+        write(chance, model, journal, contents, removals=0.4)
+        upto = chance.randrange(journal.head)
+        match chance.randrange(6):
+            case 0:
+                retention.advance(journal, upto)
+            case 1:
+                list(take(journal))
+            case 2:
+                prune(journal, 1)
+            case 3:
+                list(islice(thin(journal, 1, upto, renews, max_events=5), chance.randrange(1, 5)))
+            case _:
+                steps = forget(journal, 1, upto, max_events=chance.choice([3, 5, 256]))
+                list(islice(steps, chance.randrange(1, 5)))  # it may be killed after any step
+        with journal.read() as view:
+            assert verify.verify(view).differences == []
+            mark = view.thinned.get(1, Thinned(0, 0)).upto
+            for version in range(max(view.floor, 1), view.head + 1):
+                others = list(view.at(version).rows(2))
+                assert others == list(model.rows(2, at=version))
+                if version >= mark:
+                    assert list(view.at(version).rows(1)) == list(model.rows(1, at=version))
+    assert mark
+    journal.close()
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_any_order_of_writes_retention_snapshots_and_thinning(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
@@ -113,11 +187,18 @@ def test_any_order_of_writes_retention_snapshots_and_thinning(seed: int, tmp_pat
         one.close()
 
 
-def write(chance: random.Random, model: Model, journal: Journal, contents: dict[str, int]) -> None:
+def write(
+    chance: random.Random,
+    model: Model,
+    journal: Journal,
+    contents: dict[str, int],
+    *,
+    removals: float = 0.1,
+) -> None:
     for _ in range(chance.randrange(1, 8)):
         name, type_id = chance.choice("abcd"), chance.choice([1, 1, 1, 2])
         exists = (type_id, "default", name) in model.state()
-        if exists and chance.random() < 0.1:
+        if exists and chance.random() < removals:
             journal.append([model.remove(name, type_id=type_id)])
             continue
         contents[name] += chance.random() < 0.2

@@ -77,14 +77,17 @@ def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
 
 
 def thinned_warning(view: View, type_id: int, resource: str, version: int) -> str:
-    """What to say about a type at a version if its times may not be exact there; empty if they are."""
+    """What to say about a type at a version that may not be exact, because events were dropped; empty if it is."""
     thinned = view.thinned.get(type_id)
     if thinned is None or not thinned.dropped or version >= thinned.upto:
         return ""
     when = rfc3339(thinned_time(view, thinned.upto))
+    if thinned.whole:
+        return f"older versions of {resource} were dropped before {when}: {_INCOMPLETE}"
     return f"older renewals of {resource} were dropped before {when}: {_APPROXIMATE}"
 
 
+_INCOMPLETE: Final = "earlier, objects may be missing, or older than they were"
 _APPROXIMATE: Final = "times in earlier versions may be older than they were"
 
 

@@ -21,7 +21,7 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.retention import advance
 from rewound.journal.snapshot_writer import prune, take
-from rewound.journal.thinning import thin
+from rewound.journal.thinning import forget, thin
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +44,25 @@ class Housekeeping:
         keep: int | None,
         leader_floor: Callable[[], int] | None = None,
         thinning: Mapping[str, float] | None = None,
+        forgetting: Mapping[str, float] | None = None,
     ) -> None:
         """A standby takes its floor from its leader.
 
         `thinning`: the seconds after which events of a kind may go that change nothing but times. A kind is the name of
-        a type, or what is before its first dot.
+        a type, or what is before its first dot. `forgetting`: those after which all events of a kind may go that no
+        present object needs.
         """
         self._journal = journal
         self._committer = committer
         self._clock = clock
         self._keep = keep  # microseconds of history; None: forever
         self._leader_floor = leader_floor
-        self._thinning = {kind: round(seconds * 1_000_000) for kind, seconds in (thinning or {}).items()}
+        self._thinning = _in_micros(thinning)
+        self._forgetting = _in_micros(forgetting)
         self._thinned: dict[int, int] = {}  # up to which offset, by type
-        self._thinned_at: dict[str, int] = {}  # when, by kind
-        self._interval = min(map(_interval, (keep, *self._thinning.values())))
+        self._dropped_at: dict[tuple[str, bool], int] = {}  # when, by kind and whether all may go
+        periods = (*self._thinning.values(), *self._forgetting.values())
+        self._interval = min(map(_interval, (keep, *periods)))
 
     async def run(self) -> None:
         while True:
@@ -101,21 +105,32 @@ class Housekeeping:
             await trio.lowlevel.checkpoint()
 
     async def thin(self) -> None:
-        """Drop old events that only renew, of each kind a tenth of its time after the last run."""
-        now = self._clock.now()
+        """Drop old events by kind, of each kind a tenth of its time after the last run."""
         for kind, keep in self._thinning.items():
-            if now - self._thinned_at.get(kind, 0) < keep // SHARE:
-                continue
-            if kind not in self._thinned_at and not any(self._types_of(kind)):
-                logger.warning("--journal-retention: there is no kind %s yet: nothing of it is dropped", kind)
-            self._thinned_at[kind] = now
-            with self._journal.read() as view:
-                upto = view.offset_at(now - keep)
-            for type_id in self._types_of(kind):
-                steps = thin(self._journal, type_id, upto, only_renews, after=self._thinned.get(type_id, 0))
-                while await self._committer.perform(partial(next, steps, None)) is not None:
-                    await trio.lowlevel.checkpoint()
+            upto = self._due(kind, keep, whole=False)
+            for type_id in self._types_of(kind) if upto else ():
+                after = self._thinned.get(type_id, 0)
+                await self._perform(thin(self._journal, type_id, upto, only_renews, after=after))
                 self._thinned[type_id] = upto
+        for kind, keep in self._forgetting.items():
+            upto = self._due(kind, keep, whole=True)
+            for type_id in self._types_of(kind) if upto else ():
+                await self._perform(forget(self._journal, type_id, upto))
+
+    def _due(self, kind: str, keep: int, *, whole: bool) -> int:
+        """Up to which offset events of a kind are dropped now; 0 if it is not time for that."""
+        now, before = self._clock.now(), self._dropped_at.get((kind, whole))
+        if before is not None and now - before < keep // SHARE:
+            return 0
+        if before is None and not any(self._types_of(kind)):
+            logger.warning("retention: there is no kind %s yet: nothing of it is dropped", kind)
+        self._dropped_at[kind, whole] = now
+        with self._journal.read() as view:
+            return view.offset_at(now - keep)
+
+    async def _perform(self, steps: Iterator[int]) -> None:
+        while await self._committer.perform(partial(next, steps, None)) is not None:
+            await trio.lowlevel.checkpoint()
 
     def _types_of(self, kind: str) -> Iterator[int]:
         types = self._journal.types().items()
@@ -129,6 +144,10 @@ class Housekeeping:
             return 0
         with self._journal.read() as view:
             return view.offset_at(self._clock.now() - self._keep)
+
+
+def _in_micros(periods: Mapping[str, float] | None) -> dict[str, int]:
+    return {kind: round(seconds * 1_000_000) for kind, seconds in (periods or {}).items()}
 
 
 def _interval(keep: int | None) -> float:

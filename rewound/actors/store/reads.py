@@ -508,7 +508,7 @@ class Horizon:
     """The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in offsets.
 
     `floor()` is the newest version at the start of the window. Requests for older versions get 410, even though the
-    journal may still have them for debugging. A type may have a window of its own.
+    journal may still have them for debugging. A type may have a window of its own, and dropped events (`forget`).
     """
 
     def __init__(
@@ -530,4 +530,12 @@ class Horizon:
             with self._journal.read() as view:
                 floor = max(floor, view.offset_at(now - window), view.floor)
             self._floors[window] = floor, now
-        return floor
+        return max(floor, self._forgotten(type_name))
+
+    def _forgotten(self, type_name: str) -> int:
+        """Up to where removals of the type's objects were dropped, which a watch would miss."""
+        if not type_name:
+            return 0
+        with self._journal.read() as view:
+            mark = view.thinned.get(self._journal.type_id(type_name))
+        return mark.upto if mark is not None and mark.whole else 0

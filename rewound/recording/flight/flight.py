@@ -472,7 +472,11 @@ class Flight:
             "version": str(self.journal.head),
             "leftOut": self._left_out(),
             "gaps": self.gaps.documents(),
-            "retention": {"seconds": bounds.age, "byKind": dict(bounds.by_kind)},
+            "retention": {
+                "seconds": bounds.age,
+                "byKind": dict(bounds.by_kind),
+                "forget": dict(bounds.forget),
+            },
             "disk": {
                 **disk_document(self.journal),
                 "most": bounds.max_disk,

@@ -39,6 +39,7 @@ class Bounds:
         default_factory=dict
     )  # seconds, of events that change nothing but times
     max_disk: int = 0  # bytes; 0: no limit
+    forget: Mapping[str, float] = field(default_factory=dict)  # seconds, of all events that no object needs
 
 
 class Retention:
@@ -47,7 +48,9 @@ class Retention:
         self._committer = committer
         self._bounds = bounds
         keep = None if bounds.age is None else round(bounds.age * 1_000_000)
-        self.housekeeping = Housekeeping(journal, committer, clock, keep, thinning=bounds.by_kind)
+        self.housekeeping = Housekeeping(
+            journal, committer, clock, keep, thinning=bounds.by_kind, forgetting=bounds.forget
+        )
         self.problem = ""  # why the limit cannot be kept; empty while it can
 
     async def run(self) -> None:

@@ -381,10 +381,15 @@ class JournalPage:
         return ends
 
     def _thinned(self, visible: VisibleTypes) -> list[Document]:
-        """The types of which events that changed nothing but times were dropped, and before when."""
+        """The types of which events were dropped, before when, and whether not only those that changed but times."""
         with self._journal.read() as view:
             return [
-                {"type": seen.name, "version": str(one.upto), "before": thinned_time(view, one.upto)}
+                {
+                    "type": seen.name,
+                    "version": str(one.upto),
+                    "before": thinned_time(view, one.upto),
+                    "whole": one.whole,
+                }
                 for type_id, one in view.thinned.items()
                 if (seen := visible.types.get(type_id)) is not None and one.dropped
             ]

@@ -20,14 +20,14 @@ export function showAbout(about, replays) {
   find("about").textContent = words.join(" · ") || (replays ? "replay" : "");
 }
 
-// `thinned`: the types of which events that changed nothing but times were dropped, and before when.
+// `thinned`: the types of which events were dropped (only those that changed nothing but times, or `whole`), and before when.
 // `missed`: the gaps of the recording in this range.
 export function showRange(view, newest, now, thinned, missed) {
   const span = spanOf(view), from = readable(view.from, span), to = readable(view.to, span);
   const day = from.slice(0, 10), until = to.startsWith(day) ? to.slice(11) : to;
   const idle = newest && newest.time < view.from ? ` · the newest change is ${duration(now - newest.time)} old` : "";
   const gaps = thinned.filter(one => view.from < one.before)
-    .map(one => ` · older renewals of ${one.type} were dropped before ${readable(one.before, span)}`);
+    .map(one => ` · older ${one.whole ? "versions" : "renewals"} of ${one.type} were dropped before ${readable(one.before, span)}`);
   if (missed.length) gaps.push(` · ${gapText(worst(missed), view)}${missed.length > 1 ? `, and ${missed.length - 1} more` : ""}`);
   find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}${gaps.join("")}`;
 }
