@@ -86,3 +86,12 @@ async def test_manifests_give_the_recorder_a_low_priority(autojump_clock: MockCl
                 if [levels.get(str(one)) for one in found] == ["FlowSchema", "PriorityLevelConfiguration"]:
                     break
                 await trio.sleep(1)
+        # Its Lease has another one, and does not wait behind its lists.
+        path = f"/{plurals['FlowSchema']}/rewound-flight-lease"
+        uid = (await api.ask("GET", path)).expect(200)["metadata"]["uid"]
+        lease = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/rewound-flight"
+        found = [
+            (await api.ask("GET", lease.format(one), token=token)).headers["x-kubernetes-pf-flowschema-uid"]
+            for one in ("rewound-flight", "default")
+        ]
+        assert found[0] == uid and found[1] != uid

@@ -175,10 +175,16 @@ async def test_the_account_of_the_manifests_may_record_and_ask_and_nothing_else(
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         made = (await api.ask("POST", f"{account}/token", review)).expect(201)
         token = made["status"]["token"]
-        async with flying(api, folder, session=session_to(api, token)) as one:
+        session = session_to(api, token)
+        async with flying(api, folder, session=session) as one:
             await one.begun()
             assert await shown(one, "/api/v1/namespaces") == 403  # the cluster was asked, and said so
-            assert (await one.document())["problem"] == ""
+            document = await one.document()
+            assert document["problem"] == "" and not [
+                gap for gap in document["gaps"] if gap["why"] == "refused"
+            ]
+            # What exists has arrived at the beginning of watches: the account needs no more for that.
+            assert ("/api/v1/pods", "watch") in session.sent and ("/api/v1/pods", "list") not in session.sent
         leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
         sender = Sender(lambda: Session(session_to(api, token).target))
         lease = Lease(sender, "rewound-flight", "rewound-flight")
