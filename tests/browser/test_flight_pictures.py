@@ -100,7 +100,7 @@ KINDS = ("configmaps", "secrets", "pods", "deployments.apps")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_pictures_of_a_recorder(chromium: str, tmp_path: Path) -> None:
     pictures = Path(os.environ.get("JOURNAL_PAGE_PICTURES") or tmp_path)
     pictures.mkdir(parents=True, exist_ok=True)
