@@ -15,12 +15,14 @@ it and writes 1 for 1000E; and numbers of more than a thousand digits or zeros a
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 NANOS: Final = 10**9
 LARGEST_BINARY: Final = (2**63 - 1) * NANOS
 _MOST_DIGITS: Final = 1000  # more than any real amount; keeps the arithmetic small
 _FARTHEST_EXPONENT: Final = 1000
+_SHORT: Final = 24  # letters of a quantity that is remembered: a cache of long ones would take memory
 
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -142,6 +144,10 @@ def parts_of(text: str) -> Parts:
 
 def _parse(text: str) -> tuple[int, str, bool]:
     """Return the amount in nano-units, the style, and whether Kubernetes keeps the text unchanged."""
+    return _parse_short(text) if len(text) <= _SHORT else _parse_any(text)
+
+
+def _parse_any(text: str) -> tuple[int, str, bool]:
     is_negative, number, scale, style, _, is_kept = parts_of(text)
     nanos = _scaled(number, scale + 9)
     if style == "binary":
@@ -149,6 +155,11 @@ def _parse(text: str) -> tuple[int, str, bool]:
         if 0 < nanos < NANOS:
             style = "decimal"
     return (-nanos if is_negative else nanos), style, is_kept
+
+
+_parse_short: Final = lru_cache(maxsize=1024)(
+    _parse_any
+)  # every write of a node has the same eight quantities
 
 
 def _suffix(suffix: str) -> tuple[str, int, int]:

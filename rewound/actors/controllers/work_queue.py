@@ -77,20 +77,22 @@ class WorkQueue(Generic[K]):
         if key not in keys:
             keys[key] = None
             self._ready += 1
-        self._changed.unpark_all()
+        self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Make the key ready after this time, unless it is ready or due sooner."""
         due = trio.current_time() + seconds
         if self._is_ready(key) or self._due.get(key, due + 1) <= due:
             return
+        is_first = not self._schedule or due < self._schedule[0][0]
         self._due[key] = due
         self._scheduled += 1
         heapq.heappush(self._schedule, (due, self._scheduled, key))
         if len(self._schedule) > 2 * len(self._due) + _FEW_OUTDATED:
             self._schedule = [one for one in self._schedule if self._due.get(one[2]) == one[0]]
             heapq.heapify(self._schedule)
-        self._changed.unpark_all()
+        if is_first:
+            self._wake()
 
     async def take(self, shared: int | None = None) -> K:
         """The next ready key; it stays active until `done` or `retry`.
@@ -130,6 +132,10 @@ class WorkQueue(Generic[K]):
             self._ready, len(self._active), len(self._due), self._taken, self._failures
         )
 
+    def _wake(self) -> None:
+        if self._changed:  # mostly nobody waits
+            self._changed.unpark_all()
+
     def _of_namespace(self, namespace: Hashable) -> OrderedDict[Hashable, OrderedDict[K, None]]:
         return self._busy if namespace in self._active_in else self._idle
 
@@ -157,7 +163,7 @@ class WorkQueue(Generic[K]):
             del self._active_in[namespace]
             if keys := self._busy.pop(namespace, None):
                 self._idle[namespace] = keys
-        self._changed.unpark_all()
+        self._wake()
         if again:
             self.add(key)
         return again

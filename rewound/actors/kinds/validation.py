@@ -600,8 +600,7 @@ def cidr_rules(errors: FieldErrors, field: str, value: str, kept: Collection[str
 
 def ip_warnings(features: frozenset[str], field: str, value: str) -> list[str]:
     """Warn of an address that `ip_rules` accepts, or accepted earlier, in an odd form."""
-    parsed = parse_ip(value)
-    if parsed is None or ADDRESSES_AND_NETWORKS not in features:
+    if ADDRESSES_AND_NETWORKS not in features or (parsed := parse_ip(value)) is None:
         return []
     if ip_address(value, strict=True):
         usual = getattr(parsed, "ipv4_mapped", None) or parsed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,11 +18,12 @@ from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import chosen
 from rewound.actors.runtime.turns import in_turns
-from rewound.actors.workloads.cache import CachedType, controller_of, key_of
+from rewound.actors.workloads.cache import CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.recorder import Recorder
 
 FINISHED: Final = ("Succeeded", "Failed")
 LONGEST_NAME: Final = 253
+SOURCES_WITH_CLAIM: Final = frozenset(("persistentVolumeClaim", "ephemeral"))  # of volumes
 
 
 def copied(stored: Object) -> Object:
@@ -48,6 +49,22 @@ def node_of(pod: Object) -> tuple[str, ...]:
     """The node that a pod is bound to, for an index."""
     name = pod["spec"].get("nodeName")
     return (name,) if name else ()
+
+
+def claim_of(pod: Object, volume: Object) -> str | None:
+    """The name of the claim of a pod's volume; None if it has none."""
+    if (claim := volume.get("persistentVolumeClaim")) is not None:
+        name: str = claim["claimName"]
+        return name
+    return f"{pod['metadata']['name']}-{volume['name']}" if "ephemeral" in volume else None
+
+
+def claims_of_volumes(pod: Object) -> Collection[Key]:
+    """The claims of a pod's volumes, also those of ephemeral ones, for an index."""
+    found = [one for one in pod["spec"].get("volumes") or () if not SOURCES_WITH_CLAIM.isdisjoint(one)]
+    namespace = pod["metadata"]["namespace"]
+    names = [claim_of(pod, volume) for volume in found] if found else ()
+    return {(namespace, name): None for name in names if name is not None}
 
 
 def condition_of(stored: Object, condition_type: str) -> Object | None:

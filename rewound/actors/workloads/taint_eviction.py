@@ -115,8 +115,9 @@ class TaintEviction(WorkloadController):
             assert old is not None
             self._evictions.cancel(key_of(old))
             return
-        parts = ("nodeName", "tolerations")
-        if old is not None and all(old["spec"].get(part) == new["spec"].get(part) for part in parts):
+        before, after = {} if old is None else old["spec"], new["spec"]
+        is_same = before.get("nodeName") == after.get("nodeName")
+        if old is not None and is_same and before.get("tolerations") == after.get("tolerations"):
             return
         node = self._nodes.get("", new["spec"].get("nodeName", ""))
         if node is not None and (taints := no_execute_taints(node)):

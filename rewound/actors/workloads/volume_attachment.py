@@ -22,13 +22,19 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.versions.features import WAITING_FOR_DETACH
 from rewound.actors.workloads.cache import Cache, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
-from rewound.actors.workloads.pods import is_finished, is_ready, node_of
+from rewound.actors.workloads.pods import (
+    SOURCES_WITH_CLAIM,
+    claim_of,
+    claims_of_volumes,
+    is_finished,
+    is_ready,
+    node_of,
+)
 
 _UNMOUNT_SECONDS: Final = 360.0  # that an unhealthy node has to unmount a volume
 _SHARED_MODES: Final = {"ReadWriteMany", "ReadOnlyMany"}
 _OWN_NAME: Final = re.compile("csi-[0-9a-f]{64}")  # of a VolumeAttachment
-_CLAIMS: Final = frozenset(("persistentVolumeClaim", "ephemeral"))  # the sources of volumes with a claim
-_STORAGE: Final = _CLAIMS | {"iscsi", "fc"}
+_STORAGE: Final = SOURCES_WITH_CLAIM | {"iscsi", "fc"}
 
 
 class Attachable(NamedTuple):
@@ -99,14 +105,6 @@ class Attachables:
         return Attachable(self._prefix + name, title, volume, is_shared)
 
 
-def claim_of(pod: Object, volume: Object) -> str | None:
-    """The name of the claim of a pod's volume; None if it has none."""
-    if (claim := volume.get("persistentVolumeClaim")) is not None:
-        name: str = claim["claimName"]
-        return name
-    return f"{pod['metadata']['name']}-{volume['name']}" if "ephemeral" in volume else None
-
-
 def attachment_name(driver: str, handle: str, node: str) -> str:
     return f"csi-{sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
@@ -119,15 +117,6 @@ def is_requested(name: str) -> bool:
 def attached_to(node: Object) -> tuple[str, ...]:
     """The unique names of the volumes that are attached to a node."""
     return tuple(one["name"] for one in (node.get("status") or {}).get("volumesAttached") or ())
-
-
-def _claims_of(pod: Object) -> tuple[Key, ...]:
-    volumes = [one for one in pod["spec"].get("volumes") or () if not _CLAIMS.isdisjoint(one)]
-    if not volumes:
-        return ()
-    namespace = pod["metadata"]["namespace"]
-    names = (claim_of(pod, volume) for volume in volumes)
-    return tuple(dict.fromkeys((namespace, name) for name in names if name is not None))
 
 
 def _needs_storage(pod: Object) -> bool:
@@ -159,7 +148,7 @@ class AttachDetach(WorkloadController):
         self._nodes = self.cache.collection("nodes")
         self._by_volume = self._nodes.index(attached_to)
         self._pods = self.cache.collection("pods")
-        self._by_node, self._by_claim = self._pods.index(node_of), self._pods.index(_claims_of)
+        self._by_node, self._by_claim = self._pods.index(node_of), self._pods.index(claims_of_volumes)
         self._claims = self.cache.collection("persistentvolumeclaims")
         self._volumes = self.cache.collection("persistentvolumes")
         group = self.names.group("storage")

@@ -28,7 +28,7 @@ from rewound.actors.store.document import decode
 from rewound.actors.versions.features import HONOURED_POLICY, RETROACTIVE_CLASS
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
-from rewound.actors.workloads.pods import copied, is_finished, is_terminating
+from rewound.actors.workloads.pods import claims_of_volumes, copied, is_finished, is_terminating
 from rewound.actors.workloads.volume_matching import (
     WAITS,
     Ranked,
@@ -116,7 +116,7 @@ class VolumeBinder(WorkloadController):
         self._classes = self.cache.collection(f"storageclasses.{self.names.group('storage')}")
         self._nodes = self.cache.collection("nodes")
         self._pods = self.cache.collection("pods")
-        self._pods_of_claim = self._pods.index(_claims_of_pod)
+        self._pods_of_claim = self._pods.index(claims_of_volumes)
         self._events = parts.context.journal.type_id("events")
         self.observed_types = frozenset({self._events})
         self._reserved = self._volumes.index(_claim_of_volume)
@@ -770,15 +770,3 @@ def _claim_of_volume(volume: Object) -> tuple[Key, ...]:
 def _volume_of_claim(claim: Object) -> tuple[str, ...]:
     name = claim["spec"].get("volumeName")
     return (name,) if name else ()
-
-
-def _claims_of_pod(pod: Object) -> set[Key]:
-    """Also those of ephemeral volumes, which are named after pod and volume."""
-    namespace, name = key_of(pod)
-    found: set[Key] = set()
-    for volume in pod["spec"].get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
-            found.add((namespace, volume["persistentVolumeClaim"]["claimName"]))
-        elif "ephemeral" in volume:
-            found.add((namespace, f"{name}-{volume['name']}"))
-    return found

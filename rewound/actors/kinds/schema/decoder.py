@@ -233,9 +233,14 @@ def _lists(
 
 def member_at(document: Any, path: tuple[str, ...]) -> Any:
     for name in path:
-        if not isinstance(document, (Members, dict)):
+        if isinstance(document, dict):
+            document = document.get(name)
+        elif isinstance(document, Members):
+            document = dict(document).get(name)
+        else:
             return None
-        document = dict(document).get(name)
+        if document is None:
+            return None
     return document
 
 
