@@ -56,7 +56,7 @@ def free_port() -> int:
 
 def wait_until(folder: Path, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until an object is in the recording."""
-    for _ in range(120):
+    for _ in range(600):  # a busy machine needs a minute for a start
         assert process.poll() is None, log.read_text()
         if (folder / FILE).exists() and name in names_in(folder):
             return
@@ -153,6 +153,7 @@ class Processes:
             "recorder": [*record, "--secure-port", "0", "--insecure-port", str(own), "--page-for-everyone"],
         }
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.written = 0  # changes for which the server has responded
 
     def start(self, name: str) -> None:
         command = [sys.executable, "-m", "rewound", *self.commands[name]]
@@ -176,6 +177,7 @@ class Processes:
                 try:
                     if client.put(f"{path}/{name}", json=body).status_code == 404:
                         client.post(path, json=body)
+                    self.written += 1
                     if random.random() < 0.2:
                         client.delete(f"{path}/{name}")
                 except httpx.HTTPError:
@@ -185,10 +187,18 @@ class Processes:
         headers = {"authorization": "Bearer secret"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=10, trust_env=False)
 
+    def wait_for_writes(self, count: int) -> None:
+        wanted = self.written + count
+        for _ in range(600):
+            if self.written >= wanted:
+                return
+            time.sleep(0.5)
+        pytest.fail(f"only {count - wanted + self.written} of {count} writes: {self.log.read_text()}")
+
     def create(self, name: str) -> None:
         """Create a ConfigMap as soon as the server responds."""
         with self.client() as client:
-            for _ in range(240):
+            for _ in range(600):
                 try:
                     assert client.post(MAPS, json={"metadata": {"name": name}}).status_code == 201
                     return
@@ -218,6 +228,7 @@ def test_kills_of_recorder_and_server(tmp_path: Path, kills: int) -> None:
             for name in reversed(victims):
                 both.start(name)
             left -= len(victims)
+        both.wait_for_writes(100)
         ended.set()
         writer.join()
         both.create("last")

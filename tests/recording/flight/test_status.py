@@ -136,7 +136,7 @@ async def test_folder_says_the_same_while_it_runs_and_after(
             await flight.caught_up()
             await trio.sleep(30)  # it is written now and then
             command = [sys.executable, "-m", "rewound", "status", "--data-dir", str(folder), "-o", "json"]
-            run = partial(subprocess.run, command, capture_output=True, timeout=120)
+            run = partial(subprocess.run, command, capture_output=True, timeout=300)
             ended = await trio.to_thread.run_sync(run)
             found = json.loads(ended.stdout)
             assert found["running"] and found["recording"] and ended.returncode == 0, ended
