@@ -55,7 +55,7 @@ def test_last_version_is_that_of_the_changelog() -> None:
 def test_source_of_a_commit_is_what_runs(tmp_path: Path) -> None:
     command = shlex.split(write_source("HEAD", tmp_path / "source"))
     where = [*command[:-2], "-c", "import rewound; print(rewound.__file__)"]
-    found = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run(where, capture_output=True, text=True, check=True, timeout=120).stdout.strip()
     assert Path(found).is_relative_to(tmp_path / "source")
 
 
