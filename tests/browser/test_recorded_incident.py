@@ -107,7 +107,9 @@ class Place:
 
     def has_recorded(self, check: Callable[[Any], bool]) -> bool:
         """Whether the recording has pods for which that holds."""
-        return check(self._send(self.page_port, "GET", PODS).json()["items"])
+        response = self._send(self.page_port, "GET", PODS)
+        assert response.status_code == 200, response.text  # until the cluster can be asked again
+        return check(response.json()["items"])
 
 
 def deployment() -> dict[str, Any]:
