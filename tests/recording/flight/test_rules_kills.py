@@ -32,9 +32,11 @@ kind: Rules
 rules:
 - name: large
   expression: event.kind == "ConfigMap" && object.data.size == "9"
+  resolveAfter: 6h
   rateLimit: {alerts: 100000, per: 1h}
 - name: few
   expression: event.kind == "ConfigMap" && object.data.size == "9"
+  resolveAfter: 6h
   rateLimit: {alerts: 3, per: 1h}
 sinks:
 - webhook: {url: 'http://127.0.0.1:PORT/'}
