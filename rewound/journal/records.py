@@ -6,8 +6,9 @@ end, with one upcaster from the number before, so every release can open an old 
 (`tests/journal/test_golden_bytes.py` has the bytes of each layout).
 
     event   layout:1 check:4 msgpack[type id, verb, namespace, name, previous, removed, time, user, manager,
-                                     facts, body]                      layout 1, an event without a reason
-            layout:1 check:4 msgpack[the same, reason]                 layout 2
+                                     contents, reason]                 layout 3; contents are compressed (`contents`)
+            layout:1 check:4 msgpack[..., facts, body, reason]         layout 2, of an earlier release
+            layout:1 check:4 msgpack[..., facts, body]                 layout 1, the same
             check = crc32(key, layout, msgpack)
     row     check:4 offset:8 layout:1 facts length:4 facts body       layout 0, the body is escaped
             the same                                                   layout 1, of an earlier release
@@ -36,6 +37,7 @@ import msgpack
 
 from rewound.journal import fields as checks
 from rewound.journal import keys
+from rewound.journal.contents import compressed, decompressed
 from rewound.journal.errors import Damaged, NewerLayout
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
@@ -104,24 +106,23 @@ class Link(NamedTuple):
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
-# Most events have no reason and keep layout 1, which earlier releases can read.
-PLAIN_LAYOUT = 1
-EVENT_LAYOUT = 2
+EVENT_LAYOUT = 3
+COMPRESSED_LAYOUT = 3  # from here on
 ROW_LAYOUT = 1
 ESCAPED_ROW = 0  # the layout of rows whose bodies need no escapes when they are read
 LINK_LAYOUT = 1
 # Layout n -> function that converts to layout n + 1. An entry never changes once released.
-EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
+EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields, 2: lambda fields: fields}
 
 _EVENT_LEAD = struct.Struct(">BI")
 _EVENT_LEAD_SIZE = _EVENT_LEAD.size
 # What the checksum of an event covers between its key and its fields.
-_PLAIN_TAIL, _REASON_TAIL = bytes((PLAIN_LAYOUT,)), bytes((EVENT_LAYOUT,))
-# How the last byte of an offset changes the checksum of its key and _PLAIN_TAIL: a CRC is linear, so the checksums of
-# 256 consecutive keys differ only in this.
-_LAST_BYTE = [
-    crc32(pack_offset(last) + _PLAIN_TAIL) ^ crc32(pack_offset(0) + _PLAIN_TAIL) for last in range(256)
-]
+_TAIL = bytes((EVENT_LAYOUT,))
+# How the last byte of an offset, and the layout after it, change the checksum of both: a CRC is linear, so the
+# checksums of 256 consecutive keys differ only in this.
+_LAST_BYTE = [crc32(pack_offset(last) + b"\0") ^ crc32(bytes(9)) for last in range(256)]
+_LAYOUT_BYTE = [crc32(bytes(8) + bytes((layout,))) ^ crc32(bytes(9)) for layout in range(256)]
+_CONTENTS = 9  # their place in the fields
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _LINK_LEAD_SIZE = _LINK_LEAD.size
@@ -145,11 +146,8 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 
 def encode_event(key: bytes, event: Event) -> bytes:
     """The stored bytes of an event. `key` is its packed offset; the record has the other fields, in order."""
-    if event.reason:
-        packed, layout, tail = _pack(event[1:]), EVENT_LAYOUT, _REASON_TAIL
-    else:
-        packed, layout, tail = _pack(event[1:-1]), PLAIN_LAYOUT, _PLAIN_TAIL
-    encoded: bytes = _pack_event_lead(layout, crc32(packed, crc32(key + tail))) + packed
+    packed = _pack((*event[1:10], compressed(event.facts, event.body), event.reason))
+    encoded: bytes = _pack_event_lead(EVENT_LAYOUT, crc32(packed, crc32(key + _TAIL))) + packed
     return encoded
 
 
@@ -170,10 +168,13 @@ def decode_event(offset: int, value: Buffer) -> Event:
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
     try:
-        fields = upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
+        fields = _unpack(packed)
+        if COMPRESSED_LAYOUT <= layout <= EVENT_LAYOUT:
+            fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS])
+        fields = upcast(f"event {offset}", layout, fields, EVENT_LAYOUT, EVENT_UPCASTERS)
         return _escaped(Event(offset, *fields))
-    except (ValueError, TypeError, AttributeError) as wrong:
-        raise Damaged(f"event {offset} {_unreadable(offset, packed, wrong)}") from wrong
+    except (ValueError, TypeError, AttributeError, IndexError) as wrong:
+        raise Damaged(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
 
 
 def _escaped(event: Event) -> Event:
@@ -181,7 +182,7 @@ def _escaped(event: Event) -> Event:
     return event if body is event.body else event._replace(body=body)
 
 
-def _unreadable(offset: int, packed: Buffer, wrong: Exception) -> str:
+def _unreadable(offset: int, layout: int, packed: Buffer, wrong: Exception) -> str:
     """Why an event cannot be decoded although its checksum is right."""
     try:
         fields = checks.sequence("its fields", _unpack(packed))
@@ -189,7 +190,24 @@ def _unreadable(offset: int, packed: Buffer, wrong: Exception) -> str:
         return f"cannot be read ({unpacked})"
     if len(fields) not in (len(Event._fields) - 2, len(Event._fields) - 1):
         return f"has {len(fields)} fields"
+    if layout >= COMPRESSED_LAYOUT:
+        try:
+            contents = checks.octets("contents", fields[_CONTENTS])
+            fields = [*fields[:_CONTENTS], *decompressed(contents), *fields[_CONTENTS + 1 :]]
+        except ValueError as unpacked:
+            return f"has a wrong field ({unpacked})"
     return f"has a wrong field ({field_problem(Event(offset, *fields)) or wrong})"
+
+
+def body_without_key(layout: int, packed: Buffer) -> bytes:
+    """The body of an event whose key is lost, unchecked, so that it can say which one it was; empty if unreadable."""
+    try:
+        fields = checks.sequence("its fields", _unpack(packed))
+        if layout < COMPRESSED_LAYOUT:
+            return checks.octets("body", fields[_CONTENTS + 1])
+        return decompressed(checks.octets("contents", fields[_CONTENTS]))[1]
+    except (ValueError, TypeError, IndexError):
+        return b""
 
 
 def checked_event(offset: int, value: Buffer) -> Event:
@@ -227,13 +245,14 @@ _TEXTS = ("verb", "namespace", "name", "user", "manager", "reason")
 
 
 def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
-    """Events from keys and values, up to the offset `end`, until the values have `size` bytes.
+    """Events from keys and values, up to the offset `end`, until their contents have `size` bytes.
 
     Like `decode_event` for each, in half the time: a replay reads all of them.
     """
     found: list[Event] = []
     add, crc, to_offset = found.append, crc32, int.from_bytes
     unpack, unpack_lead, last_byte, escape = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE, escaped
+    of_layout = _LAYOUT_BYTE[EVENT_LAYOUT]
     # All bytes of the offset but the last, and the checksum of a key that starts with them.
     higher, check_of_higher = -1, 0
     for key, value in pairs:
@@ -242,19 +261,21 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
             break
         if offset >> 8 != higher:
             higher = offset >> 8
-            check_of_higher = crc(pack_offset(higher << 8) + _PLAIN_TAIL)
-        length = len(value)
+            check_of_higher = crc(pack_offset(higher << 8) + b"\0") ^ of_layout
         packed = value[_EVENT_LEAD_SIZE:]
-        layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
-        if layout == PLAIN_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
+        layout, check = unpack_lead(value) if len(value) >= _EVENT_LEAD_SIZE else (0, 0)
+        if layout == EVENT_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
             try:
-                event = Event(offset, *unpack(packed))
-                add(event if escape(event.body) is event.body else _escaped(event))
-            except (ValueError, TypeError, AttributeError):
-                add(decode_event(offset, value))  # raises with the details
+                fields = unpack(packed)
+                facts, body = decompressed(fields[_CONTENTS])
+                fields[_CONTENTS:] = facts, escape(body), *fields[_CONTENTS + 1 :]
+                event = Event(offset, *fields)
+            except (ValueError, TypeError, AttributeError, IndexError):
+                event = decode_event(offset, value)  # raises with the details
         else:
-            add(decode_event(offset, value))
-        size -= length
+            event = decode_event(offset, value)
+        add(event)
+        size -= len(event.facts) + len(event.body)
         if size <= 0:
             break
     return found

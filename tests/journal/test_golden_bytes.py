@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import msgpack
 import pytest
+import zstandard
 
 from rewound.journal import Event, keys, records
 from rewound.journal.errors import Damaged, NewerLayout
@@ -30,6 +32,15 @@ EVENT_1 = bytes.fromhex(
     "01fb361e019b03a6757064617465a764656661756c74a3776562cd07d0c2cf00060a24181e4000a5616c696365a76b75"
     "626563746cc403928080c41b7b226d65746164617461223a7b226e616d65223a22776562227d7d"
 )
+EVENT_2 = bytes.fromhex(
+    "02a8fe8de69c03a6757064617465a764656661756c74a3776562cd07d0c2cf00060a24181e4000a5616c696365a76b75"
+    "626563746cc403928080c41b7b226d65746164617461223a7b226e616d65223a22776562227d7dad726f6c6c6261636b"
+    "20746f2037"
+)
+EVENT_3 = bytes.fromhex(
+    "03104c32b19b03a6757064617465a764656661756c74a3776562cd07d0c2cf00060a24181e4000a5616c696365a76b75"
+    "626563746cc41a28b52ffd20228d00005000000003928080227d7d010010041e23ad726f6c6c6261636b20746f2037"
+)
 ROW_0 = bytes.fromhex(
     "1d10899b00000000000007e800000000039280807b226d65746164617461223a7b226e616d65223a22776562227d7d"
 )
@@ -50,7 +61,6 @@ def test_keys() -> None:
 
 
 def test_event_layout_1() -> None:
-    assert records.encode_event(OFFSET_KEY, EVENT) == EVENT_1
     assert records.decode_event(2024, EVENT_1) == EVENT
     assert records.decode_event(2024, memoryview(EVENT_1)) == EVENT
 
@@ -156,7 +166,6 @@ def test_old_layouts_are_upcast_step_by_step(monkeypatch: pytest.MonkeyPatch) ->
     def shout(fields: records.Fields) -> records.Fields:
         return [fields[0], fields[1].upper(), *fields[2:]]
 
-    monkeypatch.setattr(records, "EVENT_LAYOUT", 3)
     monkeypatch.setattr(records, "EVENT_UPCASTERS", {1: without_manager, 2: shout})
     assert records.decode_event(2024, EVENT_1) == EVENT._replace(manager="unknown", verb="UPDATE")
 
@@ -174,9 +183,55 @@ def test_newer_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         records.decode_link(TYPE_KEY, LINK_1)
 
 
-def test_reason_is_stored_in_layout_2_and_only_if_there_is_one() -> None:
-    with_reason = EVENT._replace(reason="rollback to 7")
-    encoded = records.encode_event(OFFSET_KEY, with_reason)
-    assert encoded[0] == 2
-    assert records.decode_event(2024, encoded) == with_reason
-    assert records.encode_event(OFFSET_KEY, EVENT) == EVENT_1
+def test_events_of_layout_2_have_a_reason() -> None:
+    assert records.decode_event(2024, EVENT_2) == EVENT._replace(reason="rollback to 7")
+
+
+@pytest.mark.parametrize("reason", ["", "rollback to 7"])
+def test_events_of_layout_3_are_compressed(reason: str) -> None:
+    """Other releases of zstd may compress in other bytes, which all can read."""
+    large = EVENT._replace(
+        reason=reason, facts=b"", body=b'{"metadata":{"name":"web","namespace":"default"}}' * 50
+    )
+    for event in (large, EVENT._replace(reason=reason), EVENT._replace(reason=reason, facts=b"", body=b"")):
+        encoded = records.encode_event(OFFSET_KEY, event)
+        assert encoded[0] == 3
+        assert records.decode_event(2024, encoded) == event
+        assert records.decode_events([(OFFSET_KEY, encoded)], 2024, 1) == [event]
+    assert len(records.encode_event(OFFSET_KEY, large)) < len(large.body) / 10
+
+
+def test_event_layout_3() -> None:
+    assert records.decode_event(2024, EVENT_3) == EVENT._replace(reason="rollback to 7")
+
+
+def of_contents(contents: object) -> bytes:
+    """An event of layout 3 with a right checksum."""
+    packed: bytes = msgpack.packb([*EVENT[1:10], contents, ""])
+    return b"\3" + records._event_check(2024, 3, packed).to_bytes(4, "big") + packed
+
+
+@pytest.mark.parametrize(
+    ("contents", "why"),
+    [
+        (b"", "contents: "),
+        (b"no frame", "contents: "),
+        ("text", "contents: expected bytes, found the text 'text'"),
+        (zstandard.compress(b"\0\0\0\5abc"), "contents: 7 bytes, too few for their facts"),
+        (zstandard.compress(b"abc"), "contents: 3 bytes, not 4 to"),
+        (zstandard.compress(b"\0\0\0\0" + bytes(100))[:-3], "contents: "),
+        # It says that it has 2 ** 40 bytes: refused before they are allocated.
+        (
+            bytes.fromhex("28b52ffde0") + (1 << 40).to_bytes(8, "little") + b"\1\0\0",
+            "contents: 1099511627776 bytes",
+        ),
+    ],
+)
+def test_contents_that_cannot_be_read_are_damage(contents: object, why: str) -> None:
+    for read in (
+        lambda value: records.decode_event(2024, value),
+        lambda value: records.decode_events([(OFFSET_KEY, value)], 2024, 1),
+    ):
+        with pytest.raises(Damaged, match="event 2024 has a wrong field") as found:
+            read(of_contents(contents))
+        assert why in str(found.value)

@@ -20,6 +20,7 @@ from tests.journal.model import Model
 from tests.journal.streaming import Receiver, messages, stored_events, stream_of
 from tests.journal.test_stream import fill
 
+UNCOMPRESSED = 2  # the layout of events with facts and body as they are
 REFUSALS = (BadMessage, Damaged, NewerLayout, CannotFollow)
 # Values that a field may have instead of a valid one.
 VALUES: tuple[Any, ...] = (
@@ -68,7 +69,7 @@ def framed(payloads: list[bytes]) -> bytes:
     return stream.MAGIC + b"".join(map(chain.frame, payloads))
 
 
-def packed_event(offset: int, fields: Any, layout: int = records.EVENT_LAYOUT) -> bytes:
+def packed_event(offset: int, fields: Any, layout: int = UNCOMPRESSED) -> bytes:
     """An event with a right checksum."""
     packed: bytes = msgpack.packb(fields)
     check = records._event_check(offset, layout, packed)
@@ -86,7 +87,7 @@ def changed(message: Message, generator: random.Random) -> bytes:
                 return packed_event(generator.choice([0, 1, 2**62 + 1, 2**64 - 1]), fields)
             if number == -1:
                 return packed_event(
-                    offset, generator.choice([value, fields[:5], [*fields, 1]]), generator.randrange(4)
+                    offset, generator.choice([value, fields[:5], [*fields, 1]]), generator.randrange(5)
                 )
             fields[number] = value
             return packed_event(offset, fields)
@@ -175,7 +176,7 @@ def test_refusals_name_the_field(filled: Journal, tmp_path: Path) -> None:
         ("event 1: type: 77 has no name", with_event(1, type_id=77)),
         ("event 1 has a wrong field (name: no object can be called", with_event(1, name="a\0b")),
         ("event 1 has 3 fields", [begin, packed_event(1, fields[:3])]),
-        ("event 1 has layout 9 and this release reads up to 2", [begin, packed_event(1, fields, 9)]),
+        ("event 1 has layout 9 and this release reads up to 3", [begin, packed_event(1, fields, 9)]),
         ("event: offset: 1 does not follow 2", [begin, encode_message(second), encode_message(first)]),
         ("header: there must be exactly one", [encode_message(first)]),
         ("header: there must be exactly one", [begin, begin]),

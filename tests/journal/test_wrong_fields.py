@@ -18,6 +18,8 @@ from rewound.journal.tail import TAIL
 from tests.gateway.journal_commands import run_journal
 from tests.journal.model import Model
 
+UNCOMPRESSED = 2  # the layout of events with facts and body as they are
+
 
 def with_event(path: Path, event: Event) -> None:
     """A journal with one more event, with any contents."""
@@ -26,8 +28,12 @@ def with_event(path: Path, event: Event) -> None:
     databases = journal.environment.databases
     key = keys.pack_offset(event.offset)
 
+    packed: bytes = msgpack.packb(list(event[1:]))
+    check = records._event_check(event.offset, UNCOMPRESSED, packed)
+
     def put(txn: Any) -> None:
-        txn.put(key, records.encode_event(key, event), db=databases.events)
+        value = bytes((UNCOMPRESSED,)) + check.to_bytes(4, "big") + packed
+        txn.put(key, value, db=databases.events)
 
     journal.environment.write(put, event.offset)
     journal.close()

@@ -435,7 +435,7 @@ def _add_long_event(file: PageFile, number: int, page: bytes, found: Strays) -> 
     value = value[: _EVENT_LEAD.size + length]
     layout, check = _EVENT_LEAD.unpack_from(value)
     packed = value[_EVENT_LEAD.size :]
-    for text in {*_VERSIONS.findall(value)}:
+    for text in {*_VERSIONS.findall(records.body_without_key(layout, packed))}:
         offset = int(text)
         if (
             offset <= keys.MAX_OFFSET
@@ -451,9 +451,10 @@ def _packed_length(packed: bytes) -> int:
     unpacker: Any = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(packed)
     try:
-        if unpacker.read_array_header() != 11:
+        fields = unpacker.read_array_header()
+        if fields not in (11, 12):
             return 0
-        for _ in range(11):
+        for _ in range(fields):
             unpacker.skip()
     except (ValueError, msgpack.exceptions.UnpackException):
         return 0

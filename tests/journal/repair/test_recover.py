@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewound.journal import Journal
+from rewound.journal import Journal, keys, records
 from rewound.journal.environment import Databases
 from rewound.journal.errors import AlreadyOpen, CannotRecover, JournalExists, NoJournal
 from rewound.journal.files import identity
@@ -100,9 +100,13 @@ def without(data: bytes, *texts: bytes) -> bytearray:
     return damaged
 
 
-def signature(sample: Sample, offset: int) -> bytes:
-    """Bytes that only this version has."""
-    return text_of(sample.events[offset].body)[10:40]
+def signatures(sample: Sample, offset: int) -> list[bytes]:
+    """Bytes that only this version has, in its row and in its event, as far as these exist."""
+    event = sample.events[offset]
+    stored = records.encode_event(keys.pack_offset(offset), event)
+    middle = len(stored) // 2
+    texts = text_of(event.body)[10:40], stored[middle : middle + 30]
+    return [text for text in texts if text in sample.data]
 
 
 def test_sound_folder_stays_as_it_is(sample: Sample, folder: Path) -> None:
@@ -162,7 +166,7 @@ def test_lost_newest_version_is_replaced_by_an_older_one_under_a_new_version(
         for name, row in sample.live.items()
         if row.offset > sample.floor and sample.events[row.offset].previous
     )
-    found, versions = recovered(sample, folder, without(sample.data, signature(sample, row.offset)))
+    found, versions = recovered(sample, folder, without(sample.data, *signatures(sample, row.offset)))
     (lost,) = found.lost_objects
     assert (lost.namespace, lost.name, lost.newest) == (name[1], name[2], row.offset)
     assert 0 < lost.restored <= sample.events[row.offset].previous
@@ -177,8 +181,10 @@ def test_object_of_which_nothing_is_left_is_reported(sample: Sample, folder: Pat
         for event in sample.events.values()
         if (event.type_id, event.namespace, event.name) == name
     ]
-    left = [offset for offset in versions if signature(sample, offset) in sample.data]
-    found, now = recovered(sample, folder, without(sample.data, *(signature(sample, at) for at in left)))
+    left = [offset for offset in versions if signatures(sample, offset)]
+    found, now = recovered(
+        sample, folder, without(sample.data, *(text for at in left for text in signatures(sample, at)))
+    )
     (lost,) = found.lost_objects
     assert (lost.name, lost.newest, lost.restored) == (name[2], row.offset, 0)
     assert name not in now
@@ -186,7 +192,7 @@ def test_object_of_which_nothing_is_left_is_reported(sample: Sample, folder: Pat
 
 def test_version_never_falls_when_the_newest_event_is_lost(sample: Sample, folder: Path) -> None:
     newest = sample.events[sample.head]
-    found, _ = recovered(sample, folder, without(sample.data, signature(sample, sample.head)))
+    found, _ = recovered(sample, folder, without(sample.data, *signatures(sample, sample.head)))
     assert found.head == sample.head + 1
     assert found.lost_events == [newest.offset]
 
@@ -198,7 +204,7 @@ def test_removed_object_stays_removed_when_its_removal_is_lost(sample: Sample, f
         if event.removed and (event.type_id, event.namespace, event.name) not in sample.live
     )
     assert removal.offset > sample.floor
-    found, versions = recovered(sample, folder, without(sample.data, signature(sample, removal.offset)))
+    found, versions = recovered(sample, folder, without(sample.data, *signatures(sample, removal.offset)))
     assert found.lost_objects == [] and found.lost_events == [removal.offset]
     assert (removal.type_id, removal.namespace, removal.name) not in versions
 
