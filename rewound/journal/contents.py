@@ -19,7 +19,7 @@ import zstandard
 from rewound.journal.keys import Buffer
 
 LARGEST: Final = 256 << 20  # bytes of facts and body; more is damage, and not allocated
-_LEVEL: Final = 3
+LEVEL: Final = 3
 _LENGTH: Final = struct.Struct(">I")
 
 
@@ -30,7 +30,7 @@ class _Codecs(threading.local):
         dictionary = zstandard.ZstdCompressionDict(Path(__file__).with_name("contents.zdict").read_bytes())
         # The layout says which dictionary it is, and events have a checksum.
         compressor = zstandard.ZstdCompressor(
-            level=_LEVEL, dict_data=dictionary, write_dict_id=False, write_checksum=False
+            level=LEVEL, dict_data=dictionary, write_dict_id=False, write_checksum=False
         )
         self.compress = compressor.compress
         self.decompress = zstandard.ZstdDecompressor(dict_data=dictionary).decompress

@@ -1,0 +1,1 @@
+"""Figures of decisions about the journal."""
