@@ -2,7 +2,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rewound.journal.keys import pack_offset
+from rewound.journal.log import Journal
+from rewound.journal.records import encode_event
 from tests.gateway.journal_commands import put, run_journal, write_history
+
+
+def bytes_of_event(folder: Path, offset: int) -> bytes:
+    """As they are in the file."""
+    journal = Journal.open(folder / "journal", readonly=True)
+    with journal.read() as view:
+        event = view.event(offset)
+    journal.close()
+    assert event is not None
+    return encode_event(pack_offset(offset), event)
 
 
 def damaged(folder: Path, text: bytes) -> None:
@@ -22,7 +35,8 @@ def test_lost_version_is_listed_and_replaced(tmp_path: Path) -> None:
     write_history(
         old, [put("web", {"color": "blue"}), put("api", {"color": "grey"}), put("web", {"color": "orange"})]
     )
-    damaged(old, b"orange")
+    for text in (b"orange", bytes_of_event(old, 3)):  # its row and its event
+        damaged(old, text)
     assert run_journal("verify", old).code == 1
     result = run_journal("recover", old, new)
     assert (result.code, result.err) == (0, "")

@@ -64,7 +64,9 @@ async def test_connections_cut_off_at_random_bytes(tmp_path: Path) -> None:
         async with proxied(leader, plan) as (url, proxy), standby_of(url, tmp_path) as standby:
             while proxy.connections <= 25:
                 with trio.fail_after(30):
-                    await leader.replace("configmaps", config_map("n0", text="y" * 20_000))
+                    await leader.replace(
+                        "configmaps", config_map("n0", text=generator.randbytes(20_000).hex())
+                    )
                     await has_everything(standby, leader)
             folders = leader.settings.journal, standby.settings.journal
             await standby.finish()
