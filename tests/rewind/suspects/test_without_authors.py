@@ -49,6 +49,20 @@ def rollout(manager: str, *, controller: bool) -> list[Step]:
 
 @pytest.mark.parametrize(("manager", "controller"), [(CONTROLLER, False), ("a-controller", True)])
 def test_a_change_is_before_what_follows_from_it(tmp_path: Path, manager: str, controller: bool) -> None:
-    write_history(tmp_path, rollout(manager, controller=controller))
-    first = suspects(tmp_path)["items"][0]
+    found = ranked(tmp_path / "known", manager, controller=controller)
+    first = found[0]
     assert (first["type"], first["name"], first["action"]) == ("deployments.apps", "web", "changed")
+    # The pod weighs less than one of which nothing says that a controller made it.
+    unknown = ranked(tmp_path / "unknown", "somebody", controller=False)
+    assert created(found) < 0.5 * created(unknown)
+
+
+def ranked(folder: Path, manager: str, *, controller: bool) -> list[dict[str, Any]]:
+    write_history(folder, rollout(manager, controller=controller))
+    items: list[dict[str, Any]] = suspects(folder)["items"]
+    return items
+
+
+def created(items: list[dict[str, Any]]) -> float:
+    """The weight of the creation of the pod."""
+    return next(float(one["weight"]) for one in items if (one["type"], one["action"]) == ("pods", "created"))
