@@ -226,7 +226,8 @@ def test_every_recording_is_a_context_of_one_file(rewound: Rewound, tmp_path: Pa
             listed = subprocess.run(
                 [sys.executable, "-m", "rewound", "log", *flags], capture_output=True, timeout=60
             )
-            return listed.returncode == 0 and bool(json.loads(listed.stdout.splitlines()[0]))
+            lines = listed.stdout.splitlines()  # none before the first event
+            return listed.returncode == 0 and bool(lines) and "version" in json.loads(lines[0])
 
         eventually(log_of_green, log, process)
         process.terminate()
