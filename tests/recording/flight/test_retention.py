@@ -99,7 +99,7 @@ def event(number: int, offset: int) -> Event:
     body = orjson.dumps(
         {
             "metadata": {"name": name, "namespace": "default", "resourceVersion": str(offset)},
-            "data": {"x": Random(offset).randbytes(900).hex()},  # compresses to half
+            "data": {"x": Random(offset).randbytes(700).hex()},  # compresses to half
         }
     )
     facts = pack_facts({}, {"metadata.name": name, "metadata.namespace": "default"}, f"u{name}", [])
