@@ -3,8 +3,8 @@
     contents    zstd frame of [facts length:4 facts body], with the dictionary `contents.zdict`
 
 The dictionary is part of the layout: it never changes. A better one would be another layout of events. It has what
-objects of both dialects share (benchmarks/decisions/journal/compression.py made it), and makes an event of 2.7 kB one
-of 0.3 kB in a few microseconds (docs/decisions/0093-compressed-events.md).
+objects of both dialects share (benchmarks/decisions/compression.py made it), and makes an event of 2.7 kB one of 0.3 kB
+in a few microseconds (docs/decisions/0093-compressed-events.md).
 """
 
 from __future__ import annotations

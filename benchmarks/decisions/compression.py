@@ -1,6 +1,6 @@
 """How large the events of a data folder are, compressed in several ways, and what that costs.
 
-    python -m benchmarks.decisions.journal.compression FOLDER... [--train FILE]
+    python -m benchmarks.decisions.compression FOLDER... [--train FILE]
 
 `--train` makes a dictionary from the events of the folders, as `rewound/journal/contents.zdict` was made: from two
 clusters, one of each dialect, with six simulated nodes, all workload kinds and the objects that people write most. That
