@@ -352,7 +352,7 @@ class _Restoring:
             if self._batch and self._batch[-1][0].offset <= self._base < event.offset:
                 self._write()
             self._batch.append((event, value))
-            self._size += len(value)
+            self._size += len(value) + len(event.facts) + len(event.body)
             if len(self._batch) >= BATCH or self._size >= BATCH_BYTES:
                 self._write()
         self._run = []

@@ -86,6 +86,11 @@ class Stored:
     value: bytes
     event: Event | None = field(default=None, compare=False)
 
+    @property
+    def size(self) -> int:
+        """Bytes in memory: a compressed event may be a thousand times as large when it is decoded."""
+        return len(self.value) + (len(self.event.facts) + len(self.event.body) if self.event else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:

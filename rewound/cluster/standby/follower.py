@@ -296,4 +296,4 @@ class Follower:
 
 
 def _memory(stored: Stored) -> int:
-    return 2 * len(stored.value) + EVENT_OVERHEAD
+    return stored.size + EVENT_OVERHEAD

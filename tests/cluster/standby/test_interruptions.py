@@ -75,6 +75,34 @@ async def test_connections_cut_off_at_random_bytes(tmp_path: Path) -> None:
         assert here == there
 
 
+async def test_events_that_compress_well_are_stored_in_small_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is their size in memory, not that of what arrives; also within a commit that has not ended."""
+    monkeypatch.setattr(following_module, "LONGEST_COMMIT", 1 << 20)
+    sizes: list[int] = []
+    store = StandbySink.store
+
+    async def noted(self: StandbySink, batch: list[stream.Stored]) -> None:
+        sizes.append(sum(len(one.event.body) for one in batch if one.event))
+        await store(self, batch)
+
+    monkeypatch.setattr(StandbySink, "store", noted)
+    async with served() as leader:
+        for number in range(20):
+            await leader.create("configmaps", config_map(f"n{number}", text="x" * 400_000))
+        async with (
+            follower_into(tmp_path, url_of(leader)) as (follower, _),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(follower.run)
+            with trio.fail_after(30):
+                await follower.caught_up.wait()
+            nursery.cancel_scope.cancel()
+    assert sum(sizes) > 20 * 400_000
+    assert max(sizes) <= (1 << 20) + 500_000
+
+
 async def test_whole_commits_before_a_cut_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although events that arrive while it is behind are made durable together."""
     monkeypatch.setattr(stream, "PART_EVENTS", 5)
