@@ -20,9 +20,8 @@ end, with one upcaster from the number before, so every release can open an old 
 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 
-Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. Events
-have no new layout for it, and rows have 0, which earlier releases read like 1: they can still read and write the
-journal of a later one.
+Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. Rows
+of layout 0 have none, which earlier releases read like 1. They cannot read events of layout 3.
 """
 
 from __future__ import annotations
