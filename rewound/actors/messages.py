@@ -38,6 +38,7 @@ class WriteContext(NamedTuple):
     reason: str = ""  # recorded in the journal: what a rollback or undelete restores
     deadline: float = inf  # of the client, on trio's clock
     webhook_seconds: dict[str, float] | None = None  # admission webhooks add to it. None: not measured
+    warns: bool = True  # whether anybody reads the warnings of the kind
 
 
 class Create(NamedTuple):

@@ -89,7 +89,7 @@ class Client:
         return self._write_contexts.now()
 
     def _context(self, *, suffix: bool = False) -> WriteContext:
-        return self._write_contexts.new(self.identity, self._manager, suffix=suffix)
+        return self._write_contexts.new(self.identity, self._manager, suffix=suffix, warns=False)
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
         """Store a new object, which is already decoded and defaulted (`definition.schema.decode_object`)."""

@@ -12,7 +12,6 @@ ready and has the taint out-of-service.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -29,7 +28,7 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import in_order
 from rewound.actors.runtime.turns import in_turns
-from rewound.actors.selectors.facts import field_bytes
+from rewound.actors.selectors.facts import PackedValue, field_bytes, packed_value, unpack_value
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import (
     DISRUPTION_CONDITIONS,
@@ -43,10 +42,9 @@ from rewound.journal.view import View
 
 QUARANTINE: Final = 40.0  # seconds
 # A match may be elsewhere in the body: it leads to a check, never to a deletion.
-_NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
-_FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
+_FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')
 _TERMINATING: Final = b'"deletionTimestamp":"'
-_NODE_FIELD: Final = field_bytes("spec.nodeName")  # in the facts of pods that have a node
+_NODE_OF: Final = PackedValue(field_bytes("spec.nodeName"))
 # Keys of work; all other keys are names of nodes.
 _FINISHED_PODS: Final = ""
 _UNSCHEDULED_PODS: Final = "/unscheduled"
@@ -69,7 +67,7 @@ class PodGarbageCollector:
         self._features, self._now = context.features, context.clock.now
         self._fails = not {DISRUPTION_CONDITIONS, POD_REPLACEMENT}.isdisjoint(self._features)
         self._out_of_service_key = context.names.key("out-of-service", "node")
-        self._known: set[str] = set()  # the names of existing nodes
+        self._known: set[bytes] = set()  # the names of existing nodes, as facts contain them
         self._out_of_service: set[str] = set()  # those of them whose terminating pods are deleted
         self._unscheduled: set[Position] = set()  # terminating pods without a node
         self._whole_cluster = context.whole_cluster
@@ -89,14 +87,14 @@ class PodGarbageCollector:
             elif event.type_id != self._nodes:
                 continue
             elif event.removed:
-                self._known.discard(event.name)
+                self._known.discard(packed_value(event.name))
                 self._out_of_service.discard(event.name)
                 self.queue.add_after(event.name, QUARANTINE)
             else:
                 self._see_node(event.name, event.body)
 
     def _see_node(self, name: str, body: bytes) -> None:
-        self._known.add(name)
+        self._known.add(packed_value(name))
         if OUT_OF_SERVICE not in self._features or self._out_of_service_key.encode() not in body:
             self._out_of_service.discard(name)
             return
@@ -111,14 +109,12 @@ class PodGarbageCollector:
     def _check(self, position: Position, pod: bytes, facts: bytes) -> None:
         """Check whether a pod is to be deleted, now or after its node has been gone for long."""
         terminating = _TERMINATING in pod
-        for found in _NODE_NAME.finditer(pod):
-            name = found[1].decode()
-            if name not in self._known:
-                self.queue.add_after(name, QUARANTINE)
-            elif terminating and name in self._out_of_service:
-                self.queue.add(name)
-        may_fail = terminating and self._fails and not any(mark in pod for mark in _FINISHED)
-        if may_fail and _NODE_FIELD not in facts:
+        node = _NODE_OF(facts)
+        if node and node not in self._known:
+            self.queue.add_after(unpack_value(node), QUARANTINE)
+        elif node and terminating and (name := unpack_value(node)) in self._out_of_service:
+            self.queue.add(name)
+        elif not node and terminating and self._fails and not any(mark in pod for mark in _FINISHED):
             self._unscheduled.add(position)
             self.queue.add(_UNSCHEDULED_PODS)
 
@@ -209,14 +205,12 @@ class PodGarbageCollector:
 
     def _pods_on(self, node: str, after: Position | None) -> tuple[list[Object], Position | None]:
         """The pods of the node in the next page, and the position of its end; None at the end."""
-        found, last, hint = [], None, f'"nodeName":"{node}"'.encode()
+        found, last, bound = [], None, field_bytes("spec.nodeName", node)
         with self._journal.read() as view:
             for namespace, name, row in next_page(view, self._pods, None, after):
                 last = (namespace, name)
-                if hint in row.body:
-                    pod = decode(row.body)
-                    if pod["spec"].get("nodeName") == node:
-                        found.append(pod)
+                if bound in row.facts:
+                    found.append(decode(row.body))
         return found, last
 
     async def _fail_and_delete(self, orphan: tuple[Object, str]) -> None:

@@ -459,8 +459,8 @@ class Attempt:
             del metadata["managedFields"]
 
     def _all_warnings(self, subresource: str, new: Object, old: Object | None) -> tuple[str, ...]:
-        """The warnings so far, and those of the kind."""
-        warnings = self._definition.warnings_at(subresource)
+        """The warnings so far, and those of the kind, unless a controller writes, which would not read them."""
+        warnings = self._definition.warnings_at(subresource) if self.command.context.warns else None
         return self.warnings if warnings is None else (*self.warnings, *warnings(new, old))
 
     async def _mutate(

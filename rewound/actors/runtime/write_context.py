@@ -34,13 +34,26 @@ class WriteContexts:
         large: bool = False,
         annotations: dict[str, str] | None = None,
         webhook_seconds: dict[str, float] | None = None,
+        warns: bool = True,
     ) -> WriteContext:
         letters = "".join(self.random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
-            return WriteContext(self._clock.now(), user, manager, self._new_uid(), letters)
+            return WriteContext(self._clock.now(), user, manager, self._new_uid(), letters, warns=warns)
         now, uid = self._clock.now(), self._new_uid()
         return WriteContext(
-            now, user.name, manager, uid, letters, user, large, (), annotations, "", inf, webhook_seconds
+            now,
+            user.name,
+            manager,
+            uid,
+            letters,
+            user,
+            large,
+            (),
+            annotations,
+            "",
+            inf,
+            webhook_seconds,
+            warns,
         )
 
 
@@ -62,6 +75,7 @@ class LeaderContexts(WriteContexts):
         large: bool = False,
         annotations: dict[str, str] | None = None,
         webhook_seconds: dict[str, float] | None = None,
+        warns: bool = True,
     ) -> WriteContext:
         context = super().new(
             user,
@@ -70,6 +84,7 @@ class LeaderContexts(WriteContexts):
             large=large,
             annotations=annotations,
             webhook_seconds=webhook_seconds,
+            warns=warns,
         )
         return LeaderContext(*context)
 

@@ -120,6 +120,11 @@ def packed_value(text: str) -> bytes:
     return _packed(text)
 
 
+def unpack_value(packed: bytes) -> str:
+    """The text that `PackedValue` has read."""
+    return str(msgpack.unpackb(packed))
+
+
 def label_bytes(key: str, value: str | None = None) -> bytes:
     """Return bytes that the facts contain exactly if the object has this label. `value` None: with any value."""
     return _packed(key) + _packed(LABEL) + (b"" if value is None else _packed(value))

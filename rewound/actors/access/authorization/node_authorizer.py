@@ -84,12 +84,14 @@ class NodeAuthorizer:
             (names.group("coordination"), "leases"): self._lease,
             (storage, "csinodes"): self._csi_node,
         }
+        self._reads_by_graph: dict[tuple[str, str], Rule] = {}
         if NODE_SELECTORS in features:
-            self._by_graph["", "pods"] = self._pod
+            self._reads_by_graph["", "pods"] = self._read_pod
             self._by_name["", "nodes"] = self._node
             if POD_CERTIFICATES in features:
                 requests = names.group("certificates"), "podcertificaterequests"
-                self._by_graph[requests] = self._pod_certificate_request
+                self._by_name[requests] = self._pod_certificate_request
+                self._reads_by_graph[requests] = self._read_pod_certificate_request
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         node = node_of(attributes.user)
@@ -99,6 +101,8 @@ class NodeAuthorizer:
             return _no_opinion(f"unknown node for user {quoted_start(attributes.user.name)}")
         resource = attributes.group, attributes.resource
         rule = self._by_graph.get(resource)
+        if rule is None and attributes.verb in _READ_VERBS and not attributes.subresource:
+            rule = self._reads_by_graph.get(resource)
         if rule is not None:
             return (
                 rule(node, attributes) if self._graph.current else self._decide_later(rule, node, attributes)
@@ -148,16 +152,13 @@ class NodeAuthorizer:
             return _no_opinion("can only create token subresource of serviceaccount")
         return self._named_in_pod(node, attributes, ACCOUNT)
 
-    def _pod(self, node: str, attributes: Attributes) -> Decision:
+    def _read_pod(self, node: str, attributes: Attributes) -> Decision:
         """Reads of a node's own pods; NodeRestriction limits the writes."""
-        verb, name = attributes.verb, attributes.name
-        if attributes.subresource or verb not in _READ_VERBS:
-            return self._common_rule(attributes)
-        if verb == "get":
+        if attributes.verb == "get":
             return _why_not_get(attributes) or self._bound(node, attributes)
         if _selects_node(attributes, node):
             return ALLOWED
-        if name:
+        if attributes.name:
             return self._bound(node, attributes)
         return _no_opinion("can only list/watch pods with spec.nodeName field selector")
 
@@ -178,14 +179,13 @@ class NodeAuthorizer:
         verb = attributes.verb
         if attributes.subresource:
             return _no_opinion("nodes may not access the status subresource of PodCertificateRequests")
-        if verb == "create":
-            return ALLOWED
-        if verb == "get":
+        return ALLOWED if verb == "create" else _no_opinion(f"nodes may not {verb} podcertificaterequests")
+
+    def _read_pod_certificate_request(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb == "get":
             if not attributes.name:
                 return _no_opinion("No Object name found")
             return _related(node, self._graph.has_request(node, attributes.namespace, attributes.name))
-        if verb not in ("list", "watch"):
-            return _no_opinion(f"nodes may not {verb} podcertificaterequests")
         if _selects_node(attributes, node):
             return ALLOWED
         return _no_opinion("can only list/watch podcertificaterequests with nodeName field selector")
@@ -351,10 +351,11 @@ class NodeGraph:
         node  <-  pod  <-  claim  <-  volume  <-  secret
         node  <-  volume attachment
 
-    The Node authorizer queries it with every request of a node. The feed keeps it current: an object that a pod names
-    is related to the node from the reply to the pod's binding to the reply to its deletion. At start `run` reads the
-    journal in turns, and the references of large pods in a thread. Until it is done, `current` is False and requests of
-    nodes wait (`wait`), because an answer from part of the graph could be wrong.
+    The Node authorizer queries it. Most clusters here have no kubelet that asks, so it is built for the first question:
+    `run` then reads the journal in turns, and the references of large pods in a thread. Until it is done, `current` is
+    False and requests of nodes wait (`wait`), because an answer from part of the graph could be wrong. From then on the
+    feed keeps it current: an object that a pod names is related to the node from the reply to the pod's binding to the
+    reply to its deletion.
 
     Each edge is stored once, where it starts: a pod has its references, a volume its claim and its secrets. Once a pod
     is bound, only ephemeral containers can add references, so most writes of pods cost a check of their facts and a
@@ -372,6 +373,8 @@ class NodeGraph:
         self._attachments: dict[str, str] = {}  # the nodes of volume attachments
         self._requests: dict[Key, str] = {}  # the nodes of pod certificate requests
         self._unread: dict[Key, UnreadPod] = {}
+        self._asked = trio.Event()
+        self._follows = False
         self._built = False
         self._changed = trio.lowlevel.ParkingLot()  # `current` may have become true
         self._work = trio.lowlevel.ParkingLot()  # there are unread pods
@@ -383,14 +386,15 @@ class NodeGraph:
         }
         drops = self._drop_pod, self._drop_volume, self._drop_attachment, self._drop_request
         self._removals: dict[int, Callable[[str, str], None]] = dict(zip(self._types, drops, strict=True))
-        feed.follow(self._committed, frozenset(self._types))
+        self._feed = feed
 
     @property
     def current(self) -> bool:
         return self._built and not self._unread
 
     async def wait(self) -> None:
-        """Wait until the graph is current."""
+        """Wait until the graph is current; `run` builds it for the first that waits."""
+        self._asked.set()
         while not self.current:
             await self._changed.park()
 
@@ -432,8 +436,12 @@ class NodeGraph:
                         yield from self._volumes_of_claim.get((namespace, reference[len(CLAIM) :]), ())
 
     async def run(self) -> None:
-        """Build the graph, then read the references of large pods forever."""
+        """Build the graph once somebody waits for it, then read the references of large pods forever."""
         self._built = False
+        await self._asked.wait()
+        if not self._follows:
+            self._feed.follow(self._committed, frozenset(self._types))
+            self._follows = True
         for type_id, take in self._types.items():
             await self._read_all(type_id, take)
         self._built = True

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from rewound.actors.access.authorization.chain import AlwaysDeny, AuthorizerChain
 from rewound.actors.access.authorization.node_authorizer import BoundPod, NodeUserRouter
@@ -161,6 +162,7 @@ async def test_change_of_a_large_pod_while_a_thread_reads_it_counts() -> None:
         found.graph._pod_of = read_slowly  # type: ignore[method-assign]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(found.graph.run)
+            nursery.start_soon(found.graph.wait)
             assert await trio.to_thread.run_sync(began.wait, 30)
             await add_ephemeral_container(found, "b", envFrom=[{"secretRef": {"name": "b"}}])
             go_on.set()
@@ -403,10 +405,31 @@ async def test_node_does_not_wait_for_other_modes_and_others_not_for_node() -> N
         assert not (await chain.rules(User("alice"), "default")).errors[1:]
 
 
-# The graph at the start.
+# The graph is built for the first question.
 
 
-async def test_graph_is_read_from_the_journal_at_the_start_and_requests_wait_for_it() -> None:
+async def test_requests_that_need_no_graph_do_not_build_it() -> None:
+    async with open_store() as store, trio.open_nursery() as nursery:
+        found = Nodes(store, NODE_SELECTORS, POD_CERTIFICATES)
+        nursery.start_soon(found.graph.run)
+        await found.pod("p")
+        for resource, verb in (
+            ("pods", "create"),
+            ("pods/status", "update"),
+            ("nodes", "get"),
+            ("podcertificaterequests", "create"),
+        ):
+            found.decide(resource, verb=verb, group="certificates.cluster.io" if resource[3] == "c" else "")
+        await trio.testing.wait_all_tasks_blocked()
+        assert not found.graph.current
+        pending = found.authorizer.authorize(found.attributes("pods", "p"))
+        assert not isinstance(pending, Decision)
+        assert (await pending).allowed
+        assert found.allows("pods", "p"), "without waiting"
+        nursery.cancel_scope.cancel()
+
+
+async def test_graph_is_read_from_the_journal_and_requests_wait_for_it() -> None:
     async with open_store() as store:
         for number in range(20):
             await store.create("pods", pod(f"p{number}", f"n{number}", **volume("secret", secretName="a")))
