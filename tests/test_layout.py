@@ -19,6 +19,7 @@ PACKAGES = (
     "client",
     "cluster",
     "gateway",
+    "http2",
     "journal",
     "recording",
     "rewind",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import hpack
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
-from rewound.gateway.connections.http2.hpack import Field, checked
 from rewound.gateway.connections.http2.request_heads import RequestHeads
 from rewound.gateway.connections.limits import Limits
+from rewound.http2.hpack import Field, checked
 
 PATH = "/api/v1/namespaces/default/configmaps"
 # As many blocks as it takes to fill the dynamic table several times, so that a client has to repeat its headers.

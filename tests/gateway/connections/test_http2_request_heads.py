@@ -4,9 +4,9 @@ import hpack
 import pytest
 
 from rewound.gateway.connections.arriving import Fault
-from rewound.gateway.connections.http2.hpack import CompressionError
 from rewound.gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
 from rewound.gateway.connections.limits import Limits
+from rewound.http2.hpack import CompressionError
 from tests.cases import cases
 
 Pair = tuple[bytes, bytes]

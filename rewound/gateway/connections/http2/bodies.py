@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from rewound.gateway.connections.arriving import Fault, add_part, join_parts
 from rewound.gateway.connections.http2.output import Output
-from rewound.gateway.connections.http2.protocol import (
+from rewound.gateway.connections.http2.stream import Stream
+from rewound.gateway.connections.server_state import ServerState
+from rewound.http2.frames import (
     DEFAULT_WINDOW,
     FLOW_CONTROL_ERROR,
     ConnectionFault,
     window_update,
 )
-from rewound.gateway.connections.http2.stream import Stream
-from rewound.gateway.connections.server_state import ServerState
 
 # What a peer may send before we acknowledge it: on a stream at first (the protocol's default), on a stream whose body
 # is wanted, and on the connection.

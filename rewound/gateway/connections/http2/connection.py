@@ -22,7 +22,14 @@ import trio
 
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.output import Flusher, Output
-from rewound.gateway.connections.http2.protocol import (
+from rewound.gateway.connections.http2.receiver import Receiver
+from rewound.gateway.connections.http2.response_heads import HTTP2
+from rewound.gateway.connections.http2.stream import Stream
+from rewound.gateway.connections.server_state import ServerState, log
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.message import Peer, Request, Response
+from rewound.gateway.message import Stream as Watch
+from rewound.http2.frames import (
     CANCEL,
     GOAWAY_PING,
     NO_ERROR,
@@ -32,13 +39,6 @@ from rewound.gateway.connections.http2.protocol import (
     frame,
     goaway,
 )
-from rewound.gateway.connections.http2.receiver import Receiver
-from rewound.gateway.connections.http2.response_heads import HTTP2
-from rewound.gateway.connections.http2.stream import Stream
-from rewound.gateway.connections.server_state import ServerState, log
-from rewound.gateway.connections.transport import Transport
-from rewound.gateway.message import Peer, Request, Response
-from rewound.gateway.message import Stream as Watch
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ block, without padding and priorities. A frame that is too large is refused when
 from __future__ import annotations
 
 from rewound.gateway.connections.arriving import PartialHeads
-from rewound.gateway.connections.http2.protocol import (
+from rewound.http2.frames import (
     ACK,
     CONTINUATION,
     DATA,

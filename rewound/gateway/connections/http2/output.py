@@ -18,7 +18,9 @@ from typing import Protocol
 
 import trio
 
-from rewound.gateway.connections.http2.protocol import (
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import Exchange
+from rewound.http2.frames import (
     DATA,
     DEFAULT_WINDOW,
     END_STREAM,
@@ -26,8 +28,6 @@ from rewound.gateway.connections.http2.protocol import (
     HEAD,
     HEAD_SIZE,
 )
-from rewound.gateway.connections.transport import Transport
-from rewound.gateway.exchange import Exchange
 
 # Bytes of bodies queued for one flush, and how many of them one stream may use.
 BURST = 256 * 1024

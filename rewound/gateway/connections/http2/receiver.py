@@ -10,8 +10,10 @@ from __future__ import annotations
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from rewound.gateway.connections.http2.frame_reader import FrameReader
-from rewound.gateway.connections.http2.hpack import CompressionError, TooManyFields
-from rewound.gateway.connections.http2.protocol import (
+from rewound.gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
+from rewound.gateway.connections.http2.stream import Stream, StreamOwner
+from rewound.gateway.message import Peer, Request
+from rewound.http2.frames import (
     ACK,
     COMPRESSION_ERROR,
     DATA,
@@ -43,9 +45,7 @@ from rewound.gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
-from rewound.gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
-from rewound.gateway.connections.http2.stream import Stream, StreamOwner
-from rewound.gateway.message import Peer, Request
+from rewound.http2.hpack import CompressionError, TooManyFields
 
 # A smaller window increment, or a smaller part of a body, counts as a useless frame.
 _SMALL_INCREMENT = 1024

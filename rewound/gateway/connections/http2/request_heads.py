@@ -14,9 +14,9 @@ import re
 from dataclasses import dataclass
 
 from rewound.gateway.connections.arriving import Fault, escape_fault
-from rewound.gateway.connections.http2.hpack import Decoder, Field
 from rewound.gateway.connections.limits import Limits
 from rewound.gateway.message import HeaderFacts
+from rewound.http2.hpack import Decoder, Field
 
 # Limits of what an idle connection has cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
 _CACHED_BLOCKS = 16

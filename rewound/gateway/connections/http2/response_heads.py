@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewound.gateway.connections.heads import HeadFormat
+from rewound.http2.hpack import encode_integer, encode_string
 
 # Entries of the static table: the statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}
@@ -30,32 +31,16 @@ def _status(status: int) -> bytes:
     index = _STATUSES.get(status)
     if index is not None:
         return bytes([_INDEXED | index])
-    return _integer(_STATUS_NAME, 4, 0) + _string(b"%d" % status)
+    return encode_integer(_STATUS_NAME, 4, 0) + encode_string(b"%d" % status)
 
 
 def _literal(name: bytes, value: bytes) -> bytes:
     """Encode a field as a literal that is not added to the dynamic table."""
     name = name.lower()
     index = _NAMES.get(name)
-    return (b"\x00" + _string(name) if index is None else _integer(index, 4, 0)) + _string(value)
-
-
-def _string(value: bytes) -> bytes:
-    return _integer(len(value), 7, 0) + value
-
-
-def _integer(value: int, prefix: int, first: int) -> bytes:
-    """Encode an integer with a prefix of so many bits; `first` has the bits above the prefix."""
-    limit = (1 << prefix) - 1
-    if value < limit:
-        return bytes([first | value])
-    encoded = bytearray([first | limit])
-    value -= limit
-    while value >= 128:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return (b"\x00" + encode_string(name) if index is None else encode_integer(index, 4, 0)) + encode_string(
+        value
+    )
 
 
 HTTP2 = HeadFormat(_status, field_block)

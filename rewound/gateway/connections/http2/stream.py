@@ -26,7 +26,16 @@ from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wai
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.heads import Heads
 from rewound.gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
-from rewound.gateway.connections.http2.protocol import (
+from rewound.gateway.connections.http2.response_heads import field_block, length_field
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.websocket.handshake import Accepted
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import BodyNotRead, Fields, Finished, Request, Response
+from rewound.gateway.message import Stream as Watch
+from rewound.gateway.watch.broadcast import Missed, one_by_one
+from rewound.gateway.watch.framing import unframed
+from rewound.http2.frames import (
     CANCEL,
     CONTINUE,
     DATA,
@@ -39,15 +48,6 @@ from rewound.gateway.connections.http2.protocol import (
     frame,
     header_frames,
 )
-from rewound.gateway.connections.http2.response_heads import field_block, length_field
-from rewound.gateway.connections.server_state import ServerState
-from rewound.gateway.connections.websocket.handshake import Accepted
-from rewound.gateway.exchange import Exchange
-from rewound.gateway.memory.budget import SMALL
-from rewound.gateway.message import BodyNotRead, Fields, Finished, Request, Response
-from rewound.gateway.message import Stream as Watch
-from rewound.gateway.watch.broadcast import Missed, one_by_one
-from rewound.gateway.watch.framing import unframed
 
 # Memory for a body of unknown length is reserved in steps of this size.
 _STEP = 256 * 1024

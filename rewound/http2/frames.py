@@ -1,4 +1,4 @@
-"""The constants of HTTP/2 (RFC 9113), and the frames that the server builds.
+"""The constants of HTTP/2 (RFC 9113), and the frames that server and client build.
 
 A frame is a head of nine bytes (length, type, flags, stream) and a payload. `HEAD` packs the head as three integers,
 with length and type together in the first.

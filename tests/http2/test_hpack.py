@@ -10,7 +10,7 @@ from hpack.exceptions import HPACKError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rewound.gateway.connections.http2.hpack import (
+from rewound.http2.hpack import (
     TABLE_SIZE,
     CompressionError,
     Decoder,

@@ -1,8 +1,8 @@
-"""Decodes the header blocks of one HTTP/2 connection (RFC 7541).
+"""Decodes the header blocks of one HTTP/2 connection (RFC 7541), and encodes literals.
 
-`RequestHeads` passes it every block that the peer sends, in order: after a skipped block the table would be out of
-step. Only the tables of the `hpack` package are used; its Decoder takes several times as long, and stops at a list
-that is too large, where we must continue (docs/decisions has the figures).
+The connection passes every block that the peer sends, in order: after a skipped block the table would be out of step.
+Only the tables of the `hpack` package are used; its Decoder takes several times as long, and stops at a list that is
+too large, where we must continue (docs/decisions has the figures).
 
 The work is proportional to the bytes of the block, whatever they refer to, and a list that exceeds its limit is not
 stored. `generation` increases with every change of the dynamic table: while it is the same, equal blocks that change
@@ -271,3 +271,21 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
         raise CompressionError("the block is truncated")
     text = block[at:end]
     return text if first < 0x80 else decode_huffman(text), end
+
+
+def encode_string(value: bytes) -> bytes:
+    return encode_integer(len(value), 7, 0) + value
+
+
+def encode_integer(value: int, prefix: int, first: int) -> bytes:
+    """Encode an integer with a prefix of so many bits; `first` has the bits above the prefix."""
+    limit = (1 << prefix) - 1
+    if value < limit:
+        return bytes([first | value])
+    encoded = bytearray([first | limit])
+    value -= limit
+    while value >= 128:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
