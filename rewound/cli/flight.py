@@ -29,7 +29,7 @@ from rewound.actors.certificates.names import address_of
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser, add_connection, chosen_target
 from rewound.cli.audit_webhook import add_audit_webhook, chosen_sink
-from rewound.cli.record import EscapingFormatter, ProgressLine, kinds_of
+from rewound.cli.record import EscapingFormatter, ProgressLine, kinds_of, recording_session
 from rewound.client.errors import ClientError, Failure, UsageError
 from rewound.gateway.settings.checks import SettingsError
 from rewound.journal.errors import JournalError
@@ -192,7 +192,6 @@ def _fly(options: Options) -> int:
     from rewound.actors.certificates.issuing_process import begin_early
     from rewound.cli.replay.serving import run_process, stop_on_signal
     from rewound.client.session import Session
-    from rewound.client.streaming import StreamingSession
     from rewound.gateway.settings.settings import Settings
     from rewound.journal.log import Journal
     from rewound.recording.flight.flight import Flight, FlightOptions, flight_settings
@@ -224,13 +223,7 @@ def _fly(options: Options) -> int:
     _check_ports(options)
     if options.page_for_everyone:
         _check_everyone(options)
-    kind = StreamingSession
-    if options.websocket:
-        from rewound.client.websocket import WebSocketSession
-
-        kind = WebSocketSession
     target = chosen_target(options)
-    session = kind(target, AGENT)
     beside = []
     if options.rules:
         from rewound.recording.rules.source import source_of
@@ -255,12 +248,15 @@ def _fly(options: Options) -> int:
     lease = None if not options.lease else _lease(options, sender)
 
     async def fly(stop: trio.Event) -> None:
-        one = Flight(session, options.folder, chosen, make_settings, beside=beside, report=line, lease=lease)
+        async with recording_session(target, AGENT, websocket=options.websocket) as session:
+            one = Flight(
+                session, options.folder, chosen, make_settings, beside=beside, report=line, lease=lease
+            )
 
-        def ready(addresses: Addresses) -> None:
-            print(_banner(one, addresses), flush=True)
+            def ready(addresses: Addresses) -> None:
+                print(_banner(one, addresses), flush=True)
 
-        await one.run(ready, stop)
+            await one.run(ready, stop)
 
     async def run() -> None:
         stop = trio.Event()
@@ -275,8 +271,6 @@ def _fly(options: Options) -> int:
                     await run_leased(lease, options.folder, partial(_stand_by, options, lease), fly, stop)
             finally:
                 sender.close()
-                with trio.move_on_after(2, shield=True):
-                    await session.aclose()
             nursery.cancel_scope.cancel()
 
     with begin_early(wanted=bool(options.secure_port)), line:

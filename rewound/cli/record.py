@@ -17,7 +17,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ from rewound.recording.progress import Progress as ListingProgress
 from rewound.server.flags.values import duration
 
 if TYPE_CHECKING:
+    from rewound.client.streaming import StreamingSession
+    from rewound.client.target import Target
     from rewound.recording.record.authors import Statistics
     from rewound.recording.record.recorder import Progress, Recorder, RecordOptions
     from rewound.recording.record.writer import RecordingWriter
@@ -77,7 +80,6 @@ def record(arguments: Sequence[str]) -> int:
 
 
 def _record(options: Options) -> int:
-    from rewound.client.streaming import StreamingSession
     from rewound.recording.record.recorder import RecordOptions
 
     handler = logging.StreamHandler()
@@ -104,12 +106,7 @@ def _record(options: Options) -> int:
         options.audit_log,
         chosen_sink(options),
     )
-    session = StreamingSession
-    if options.websocket:
-        from rewound.client.websocket import WebSocketSession
-
-        session = WebSocketSession
-    recorder = _run(session(target), folder, chosen)
+    recorder = _run(target, folder, chosen, websocket=options.websocket)
     _print_summary(recorder.writer, out)
     if recorder.authors is not None:
         _print_authors(recorder.authors)
@@ -132,28 +129,51 @@ def kinds_of(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
+@asynccontextmanager
+async def recording_session(
+    target: Target, agent: str = "rewound", *, websocket: bool
+) -> AsyncIterator[StreamingSession]:
+    """A session for watches of every kind, whose connections end with the block."""
+    if not websocket:
+        from rewound.client.http2 import http2_session
+
+        async with http2_session(target, agent) as session:
+            yield session
+        return
+    import trio
+
+    from rewound.client.websocket import WebSocketSession
+
+    separate = WebSocketSession(target, agent)
+    try:
+        yield separate
+    finally:
+        with trio.move_on_after(2, shield=True):
+            await separate.aclose()
+
+
+def _run(target: Target, folder: Path, options: RecordOptions, *, websocket: bool) -> Recorder:
     import trio
 
     from rewound.recording.record.kinds import UnknownKind
     from rewound.recording.record.recorder import Recorder, TooLarge
 
     line = ProgressLine()
-    recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
 
-    async def until_stopped() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
-            try:
-                await recorder.run()
-            finally:
-                nursery.cancel_scope.cancel()
-                with trio.move_on_after(2, shield=True):
-                    await session.aclose()
+    async def until_stopped() -> Recorder:
+        async with recording_session(target, websocket=websocket) as session:
+            recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
+                try:
+                    await recorder.run()
+                finally:
+                    nursery.cancel_scope.cancel()
+        return recorder
 
     try:
         with line:
-            trio.run(until_stopped)
+            recorder = trio.run(until_stopped)
         if not recorder.started.is_set():
             raise Failure("stopped before all kinds were listed: nothing was recorded")
         return recorder

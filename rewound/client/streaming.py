@@ -1,7 +1,7 @@
 """The client for trio: many requests and watches at the same time, with the credentials of one target.
 
-It sends the same requests as `Session` and raises the same errors. Each watch has its own connection; idle connections
-are pooled.
+It sends the same requests as `Session` and raises the same errors, over HTTP/1.1: each watch has its own connection;
+idle connections are pooled. `http2` has the one whose requests share connections.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final, Protocol
 
 import httpx
 import orjson
@@ -16,6 +17,7 @@ import trio
 
 from rewound.client.connections import Response
 from rewound.client.credentials import Credential, FixedCredential, KeyPair
+from rewound.client.dialing import UnusableProxy, dial
 from rewound.client.errors import ClientError, NoDocument, StatusError
 from rewound.client.session import Document, Session
 from rewound.client.target import Target, client_context, environment_proxy, is_local
@@ -28,6 +30,27 @@ SHORTEST_PAUSE = 0.1  # also after `Retry-After: 0`
 MAX_LINE = 32 << 20  # one watch event
 MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
 MAX_REFUSAL = 1 << 20
+CLOSED: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class _Headers(Protocol):
+    def multi_items(self) -> list[tuple[str, str]]: ...
+
+
+class Streamed(Protocol):
+    """A response whose body is read as it arrives: the part of httpx's that is used."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def reason_phrase(self) -> str: ...
+
+    @property
+    def headers(self) -> _Headers: ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The body, without its content coding."""
 
 
 class _Lines:
@@ -98,7 +121,7 @@ class StreamingSession(Session):
         async with self._open_response(path, {}, seconds, body) as response:
             return await self._read(response, most)
 
-    async def _read(self, response: httpx.Response, most: int) -> bytes:
+    async def _read(self, response: Streamed, most: int) -> bytes:
         """The whole body. Raises ClientError if it is longer than `most`."""
         body = bytearray()
 
@@ -139,15 +162,37 @@ class StreamingSession(Session):
     @asynccontextmanager
     async def _open_response(
         self, path: str, query: dict[str, str], seconds: float, body: bytes | None = None
-    ) -> AsyncIterator[httpx.Response]:
-        """The response to a GET, or to a POST of a JSON document."""
+    ) -> AsyncIterator[Streamed]:
+        """The successful response to a GET, or to a POST of a JSON document."""
         credential = await self.credential()
-        client = self._client(credential)
-        name = self.target.tls_server_name
         headers = self.headers(credential)
         if body is not None:
             headers.append((b"content-type", b"application/json"))
         self.requests += 1
+        async with self._exchange(credential, path, query, seconds, body, headers) as response:
+            if response.status_code == 401:
+                self.target.credentials.rejected(credential)
+            if response.status_code >= 300:
+                refusal = await self._read(response, MAX_REFUSAL)
+                headers_of = tuple(response.headers.multi_items())
+                raise self._refusal(
+                    Response(response.status_code, refusal, response.reason_phrase, headers_of), credential
+                )
+            yield response
+
+    @asynccontextmanager
+    async def _exchange(
+        self,
+        credential: Credential,
+        path: str,
+        query: dict[str, str],
+        seconds: float,
+        body: bytes | None,
+        headers: list[tuple[bytes, bytes]],
+    ) -> AsyncIterator[Streamed]:
+        """Send a request, and read its response; both for at most `seconds` without a byte. Raises ClientError."""
+        client = self._client(credential)
+        name = self.target.tls_server_name
         try:
             async with client.stream(
                 "GET" if body is None else "POST",
@@ -158,24 +203,35 @@ class StreamingSession(Session):
                 timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
                 extensions={"sni_hostname": name} if name else None,
             ) as response:
-                if response.status_code == 401:
-                    self.target.credentials.rejected(credential)
-                if response.status_code >= 300:
-                    body = await self._read(response, MAX_REFUSAL)
-                    raise self._refusal(
-                        Response(
-                            response.status_code,
-                            body,
-                            response.reason_phrase,
-                            tuple(response.headers.multi_items()),
-                        ),
-                        credential,
-                    )
                 yield response
         except httpx.TimeoutException as error:
-            raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error
+            raise self.silent(seconds) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._connection_error(error) from error
+
+    def silent(self, seconds: float) -> ClientError:
+        return ClientError(f"{self.target.server} did not respond within {seconds:g} seconds")
+
+    async def connect(self, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+        """Open a stream to the server, through its proxy if there is one. Raises ClientError."""
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                return await dial(self.target, tls)
+        except UnusableProxy:
+            raise self._unusable_proxy() from None
+        except trio.TooSlowError as error:
+            raise self.silent(CONNECT_SECONDS) from error
+        except (*CLOSED, OSError, UnicodeError) as error:
+            raise self.connection_error(error) from error
+
+    def connection_error(self, error: Exception) -> ClientError:
+        """Describe an error of a stream. Those of trio say little, their cause says why."""
+        cause = error.__cause__
+        if isinstance(cause, ExceptionGroup):
+            cause = cause.exceptions[0]  # of the first address
+        return self._connection_error(
+            cause if isinstance(error, (*CLOSED, OSError)) and isinstance(cause, Exception) else error
+        )
 
     async def credential(self) -> Credential:
         """Get the credential in a thread, because plugins and identity providers may be slow."""
@@ -216,7 +272,7 @@ class StreamingSession(Session):
         return found
 
 
-async def _read_all(response: httpx.Response, take: Callable[[bytes], Awaitable[None]]) -> Exception | None:
+async def _read_all(response: Streamed, take: Callable[[bytes], Awaitable[None]]) -> Exception | None:
     """Pass data to `take` until the end, or until `take` raises: returns what it raised.
 
     The response is then cancelled, not abandoned: the iterators of the HTTP library are generators, which must not be

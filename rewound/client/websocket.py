@@ -6,30 +6,21 @@ event.
 
 from __future__ import annotations
 
-import ssl
-from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import httpx
 import trio
 import trio_websocket
 
-from rewound.actors.certificates.trust import verifying
 from rewound.client import streaming
 from rewound.client.connections import Response
 from rewound.client.credentials import Credential
 from rewound.client.errors import ClientError
-from rewound.client.streaming import CONNECT_SECONDS, MAX_REFUSAL, StreamingSession
-from rewound.client.target import environment_proxy
+from rewound.client.streaming import MAX_REFUSAL, StreamingSession
 
 _RECEIVED = 1 << 16  # bytes at once
-_PROXY_HEAD = 1 << 16  # bytes, at most
-_PORTS = {"http": 80, "https": 443}
 _ENDED = (1000, 1001)  # close codes: the watch is over, the server stops
 _TOO_LARGE = 1009
-_CLOSED = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class WebSocketSession(StreamingSession):
@@ -42,7 +33,8 @@ class WebSocketSession(StreamingSession):
         origin = (b"origin", f"{url.scheme}://{url.netloc.decode()}".encode())
         headers = [*self.headers(credential), origin]
         self.requests += 1
-        socket = await self._connect(url, credential)
+        context = self.context(credential.pair) if url.scheme == "https" else None
+        socket = await self.connect(context)
         stream = _WatchedStream(self, socket, seconds)
         ended: Exception | None = None
         try:
@@ -107,75 +99,6 @@ class WebSocketSession(StreamingSession):
         failure.__cause__ = error
         return failure
 
-    def silent(self, seconds: float) -> ClientError:
-        return ClientError(f"{self.target.server} did not respond within {seconds:g} seconds")
-
-    def connection_error(self, error: Exception) -> ClientError:
-        """Describe an error of a stream: trio's only say that it is broken, their cause says why."""
-        cause = error.__cause__
-        return self._connection_error(
-            cause if isinstance(error, _CLOSED) and isinstance(cause, Exception) else error
-        )
-
-    # The connection.
-
-    async def _connect(self, url: httpx.URL, credential: Credential) -> trio.abc.Stream:
-        """Open a stream to the server, through its proxy and with TLS if configured. Raises ClientError."""
-        target = self.target
-        stream: trio.abc.Stream | None = None
-        try:
-            with trio.fail_after(CONNECT_SECONDS):
-                port = url.port or _PORTS[url.scheme]
-                proxy = target.proxy_url or environment_proxy(target.server)
-                if proxy:
-                    stream = await self._through_proxy(proxy, url.raw_host.decode(), port)
-                else:
-                    stream = await trio.open_tcp_stream(url.raw_host.decode(), port)
-                if url.scheme == "https":
-                    name = target.tls_server_name or url.raw_host.decode()
-                    stream = await _secured(stream, self.context(credential.pair), name)
-            return stream
-        except BaseException as error:
-            if stream is not None:
-                await trio.aclose_forcefully(stream)
-            if isinstance(error, trio.TooSlowError):
-                raise self.silent(CONNECT_SECONDS) from error
-            if isinstance(error, (*_CLOSED, OSError, UnicodeError)):
-                raise self.connection_error(error) from error
-            raise
-
-    async def _through_proxy(self, proxy: str, host: str, port: int) -> trio.abc.Stream:
-        """Open a tunnel to the server, which a WebSocket needs even without TLS."""
-        parts = urlsplit(proxy)
-        if parts.scheme not in _PORTS or not parts.hostname:
-            raise self._unusable_proxy()
-        stream: trio.abc.Stream = await trio.open_tcp_stream(
-            parts.hostname, parts.port or _PORTS[parts.scheme]
-        )
-        try:
-            if parts.scheme == "https":
-                stream = await _secured(stream, verifying(None), parts.hostname)
-            name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            lines = [f"CONNECT {name} HTTP/1.1", f"Host: {name}"]
-            if parts.username or parts.password:
-                user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-                lines.append(f"Proxy-Authorization: Basic {b64encode(user.encode()).decode()}")
-            await stream.send_all(("\r\n".join(lines) + "\r\n\r\n").encode())
-            head = b""
-            while b"\r\n\r\n" not in head and len(head) < _PROXY_HEAD:
-                data = await stream.receive_some(1)  # bytes after the head come from the server
-                if not data:
-                    break
-                head += data
-            status = head.partition(b"\r\n")[0].split(b" ", 2)
-            if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].startswith(b"2"):
-                said = b" ".join(status[1:]).decode("latin-1") or "it closed the connection"
-                raise self.connection_error(OSError(f"the proxy refused it: {said}"))
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        return stream
-
 
 class _WatchedStream(trio.abc.Stream):
     """The connection of a watch, with checks that the WebSocket library lacks.
@@ -195,7 +118,7 @@ class _WatchedStream(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         try:
             await self._stream.send_all(data)
-        except _CLOSED as error:
+        except streaming.CLOSED as error:
             if self.is_open:
                 raise
             raise self._failed(error) from error
@@ -211,7 +134,7 @@ class _WatchedStream(trio.abc.Stream):
         except trio.TooSlowError as error:
             self.failure = self._session.silent(self._seconds)
             raise self.failure from error
-        except _CLOSED as error:
+        except streaming.CLOSED as error:
             if self.is_open:
                 raise
             raise self._failed(error) from error
@@ -247,18 +170,6 @@ class _WatchedStream(trio.abc.Stream):
         await trio.aclose_forcefully(self._stream)
         if not self.is_open:
             raise self._failed(OSError("its response opens no WebSocket"))
-
-
-async def _secured(stream: trio.abc.Stream, context: ssl.SSLContext, name: str) -> trio.abc.Stream:
-    secured: trio.SSLStream[Any] = trio.SSLStream(
-        stream, context, server_hostname=name, https_compatible=True
-    )
-    try:
-        await secured.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(secured)
-        raise
-    return secured
 
 
 def _first(group: BaseException | None) -> Exception:
