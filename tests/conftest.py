@@ -50,8 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(TimeLimit())
 
 
-# Tests that only hold for a journal in a single process, by file and test: the order of events within a collection,
-# quotas charged in the commit of objects, what the committer does with its disk, and which files a data folder has.
+# Tests that only hold for a journal in a single process, by file and test: the order and the versions of events within
+# a collection, quotas charged in the commit of objects, what the committer does with its disk, and which files a data
+# folder has.
 _EMBEDDED_ONLY = (
     "access/test_damaged_account_key.py::test_folder_that_cannot_be_written_fails_requests_with_a_reason",
     "access/test_damaged_account_key.py::test_unusable_key_fails_requests_with_a_reason",
@@ -59,6 +60,7 @@ _EMBEDDED_ONLY = (
     "custom/test_established.py::",
     "lists/test_api_timeouts.py::test_delete_collection_beyond_its_timeout_leaves_the_rest",
     "objects/test_api_component_statuses.py::test_full_disk_makes_the_journal_unhealthy",
+    "objects/test_api_delete_collection.py::test_each_object_has_a_delete_event",
     "objects/test_api_delete_collection.py::test_objects_are_deleted_in_the_order_of_the_list",
     "requests/test_api_overload.py::test_full_disk_refuses_writes_with_507",
     "server/test_api_damaged_journal.py::test_damaged_object_is_reported_and_stops_writes",

@@ -91,6 +91,7 @@ async def _joined(settings: Settings, etcd: Etcd, prepare_certificates: Callable
     unsynced = UnsyncedMarker(settings.unsynced)
     record = settings.release.record
     prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced, record)
+    keys = prepared.keys
     version = stored_version(prepared.kubernetes)
     settings = replace(settings, kubernetes_version=settings.kubernetes_version or version)
     catalog = built_in(NAMES[settings.dialect], settings.release, settings.enablement, settings.rules)
@@ -128,16 +129,17 @@ def make_node(
     )
 
     async def write(found: Mapping[bytes, Quarantined]) -> None:
-        await trio.to_thread.run_sync(write_quarantine, settings.quarantine, found)
+        await trio.to_thread.run_sync(write_quarantine, settings.quarantine, member.keys, found)
 
     node.foreign.on_change = write
     return node
 
 
-def write_quarantine(path: Path, found: Mapping[bytes, Quarantined]) -> None:
+def write_quarantine(path: Path, keys: Keys, found: Mapping[bytes, Quarantined]) -> None:
     """Write a copy of etcd's quarantine to the data folder, for `rewound verify`, which has nothing else."""
     rows = [
-        {"key": printable(key), "version": one.revision, "why": one.why} for key, one in sorted(found.items())
+        {"key": printable(key), "version": keys.version(one.revision), "why": one.why}
+        for key, one in sorted(found.items())
     ]
     try:
         if rows:

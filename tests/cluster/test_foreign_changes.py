@@ -107,7 +107,7 @@ async def test_foreign_changes_of_objects(opened, capsys) -> None:
         await b.finish()
         assert main(["verify", str(folder / "b" / "data")]) == 0
         assert (
-            f"quarantined in etcd since version {quarantined[key('junk')].revision}"
+            f"quarantined in etcd since version {KEYS.version(quarantined[key('junk')].revision)}"
             in capsys.readouterr().out
         )
         assert main(["verify", str(folder / "b" / "data"), "-o", "json"]) == 0

@@ -32,6 +32,7 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import NAMES
 from rewound.actors.store.committer import Committer
+from rewound.actors.store.etcd.records import Keys
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import LOOPBACK, Addresses, Settings
 from rewound.gateway.store import Store
@@ -296,6 +297,14 @@ async def _begin_with(name: str, data: Path) -> bool:
         return False
     copy_initial_data(name, data)
     return True
+
+
+def version_after(api: object, version: int, writes: int) -> int:
+    """The version of a server, or of a store without one, after so many writes, one after the other."""
+    if not (ON_ETCD and isinstance(api, Api)):
+        return version + writes
+    keys = Keys("/test")
+    return keys.version(keys.revision(version) + writes)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.actors.object_store import Refused, open_store
-from tests.gateway.api import Opener, config_map, everywhere
+from tests.gateway.api import Opener, config_map, everywhere, version_after
 from tests.gateway.shared_server import shared
 
 AHEAD = 1_000_000
@@ -83,11 +83,12 @@ async def test_get_waits_three_seconds_for_a_future_version(autojump_clock: trio
 async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, match: str) -> None:
     async with opened() as api:
         head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
+        later = version_after(api, head, 2)
         query = {"resourceVersionMatch": match} if match else {}
         found = []
 
         async def wait() -> None:
-            found.append(await api.list("configmaps", resourceVersion=head + 2, **query))
+            found.append(await api.list("configmaps", resourceVersion=later, **query))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
@@ -95,7 +96,7 @@ async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, 
             assert not found
             await api.create("configmaps", config_map("b"))
         assert [item["metadata"]["name"] for item in found[0]["items"]] == ["a", "b"]
-        assert found[0]["metadata"]["resourceVersion"] == str(head + 2)
+        assert found[0]["metadata"]["resourceVersion"] == str(later)
 
 
 @everywhere
@@ -103,15 +104,16 @@ async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, 
 async def test_waiting_get_returns_the_new_object(opened: Opener) -> None:
     async with opened() as api:
         head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
+        later = version_after(api, head, 1)
         found = []
 
         async def wait() -> None:
-            found.append(await api.get("configmaps", "a", resourceVersion=head + 1))
+            found.append(await api.get("configmaps", "a", resourceVersion=later))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await api.create("configmaps", config_map("a"))
-        assert found[0]["metadata"]["resourceVersion"] == str(head + 1)
+        assert found[0]["metadata"]["resourceVersion"] == str(later)
 
 
 @everywhere

@@ -1,18 +1,20 @@
-"""Writes of a node whose journal is ordered by etcd: one transaction for each proposed event.
+"""Writes of a node whose journal is ordered by etcd: proposed events become transactions.
 
-The transaction compares the version of the object with the one that the write was decided on, and the epoch of the node
-(`epoch`). Its revision is the offset of the event. Different objects are written concurrently; a write that was decided
-on another one still in flight waits for its revision. The client gets its reply when the node's own follower has stored
-and published the event, so that it reads its own writes here.
+A transaction compares the version of each object with the one that its write was decided on, and the epoch of the node
+(`epoch`). Its revision and the place in it give the offset of an event. Writes that arrive while a transaction is under
+way share the next one; if a comparison of a shared one fails, or etcd refuses it, each of its writes gets its own. A
+write alone waits for no other. A write that was decided on another one still in flight waits for its version. The
+client gets its reply when the node's own follower has stored and published the event, so that it reads its own writes
+here.
 
 If a comparison fails, another node was first: the write ends with `Overtaken` once this node has that change, and the
 actor decides it again. If a reply is lost, a new epoch resolves it: afterwards the follower has seen the write, or it
 was never applied and is sent again. So an acknowledged or rejected write is definite; one that cannot be resolved in
 time is `OutcomeUnclear`.
 
-Two things that a single process keeps in memory are keys in etcd here. The transaction of a Service claims its
-addresses and ports. A change that quotas count puts a key of its namespace, and compares that no other node has put it
-since the state on which the quota was checked.
+Two things that a single process keeps in memory are keys in etcd here, and such writes share no transaction. That of a
+Service claims its addresses and ports. A change that quotas count puts a key of its namespace, and compares that no
+other node has put it since the state on which the quota was checked.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ from rewound.actors.store.committer import (
     WriteDurations,
 )
 from rewound.actors.store.etcd.epoch import Epoch, newest_version, version_of
-from rewound.actors.store.etcd.records import Change, Head, Keys
+from rewound.actors.store.etcd.records import Change, Head, Keys, encode_heads
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
@@ -68,6 +70,12 @@ Claims = Callable[
 WITHIN: Final = 25.0
 # More revisions than the cluster writes while one write is in flight.
 IN_FLIGHT: Final = 1 << 16
+# Transactions for waiting writes at once. The second begins when so many wait that they fill it.
+SHARED_AT_ONCE: Final = 4
+# Bytes of objects in a shared transaction: etcd accepts requests of 1.5 MiB, and one large object fills one.
+SHARED_BYTES: Final = 256 << 10
+# Passes of the event loop in which clients that have just got their replies send their next writes.
+PASSES: Final = 4
 # Bytes of a write id: as unlikely to collide as uids.
 ID_BYTES: Final = 16
 
@@ -89,22 +97,39 @@ class _Flight:
         "last_counted",
         "proposal",
         "replied",
-        "revision",
         "unstored",
+        "version",
         "write_id",
     )
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
         self.write_id = urandom(ID_BYTES)
-        self.revision = 0  # set when etcd has applied it
+        self.version = 0  # set when etcd has applied it
         self.failed = False
-        self.replied = trio.Event()  # set when it has a revision or has failed
+        self.replied = trio.Event()  # set when it has a version or has failed
         self.event: Event | None = None  # set when the follower has stored it
         self.applied = trio.Event()
         self.unstored = ""  # why the follower could not store it
         # The newest change by this node that the namespace's quotas count, and since when no other node has made one.
         self.last_counted = self.counted_since = 0
+
+
+class _Waiting:
+    """A write that may share its transaction with others."""
+
+    __slots__ = ("done", "failure", "flight", "key", "leading", "lost", "previous", "size")
+
+    def __init__(self, flight: _Flight, key: bytes, previous: int, *, leading: bool) -> None:
+        self.flight, self.key, self.previous, self.leading = flight, key, previous, leading
+        self.size = len(flight.proposal.body) + len(flight.proposal.facts)
+        self.done = (
+            trio.Event()
+        )  # set when the flight has a version, or needs a transaction of its own, or failed
+        self.failure: Exception | None = None
+        self.lost: tuple[int, OutcomeUnknown] | None = (
+            None  # the epoch, and why nobody knows whether it is applied
+        )
 
 
 class _Submission:
@@ -144,6 +169,9 @@ class EtcdCommitter:
         self._running: dict[_Submission, None] = {}
         self._nursery: trio.Nursery | None = None
         self._early: list[_Submission] = []  # submitted before `run`
+        self._waiting: list[_Waiting] = []  # for a shared transaction
+        self._sending = 0  # transactions under way of writes that could share one
+        self._newest_size = 0  # writes in the newest of them
         self._type_names: dict[int, str] = {}
         self._idle = trio.lowlevel.ParkingLot()
         self.pause: trio.Event | None = None
@@ -243,7 +271,7 @@ class EtcdCommitter:
 
     def next_offset(self) -> int:
         """An offset after all writes that other nodes have decided on this node's current state and not yet written."""
-        return self._feed.head + IN_FLIGHT
+        return self._feed.head + self._keys.version(IN_FLIGHT)
 
     def statistics(self) -> CommitterStatistics:
         local = self._local.statistics()
@@ -327,6 +355,23 @@ class EtcdCommitter:
         if self._local.last_failure:
             raise StorageRefused(self._local.last_failure)  # this node could not store the event
         previous = await self._version_before(flight.proposal)
+        if not self._can_share(flight, submission.condition):
+            await self._write_alone(flight, submission, counted_before, previous)
+        elif not self._sending and not self._waiting and self._newest_size < 2:
+            self._sending, self._newest_size = 1, 1
+            try:
+                await self._write_alone(flight, submission, counted_before, previous)
+            finally:
+                self._sending -= 1
+                self._send_waiting()
+        elif not await self._write_with_others(flight, submission.condition, previous):
+            await self._write_alone(flight, submission, counted_before, previous)
+        flight.replied.set()
+
+    async def _write_alone(
+        self, flight: _Flight, submission: _Submission, counted_before: _Flight | None, previous: int
+    ) -> None:
+        """Write one event in a transaction of its own."""
         counted, since = await self._counted_compare(flight, submission, counted_before)
         while True:
             epoch = self._epoch.revision
@@ -338,19 +383,121 @@ class EtcdCommitter:
                 if not await self._is_applied(flight, epoch, lost):
                     continue
                 assert flight.event is not None
-                flight.revision = flight.event.offset
+                flight.version = flight.event.offset
                 break
             except EtcdUnavailable as error:
                 raise Unreachable(str(error)) from error
             except (EtcdRefused, LeaseGone) as error:
                 raise StorageRefused(str(error)) from error
             if result.succeeded:
-                flight.revision = result.revision
+                flight.version = self._keys.version(result.revision)
                 break
             await self._explain(result, compares, epoch, submission.condition)
         if submission.condition.counted_in:
-            flight.last_counted, flight.counted_since = flight.revision, since
-        flight.replied.set()
+            flight.last_counted, flight.counted_since = self._keys.revision(flight.version), since
+
+    # Shared transactions.
+
+    def _can_share(self, flight: _Flight, condition: Condition) -> bool:
+        return (
+            self._keys.per_revision > 1
+            and not condition.counted_in
+            and self._type_name(flight.proposal.type_id) not in self._claims
+        )
+
+    async def _write_with_others(self, flight: _Flight, condition: Condition, previous: int) -> bool:
+        """Write one event with others that wait. Returns False if it needs a transaction of its own."""
+        waiting = _Waiting(flight, self._key(flight.proposal), previous, leading=condition.leading)
+        self._waiting.append(waiting)
+        self._send_waiting()
+        try:
+            await waiting.done.wait()
+        finally:
+            if not waiting.done.is_set() and waiting in self._waiting:
+                self._waiting.remove(waiting)
+        if waiting.failure is not None:
+            raise waiting.failure
+        if waiting.lost is not None and await self._is_applied(flight, *waiting.lost):
+            assert flight.event is not None
+            flight.version = flight.event.offset
+        return flight.version > 0
+
+    def _send_waiting(self) -> None:
+        """Begin a transaction for the writes that wait, unless one is under way and they would not fill another."""
+        many = len(self._waiting) >= self._keys.per_revision and self._sending < SHARED_AT_ONCE
+        if self._nursery is not None and self._waiting and (not self._sending or many):
+            self._sending += 1
+            self._nursery.start_soon(self._share)
+
+    async def _share(self) -> None:
+        shared: list[_Waiting] = []
+        try:
+            await self._gather()
+            shared = self._take_waiting()
+            self._newest_size = len(shared)
+            if len(shared) > 1:
+                await self._send_shared(shared)
+        except Exception as crash:
+            logger.exception("a transaction of several writes failed")
+            for one in shared:
+                one.failure = crash
+        finally:
+            self._sending -= 1
+            for one in shared:
+                one.done.set()
+            self._send_waiting()
+
+    async def _gather(self) -> None:
+        """Let the event loop read more requests, as long as that adds writes."""
+        size = 0
+        for _ in range(PASSES):
+            if len(self._waiting) == size:
+                return
+            size = len(self._waiting)
+            await trio.lowlevel.checkpoint()
+
+    def _take_waiting(self) -> list[_Waiting]:
+        """The writes of the next transaction, in order, each of another object."""
+        taken: dict[bytes, _Waiting] = {}
+        left: list[_Waiting] = []
+        size = 0
+        for one in self._waiting:
+            size += one.size
+            if taken and (one.key in taken or size > SHARED_BYTES or len(taken) == self._keys.per_revision):
+                left.append(one)
+            else:
+                taken[one.key] = one
+        self._waiting = left
+        return list(taken.values())
+
+    async def _send_shared(self, shared: list[_Waiting]) -> None:
+        """Give each write its version; those without one are sent alone afterwards, which explains why."""
+        keys, epoch = self._keys, self._epoch.revision
+        compares = [Compare(self._epoch.key, "mod_revision", epoch)]
+        if any(one.leading for one in shared):
+            compares.append(Compare(keys.leader, "create_revision", self.term()))
+        then: list[Operation] = []
+        heads: list[Head] = []
+        for place, one in enumerate(shared):
+            compares.append(Compare(one.key, "mod_revision", keys.revision(one.previous)))
+            heads.append(self._add_change(then, one.flight, one.key, one.previous, place))
+        then.append(Put(keys.head, encode_heads(heads, keys.layout)))
+        try:
+            result = await self._etcd.txn(compares, then)
+        except OutcomeUnknown as lost:
+            for one in shared:
+                one.lost = epoch, lost
+        except EtcdUnavailable as error:
+            for one in shared:
+                one.failure = Unreachable(str(error))
+        except (EtcdRefused, LeaseGone):
+            logger.debug(
+                "etcd refused a transaction of %d writes; sending each alone", len(shared), exc_info=True
+            )
+        else:
+            if result.succeeded:
+                for place, one in enumerate(shared):
+                    one.flight.version = keys.version(result.revision, place)
 
     async def _version_before(self, proposal: Proposal) -> int:
         """The version of the object that a proposal was decided on; waits until it is known."""
@@ -362,7 +509,7 @@ class EtcdCommitter:
             await before.replied.wait()
             if before.failed:
                 raise Overtaken
-            return before.revision
+            return before.version
         if previous.event is None:
             raise Overtaken
         return previous.event.offset
@@ -377,7 +524,8 @@ class EtcdCommitter:
         """
         if not submission.condition.counted_in:
             return [], 0
-        key, known = self._keys.of_quotas(submission.condition.counted_in), submission.condition.counted_at
+        key = self._keys.of_quotas(submission.condition.counted_in)
+        known = self._keys.revision(submission.condition.counted_at)
         if flight is not submission.flights[0]:
             before = submission.flights[submission.flights.index(flight) - 1]
         if before is not None:
@@ -391,8 +539,33 @@ class EtcdCommitter:
         self, flight: _Flight, previous: int, epoch: int, condition: Condition
     ) -> tuple[list[Compare], list[Operation]]:
         keys, proposal = self._keys, flight.proposal
-        type_name = self._type_name(proposal.type_id)
-        key = keys.of_object(type_name, proposal.namespace, proposal.name)
+        key = self._key(proposal)
+        compares = [
+            Compare(key, "mod_revision", keys.revision(previous)),
+            Compare(self._epoch.key, "mod_revision", epoch),
+        ]
+        then: list[Operation] = []
+        head = self._add_change(then, flight, key, previous, 0)
+        if condition.leading:
+            term = self.term()
+            if not term:
+                raise NotLeading
+            compares.append(Compare(keys.leader, "create_revision", term))
+        if condition.counted_in:
+            then.append(Put(keys.of_quotas(condition.counted_in), b""))
+        if (claims := self._claims.get(head.type_name)) is not None:
+            self._add_claims(claims, proposal, compares, then)
+        then.append(Put(keys.head, encode_heads((head,), keys.layout)))
+        return compares, then
+
+    def _key(self, proposal: Proposal) -> bytes:
+        return self._keys.of_object(self._type_name(proposal.type_id), proposal.namespace, proposal.name)
+
+    def _add_change(
+        self, then: list[Operation], flight: _Flight, key: bytes, previous: int, place: int
+    ) -> Head:
+        """Add the operation that makes a change; returns what `head` says about it."""
+        proposal = flight.proposal
         change = Change(
             proposal.verb,
             previous,
@@ -403,26 +576,16 @@ class EtcdCommitter:
             flight.write_id,
             proposal.facts,
             proposal.body,
-        ).encode()
-        compares = [
-            Compare(key, "mod_revision", previous),
-            Compare(self._epoch.key, "mod_revision", epoch),
-        ]
-        then: list[Operation] = [DeleteRange(key) if proposal.removed else Put(key, change)]
-        if condition.leading:
-            term = self.term()
-            if not term:
-                raise NotLeading
-            compares.append(Compare(keys.leader, "create_revision", term))
-        if condition.counted_in:
-            then.append(Put(keys.of_quotas(condition.counted_in), b""))
-        if (claims := self._claims.get(type_name)) is not None:
-            self._add_claims(claims, proposal, compares, then)
-        head = Head(
-            type_name, proposal.namespace, proposal.name, flight.write_id, change if proposal.removed else b""
+            place,
+        ).encode(self._keys.layout)
+        then.append(DeleteRange(key) if proposal.removed else Put(key, change))
+        return Head(
+            self._type_name(proposal.type_id),
+            proposal.namespace,
+            proposal.name,
+            flight.write_id,
+            change if proposal.removed else b"",
         )
-        then.append(Put(keys.head, head.encode()))
-        return compares, then
 
     def _add_claims(
         self, claims: Claims, proposal: Proposal, compares: list[Compare], then: list[Operation]
@@ -468,7 +631,7 @@ class EtcdCommitter:
             return
         if condition.leading and (leader.kvs[0].create_revision if leader.kvs else 0) != self.term():
             raise NotLeading
-        await self._complete_up_to(version_of(head))
+        await self._complete_up_to(self._keys.version(version_of(head)))
         foreign = [one for found in marks for one in found.kvs if self._is_foreign(one)]
         if not foreign:
             raise Overtaken
@@ -488,7 +651,7 @@ class EtcdCommitter:
 
     def _is_foreign(self, mark: KeyValue) -> bool:
         """Whether no change has put the key of a claim or of quotas. This node has all changes up to the key's."""
-        if mark.mod_revision > self._feed.head:
+        if mark.mod_revision > self._keys.revision(self._feed.head):
             return True
         item = self._keys.claimed_item(mark.key)
         return bool(item) and not self._is_claimed(item)
@@ -537,7 +700,7 @@ class EtcdCommitter:
 
 
 def _timeout(submission: _Submission) -> RequestError:
-    stored = next((one.revision for one in submission.flights if one.revision), 0)
+    stored = next((one.version for one in submission.flights if one.version), 0)
     if stored:
         return OutcomeUnclear(
             f"etcd has stored it as version {stored}, which this node has not received in {WITHIN:.0f} s"

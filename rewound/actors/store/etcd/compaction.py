@@ -1,7 +1,8 @@
 """Compacts etcd to the versions that clients may still request: the leader raises the cluster's `floor`, then compacts.
 
-The floor is the version of an event that wrote an object, so that a node that starts there has that event, with its
-time. The floor moves before etcd is compacted: a node that starts meanwhile finds a state that it can read, or retries.
+The floor is the version of an event that wrote an object, and the last of its revision, so that a node that starts
+there has that event, with its time. The floor moves before etcd is compacted: a node that starts meanwhile finds a
+state that it can read, or retries.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rewound.journal.log import Journal
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 30.0
-# How many events before the end of the window are searched for one that wrote an object.
+# How many revisions before the end of the window are searched for one whose last event wrote an object.
 LOOKED_AT: Final = 1000
 
 
@@ -53,19 +54,24 @@ class Compaction:
             return 0
         self._newest = floor
         try:
-            await self._etcd.compact(floor.version)
+            await self._etcd.compact(self._keys.revision(floor.version))
         except Compacted:
             logger.debug("another program has compacted etcd beyond version %d", floor.version)
         return floor.version
 
     def _find_floor(self) -> Floor | None:
-        """The newest event at the start of the window that wrote an object."""
+        """The newest event at the start of the window that wrote an object, and is the last one of its revision."""
+        revision = self._keys.revision
         with self._journal.read() as view:
             newest = view.offset_at(self._clock.now() - self._window)
-            found = None
-            for event in view.events(max(view.floor, newest - LOOKED_AT)):
+            found = last = None
+            for event in view.events(max(view.floor, newest - self._keys.version(LOOKED_AT))):
+                if last is not None and not last.removed and revision(last.offset) < revision(event.offset):
+                    found = Floor(last.offset, last.time)
                 if event.offset > newest:
                     break
-                if not event.removed:
-                    found = Floor(event.offset, event.time)
+                last = event
+            else:
+                if last is not None and not last.removed:
+                    found = Floor(last.offset, last.time)
         return found

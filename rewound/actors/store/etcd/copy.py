@@ -40,10 +40,20 @@ from rewound.actors.etcd.api import (
     prefix_end,
 )
 from rewound.actors.store.document import at_version
-from rewound.actors.store.etcd.records import Change, Cluster, Floor, Head, Keys, UnknownLayout, Unreadable
+from rewound.actors.store.etcd.records import (
+    Change,
+    Cluster,
+    Floor,
+    Head,
+    Keys,
+    UnknownLayout,
+    Unreadable,
+    encode_heads,
+    new_cluster_id,
+)
 from rewound.actors.versions.version import parse_version, record_of, stored_version
 from rewound.journal.errors import JournalError
-from rewound.journal.files.identity import new_cluster_id
+from rewound.journal.files.identity import new_cluster_id as new_identity
 from rewound.journal.files.identity import read as read_identity
 from rewound.journal.log import Journal
 from rewound.journal.records import MAX_TIME, Event
@@ -108,7 +118,8 @@ class UnsyncedMarker:
 @dataclass(frozen=True, slots=True)
 class Prepared:
     cluster_id: bytes
-    start: int  # the version after which an empty journal follows
+    keys: Keys  # which know how the versions of this cluster follow from revisions
+    start: int  # the revision after which an empty journal follows
     unreadable: tuple[bytes, ...] = ()  # keys of objects that were left out
     kubernetes: str = ""  # the version that the cluster records
 
@@ -132,6 +143,7 @@ async def prepare(
             f"--dialect: the cluster in etcd has the dialect {cluster.dialect}, not {dialect}; "
             f"give --dialect {cluster.dialect}, or another prefix in --journal"
         )
+    keys = keys.of_cluster(cluster.cluster_id)
     recorded = await _find_kubernetes(etcd, keys, kubernetes)
     if unsynced is not None and unsynced.is_of_earlier_boot():
         logger.warning("the machine stopped while this node ran: rebuilding its copy from the state in etcd")
@@ -139,16 +151,17 @@ async def prepare(
     head = _head_in(folder, cluster)
     unreadable: list[bytes] = []
     for _ in range(ATTEMPTS):
-        floor = await _find_floor(etcd, keys) or Floor(created, 0)
-        if head and head >= floor.version and await _is_readable(etcd, keys, head):
+        floor = await _find_floor(etcd, keys) or Floor(keys.version(created), 0)
+        state = keys.revision(floor.version)
+        if head and head >= floor.version and await _is_readable(etcd, keys, keys.revision(head)):
             break
-        if not await _is_readable(etcd, keys, floor.version) or (
-            floor.version <= created and await _is_older(etcd, keys, created)
+        if not await _is_readable(etcd, keys, state) or (
+            state <= created and await _is_older(etcd, keys, created)
         ):
             await _raise_floor(etcd, keys)
             continue
         _remove(folder)
-        if floor.version > created:
+        if state > created:
             try:
                 unreadable = await _restore(etcd, keys, folder, cluster, floor, recorded)
             except Compacted:
@@ -161,7 +174,7 @@ async def prepare(
         raise CannotJoin(
             "etcd is compacted faster than its state can be read; see its flag --auto-compaction-retention"
         )
-    return Prepared(cluster.cluster_id, created, tuple(unreadable), recorded)
+    return Prepared(cluster.cluster_id, keys, created, tuple(unreadable), recorded)
 
 
 async def _find_kubernetes(etcd: Etcd, keys: Keys, kubernetes: str) -> str:
@@ -211,12 +224,26 @@ async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> t
         await trio.sleep(PAUSE_SECONDS)  # a running node restores it
     if not found:
         logger.warning("the key %s of etcd is gone; giving the cluster a new identity", keys.cluster.decode())
-        return await _put_cluster(etcd, keys, Cluster(new_cluster_id(), dialect), 0)
+        return await _put_cluster(etcd, keys, Cluster(await _new_id_for_objects(etcd, keys), dialect), 0)
     raise CannotJoin(
         f"--journal: the key {keys.cluster.decode()} of etcd, which says which cluster this is, has a value that no "
         "node wrote: start a node that still has its data folder first, which restores the key; if there is none, "
         f"delete the key (etcdctl del {keys.cluster.decode()})"
     )
+
+
+async def _new_id_for_objects(etcd: Etcd, keys: Keys) -> bytes:
+    """An id that keeps the versions of existing objects: their records have the layout of their cluster."""
+    start, end = keys.objects, prefix_end(keys.objects)
+    while True:
+        page = await etcd.range(start, end, limit=PAGE)
+        for one in page.kvs:
+            if _read_object(keys, one) is not None:
+                batched = one.value[1] == keys.layout  # the first field of the array
+                return new_cluster_id() if batched else new_identity()
+        if not page.more:
+            return new_cluster_id()
+        start = page.kvs[-1].key + b"\0"
 
 
 def _decoded(keys: Keys, value: bytes) -> Cluster | None:
@@ -271,7 +298,9 @@ async def _find_floor(etcd: Etcd, keys: Keys) -> Floor | None:
         return None
     except UnknownLayout as later:
         raise UnknownLayout(f"the key {keys.floor.decode()}", later.layout) from None
-    if floor is None or not (0 < floor.version <= found.revision and 0 <= floor.time <= MAX_TIME):
+    if floor is None or not (
+        0 < keys.revision(floor.version) <= found.revision and 0 <= floor.time <= MAX_TIME
+    ):
         return None
     return floor
 
@@ -300,10 +329,10 @@ def _head_in(folder: Path, cluster: Cluster) -> int:
         journal.close()
 
 
-async def _is_readable(etcd: Etcd, keys: Keys, version: int) -> bool:
-    """Whether etcd still has all changes after a version."""
+async def _is_readable(etcd: Etcd, keys: Keys, revision: int) -> bool:
+    """Whether etcd still has all changes after a revision."""
     try:
-        await etcd.range(keys.cluster, revision=version, keys_only=True)
+        await etcd.range(keys.cluster, revision=revision, keys_only=True)
     except Compacted:
         return False
     return True
@@ -313,15 +342,17 @@ async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
     """Write an object again unchanged, so that there is an event at which all nodes can start."""
     one, before = await _find_object(etcd, keys)
     type_name, namespace, name = keys.parse_object(one.key)
-    again = before._replace(verb="update", previous=one.mod_revision, write_id=urandom(16))
+    previous = keys.version(one.mod_revision, before.place)
+    again = before._replace(verb="update", previous=previous, write_id=urandom(16), place=0)
     newest = Head(type_name, namespace, name, again.write_id)
     try:
         result = await etcd.txn(
             [Compare(one.key, "mod_revision", one.mod_revision)],
-            [Put(one.key, again.encode()), Put(keys.head, newest.encode())],
+            [Put(one.key, again.encode(keys.layout)), Put(keys.head, encode_heads((newest,), keys.layout))],
         )
         if result.succeeded:
-            await etcd.txn((), [Put(keys.floor, Floor(result.revision, before.time).encode())])
+            floor = Floor(keys.version(result.revision), before.time)
+            await etcd.txn((), [Put(keys.floor, floor.encode())])
     except OutcomeUnknown:
         return  # the caller checks again
 
@@ -349,7 +380,7 @@ def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
         document = orjson.loads(change.body)
     except (Unreadable, ValueError):
         return None
-    return change if isinstance(document, dict) and change.can_be_stored(stored.mod_revision) else None
+    return change if isinstance(document, dict) and change.can_be_stored(stored.mod_revision, keys) else None
 
 
 async def _restore(
@@ -358,8 +389,8 @@ async def _restore(
     """Build the journal from the state at the floor; returns the unreadable keys. Raises Compacted or NoFloor."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder.parent) as stream:
-        places, unreadable = await _read_state(etcd, keys, floor.version, stream)
-        if not any(version == floor.version for version, *_ in places):
+        places, unreadable = await _read_state(etcd, keys, keys.revision(floor.version), stream)
+        if not places or places[-1][0] != floor.version:
             raise NoFloor
         await trio.to_thread.run_sync(
             lambda: restore_state(
@@ -378,9 +409,9 @@ _Place = tuple[int, bytes, int, int]  # version, key, offset of its value, and l
 
 
 async def _read_state(
-    etcd: Etcd, keys: Keys, version: int, stream: BinaryIO
+    etcd: Etcd, keys: Keys, revision: int, stream: BinaryIO
 ) -> tuple[list[_Place], list[bytes]]:
-    """Read all objects at a version in pages, into a file, because they are needed in the order of their versions.
+    """Read all objects at a revision in pages, into a file, because they are needed in the order of their versions.
 
     Also returns the unreadable keys.
     """
@@ -388,13 +419,15 @@ async def _read_state(
     unreadable: list[bytes] = []
     start, end, position = keys.objects, prefix_end(keys.objects), 0
     while True:
-        page = await etcd.range(start, end, revision=version, limit=PAGE)
+        page = await etcd.range(start, end, revision=revision, limit=PAGE)
         for one in page.kvs:
-            if _read_object(keys, one) is None:
+            change = _read_object(keys, one)
+            if change is None:
                 unreadable.append(one.key)
                 continue
             stream.write(one.value)
-            places.append((one.mod_revision, one.key, position, len(one.value)))
+            version = keys.version(one.mod_revision, change.place)
+            places.append((version, one.key, position, len(one.value)))
             position += len(one.value)
         if not page.more:
             return sorted(places), unreadable

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import trio
 
 from rewound.actors.etcd.api import Compare, Etcd, Get, OutcomeUnknown, Put, RangeResult
-from rewound.actors.store.etcd.records import Head, Keys
+from rewound.actors.store.etcd.records import Keys, encode_heads
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
     revision: int  # of the node's key
-    head: int  # the newest change of an object before it
+    head: int  # the version of the newest change of an object before it
 
 
 class Epoch:
@@ -47,7 +47,7 @@ class Epoch:
                     continue  # putting it again does no harm
                 found = result.responses[1]
                 assert isinstance(found, RangeResult)
-                head = version_of(found)
+                head = self._keys.version(version_of(found))
                 if not head and revision:
                     head = await newest_version(self._etcd, self._keys)  # another program has deleted it
                 self._started = EpochStart(result.revision, head)
@@ -55,17 +55,19 @@ class Epoch:
 
 
 async def newest_version(etcd: Etcd, keys: Keys) -> int:
-    """The version of the newest change, by a linearizable read. Raises EtcdUnavailable or EtcdRefused.
+    """The version of the newest revision that changed objects, by a linearizable read.
+
+    Raises EtcdUnavailable or EtcdRefused.
 
     If another program has deleted the key that has it, no version would seem newer than what a node has. So the key is
     put again, for no change, before anything relies on it.
     """
     while True:
-        if version := version_of(await etcd.range(keys.head, keys_only=True)):
-            return version
+        if revision := version_of(await etcd.range(keys.head, keys_only=True)):
+            return keys.version(revision)
         try:
-            nothing = Head("", "", "", b"")
-            await etcd.txn([Compare(keys.head, "create_revision", 0)], [Put(keys.head, nothing.encode())])
+            nothing = encode_heads((), keys.layout)
+            await etcd.txn([Compare(keys.head, "create_revision", 0)], [Put(keys.head, nothing)])
         except OutcomeUnknown:
             continue
 

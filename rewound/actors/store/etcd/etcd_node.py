@@ -37,7 +37,7 @@ class Membership:
     etcd: Etcd
     keys: Keys
     node: str  # its id, stable across restarts
-    start: int  # the version after which an empty journal follows
+    start: int  # the revision after which an empty journal follows
     account_key: SealedKey | None = None  # of the cluster, if it is in etcd
     unreadable: tuple[
         bytes, ...

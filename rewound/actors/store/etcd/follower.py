@@ -30,7 +30,7 @@ from rewound.actors.etcd.api import Event as WatchEvent
 from rewound.actors.store.committer import Committer
 from rewound.actors.store.document import at_version
 from rewound.actors.store.etcd.epoch import newest_version, version_of
-from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable
+from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable, decode_heads
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
@@ -71,9 +71,9 @@ class Incomplete(Exception):
 class ArrivedEvent(Proposal):
     """An event that already has its place in the log."""
 
-    __slots__ = ("revision", "write_id")
+    __slots__ = ("version", "write_id")
 
-    def __init__(self, type_id: int, head: Head, change: Change, revision: int) -> None:
+    def __init__(self, type_id: int, head: Head, change: Change, version: int) -> None:
         super().__init__(
             type_id=type_id,
             verb=change.verb,
@@ -88,13 +88,13 @@ class ArrivedEvent(Proposal):
             body=change.body,
             reason=change.reason,
         )
-        self.revision = revision
+        self.version = version
         self.write_id = change.write_id
 
     def order(self, offset: int, time: int) -> Event:
         """The event at its own offset; the committer has raised the time to that of the previous event."""
         event = self.event = Event(
-            self.revision,
+            self.version,
             self.type_id,
             self.verb,
             self.namespace,
@@ -105,18 +105,17 @@ class ArrivedEvent(Proposal):
             self.user,
             self.manager,
             self.facts,
-            at_version(self.body, self.revision),
+            at_version(self.body, self.version),
             self.reason,
         )
         return event
 
 
-class CompleteChange(NamedTuple):
-    """The change of one complete revision."""
+class WholeRevision(NamedTuple):
+    """The changes of one complete revision, in order. A journal stores all of them in one commit."""
 
-    head: Head
-    change: Change
-    revision: int
+    changes: tuple[tuple[Head, Change], ...]
+    number: int
     is_adopted: bool = False  # with it a node settled what another program wrote
 
 
@@ -131,7 +130,7 @@ class Revision:
 
 
 class Revisions:
-    """Assembles the events of a watch into revisions that this node does not have."""
+    """Assembles the events of a watch into revisions after `newest`."""
 
     def __init__(self, keys: Keys, newest: int) -> None:
         self._keys = keys
@@ -139,8 +138,8 @@ class Revisions:
         self._open: Revision | None = None  # its `head` has not arrived
         self._foreign = 0  # the newest that was not complete
 
-    def take(self, event: WatchEvent) -> Sequence[CompleteChange | Revision]:
-        """Revisions that this event completes: complete changes, and others that no node wrote or that lack a part."""
+    def take(self, event: WatchEvent) -> Sequence[WholeRevision | Revision]:
+        """Revisions that this event completes: whole ones, and others that no node wrote or that lack a part."""
         now, keys = event.now, self._keys
         key, number = now.key, now.mod_revision
         is_object = key.startswith(keys.objects)
@@ -161,7 +160,7 @@ class Revisions:
             found.is_adopted = True
         else:
             found.head = event
-        if found.head is not None and (whole := self._complete_change(found)) is not None:
+        if found.head is not None and (whole := self._whole(found)) is not None:
             self._open, self.newest = None, number
             return (*ended, whole) if ended else (whole,)
         return ended
@@ -174,21 +173,16 @@ class Revisions:
         self.newest = self._foreign = found.number
         return (found,)
 
-    def _complete_change(self, found: Revision) -> CompleteChange | None:
-        """The change; None if no node writes it like this, or if a part is missing."""
+    def _whole(self, found: Revision) -> WholeRevision | None:
+        """The changes; None if no node writes it like this, or if a part is missing."""
         assert found.head is not None
+        changes: list[tuple[Head, Change]] = []
         try:
-            head = Head.decode(found.head.now.value)
-            key = self._keys.of_head(head)
-            stored = found.objects.get(key)
-            if head.removal:
-                if not found.is_adopted and (stored is not None or key not in found.objects):
+            for place, head in enumerate(decode_heads(found.head.now.value)):
+                change = self._change(found, head)
+                if change is None or change.place != place:
                     return None
-                change = _change_in(head.removal, head, found.number)
-            elif stored is not None:
-                change = _change_in(stored.value, head, found.number)
-            else:
-                return None
+                changes.append((head, change))
         except Unreadable:
             return None
         except UnknownLayout as error:
@@ -196,22 +190,32 @@ class Revisions:
                 written = ", ".join(one.decode(errors="backslashreplace") for one in found.objects)
                 raise UnknownLayout(written, error.layout) from None
             return None  # changes of later releases have an object, too
-        return CompleteChange(head, change, found.number, found.is_adopted)
+        return WholeRevision(tuple(changes), found.number, found.is_adopted) if changes else None
+
+    def _change(self, found: Revision, head: Head) -> Change | None:
+        """One of its changes; None if it is missing. Raises Unreadable or UnknownLayout."""
+        key = self._keys.of_head(head)
+        stored = found.objects.get(key)
+        if head.removal:
+            if not found.is_adopted and (stored is not None or key not in found.objects):
+                return None
+            return _change_in(head.removal, head, found.number, self._keys)
+        return None if stored is None else _change_in(stored.value, head, found.number, self._keys)
 
 
-def _change_in(value: bytes, head: Head, revision: int) -> Change:
+def _change_in(value: bytes, head: Head, revision: int, keys: Keys) -> Change:
     """The change that a revision made. Raises Unreadable if it is of another revision or no journal can store it."""
     change = Change.decode(value)
     if change.write_id != head.write_id:
         raise Unreadable("another revision has written it")
-    if not change.can_be_stored(revision):
+    if not change.can_be_stored(revision, keys):
         raise Unreadable("no node has written it")
     return change
 
 
-def _has(value: bytes, head: Head, revision: int) -> bool:
+def _has(value: bytes, head: Head, revision: int, keys: Keys) -> bool:
     try:
-        _change_in(value, head, revision)
+        _change_in(value, head, revision, keys)
     except Unreadable:
         return False
     return True
@@ -231,7 +235,7 @@ class Follower:
         others: ForeignChanges,
         declared_by: str = "",
     ) -> None:
-        """`start`: the version after which an empty journal follows. `others` gets what no node has written.
+        """`start`: the revision after which an empty journal follows. `others` gets what no node has written.
 
         `declared_by`: the type whose objects declare types, which get their ids before these objects are stored.
         """
@@ -277,7 +281,8 @@ class Follower:
         while self._waiting:
             await self._progress.park()
         self._failed = None
-        revisions = Revisions(self._keys, max(self._journal.head, self._start))
+        stored = self._keys.revision(self._journal.head)
+        revisions = Revisions(self._keys, max(stored, self._start))
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._check, nursery.cancel_scope)
@@ -302,7 +307,7 @@ class Follower:
 
     async def _take(self, revisions: Revisions, response: WatchResponse) -> None:
         """Store the complete revisions of a response, and pass the others to `others`."""
-        whole: list[CompleteChange] = []
+        whole: list[WholeRevision] = []
         for event in response.events:
             self._others.see(event)
             for found in revisions.take(event):
@@ -312,8 +317,8 @@ class Follower:
                 await self._sort(ended, whole)
         await self._store(whole)
 
-    async def _sort(self, found: CompleteChange | Revision, whole: list[CompleteChange]) -> None:
-        """Collect complete changes, which are stored together; anything else is handled after them."""
+    async def _sort(self, found: WholeRevision | Revision, whole: list[WholeRevision]) -> None:
+        """Collect whole revisions, which are stored together; anything else is handled after them."""
         if isinstance(found, Revision):
             await self._store(whole)
             whole.clear()
@@ -334,7 +339,8 @@ class Follower:
     def _complete(self, revision: int) -> None:
         """Declare all up to a revision complete once it is stored. Raises EtcdUnavailable if that failed."""
         self._require_stored()
-        self._local.submit([], lambda error: None if error is not None else self._feed.complete(revision))
+        version = self._keys.last_version(revision)
+        self._local.submit([], lambda error: None if error is not None else self._feed.complete(version))
 
     async def _require_foreign(self, found: Revision) -> None:
         """Raise Incomplete unless etcd confirms that no node can have written this revision."""
@@ -344,8 +350,7 @@ class Follower:
                 raise Incomplete(f"revision {number} came without its end")
             return
         try:
-            head = Head.decode(found.head.now.value)
-            key = keys.of_head(head)
+            named = [(head, keys.of_head(head)) for head in decode_heads(found.head.now.value)]
         except Unreadable:
             return
         except UnknownLayout:
@@ -353,43 +358,54 @@ class Follower:
                 return
             self._doubted = number  # the second time nothing is missing
             raise Incomplete(f"revision {number} came without its object") from None
+        for head, key in named:
+            await self._require_no_node(number, head, key)
+
+    async def _require_no_node(self, number: int, head: Head, key: bytes) -> None:
+        """Raise Incomplete if a node can have made this change of a revision."""
         now = (await self._etcd.range(key, revision=number)).kvs
         if head.removal:
             before = (await self._etcd.range(key, revision=number - 1, keys_only=True)).kvs
-            if before and not now and _has(head.removal, head, number):
+            if before and not now and _has(head.removal, head, number, self._keys):
                 raise Incomplete(f"revision {number} came without its object")
-        elif now and now[0].mod_revision == number and _has(now[0].value, head, number):
+        elif now and now[0].mod_revision == number and _has(now[0].value, head, number, self._keys):
             raise Incomplete(f"revision {number} came without its object")
 
-    async def _store_despite_version(self, found: CompleteChange) -> None:
-        """Store a change although its previous version may differ here.
+    async def _store_despite_version(self, found: WholeRevision) -> None:
+        """Store changes although their previous versions may differ here.
 
-        If a node made its copy while another program's change was there and not settled, its state before this change
+        If a node made its copy while another program's change was there and not settled, its state before this revision
         differs from the other nodes', and the state after it is the same.
         """
         while self._waiting:
             await self._progress.park()
         self._require_stored()
-        head, change = found.head, found.change
+        changes: list[tuple[Head, Change]] = []
         with self._journal.read() as view:
-            row = view.get(self._journal.type_id(head.type_name), head.namespace, head.name)
-        if row is None and head.removal:
-            self._complete(found.revision)
-            return
-        change = change._replace(previous=0 if row is None else row.offset)
-        await self._store([found._replace(change=change)])
+            for head, change in found.changes:
+                row = view.get(self._journal.type_id(head.type_name), head.namespace, head.name)
+                if row is not None or not head.removal:
+                    changes.append((head, change._replace(previous=0 if row is None else row.offset)))
+        if changes:
+            await self._store([found._replace(changes=tuple(changes))])
+        else:
+            self._complete(found.number)
 
-    async def _store(self, whole: list[CompleteChange]) -> None:
+    async def _store(self, whole: list[WholeRevision]) -> None:
         if not whole:
             return
-        types = {one.head.type_name: None for one in whole}
+        types: dict[str, None] = {}
         for one in whole:
-            if one.head.type_name == self._declared_by and not one.head.removal:
-                types[one.head.name] = None
+            for head, _ in one.changes:
+                types[head.type_name] = None
+                if head.type_name == self._declared_by and not head.removal:
+                    types[head.name] = None
         await self._local.register_types(list(types))
+        version, type_id = self._keys.version, self._journal.type_id
         arrived = [
-            ArrivedEvent(self._journal.type_id(one.head.type_name), one.head, one.change, one.revision)
+            ArrivedEvent(type_id(head.type_name), head, change, version(one.number, change.place))
             for one in whole
+            for head, change in one.changes
         ]
         self._waiting += len(arrived)
         self._local.submit(arrived, lambda error: self._stored(arrived, error))

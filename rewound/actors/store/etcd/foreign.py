@@ -56,6 +56,8 @@ from rewound.actors.store.etcd.records import (
     SealedKey,
     UnknownLayout,
     Unreadable,
+    decode_heads,
+    encode_heads,
 )
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
@@ -174,7 +176,7 @@ class Foreign:
                     "the key %s of etcd has been in quarantine since version %d: %s; see it with `etcdctl get %s`, and "
                     "delete that key when nobody needs it",
                     printable(key),
-                    found.revision,
+                    self._keys.version(found.revision),
                     found.why,
                     printable(stored.key),
                 )
@@ -264,7 +266,7 @@ class Foreign:
             ):  # another program deleted it, so it does not say which changes this node lacks
                 await newest_version(self._etcd, self._keys)
                 continue
-            await self._feed.completed(version_of(head))
+            await self._feed.completed(self._keys.version(version_of(head)))
             now = found.kvs[0] if found.kvs else None
             if await self._adopt(key, now, version_of(adopted)):
                 return
@@ -272,7 +274,8 @@ class Foreign:
     async def _adopt(self, key: bytes, now: KeyValue | None, adopted: int) -> bool:
         """Settle a key at this state. Returns whether it is settled."""
         row = self._row(key)
-        if (0 if now is None else now.mod_revision) == (0 if row is None else row.offset):
+        written = 0 if row is None else self._keys.revision(row.offset)
+        if (0 if now is None else now.mod_revision) == written:
             return True
         compares = [
             Compare(key, "mod_revision", 0 if now is None else now.mod_revision),
@@ -321,7 +324,7 @@ class Foreign:
         type_name, namespace, name = self._keys.parse_object(key)
         body = without_version(row.body, row.offset)
         change = Change("delete", row.offset, self._now(), "", "", reason, urandom(16), row.facts, body)
-        head = Head(type_name, namespace, name, change.write_id, change.encode())
+        head = Head(type_name, namespace, name, change.write_id, change.encode(self._keys.layout))
         claimed = self._claimed(type_name, row.body)
         return [*(DeleteRange(self._keys.of_claim(one)) for one in sorted(claimed)), self._head(head)]
 
@@ -334,7 +337,7 @@ class Foreign:
         had = frozenset[str]() if row is None else self._claimed(type_name, row.body)
         wanted = self._claimed(type_name, body)
         compares = [Compare(self._keys.of_claim(one), "create_revision", 0) for one in sorted(wanted - had)]
-        then: list[Operation] = [Put(key, change.encode())]
+        then: list[Operation] = [Put(key, change.encode(self._keys.layout))]
         then += [Put(self._keys.of_claim(one), b"") for one in sorted(wanted - had)]
         then += [DeleteRange(self._keys.of_claim(one)) for one in sorted(had - wanted)]
         return compares, [*then, self._head(Head(type_name, namespace, name, change.write_id))]
@@ -345,7 +348,7 @@ class Foreign:
 
     def _head(self, head: Head) -> Operation:
         """The last operation of a transaction."""
-        return Put(self._keys.head, head.encode())
+        return Put(self._keys.head, encode_heads((head,), self._keys.layout))
 
     async def _quarantine(
         self, key: bytes, now: KeyValue, row: Row | None, compares: list[Compare], why: str
@@ -394,6 +397,6 @@ def _printable(character: str) -> str:
 
 def _is_no_change(head: WatchEvent) -> bool:
     try:
-        return not head.is_delete and Head.decode(head.now.value).is_no_change
+        return not head.is_delete and not decode_heads(head.now.value)
     except (Unreadable, UnknownLayout):
         return False

@@ -16,7 +16,7 @@ from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.store.document import encode_unversioned, facts_of
 from rewound.actors.store.etcd.copy import CannotJoin
-from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable
+from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable, encode_heads
 from rewound.actors.store.migration import in_new_form, reason_for
 from rewound.actors.versions.features import Release
 from rewound.actors.versions.version import minor, stored_version
@@ -78,8 +78,9 @@ async def _migrate_object(
     new = None if known is None else in_new_form(known.storage, before.body, before.facts)
     if known is None or new is None:
         return
+    previous = keys.version(one.mod_revision, before.place)
     after = Change(
-        *("update", one.mod_revision, max(now, before.time), SERVER_USER, "", reason_for(release)),
+        *("update", previous, max(now, before.time), SERVER_USER, "", reason_for(release)),
         *(urandom(16), facts_of(known.storage, new), encode_unversioned(new)),
     )
     newest = Head(type_name, namespace, name, after.write_id)
@@ -87,7 +88,7 @@ async def _migrate_object(
     await _repeat(
         etcd,
         [Compare(one.key, "mod_revision", one.mod_revision)],
-        [Put(one.key, after.encode()), Put(keys.head, newest.encode())],
+        [Put(one.key, after.encode(keys.layout)), Put(keys.head, encode_heads((newest,), keys.layout))],
     )
 
 

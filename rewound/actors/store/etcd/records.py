@@ -2,7 +2,7 @@
 
 Below the prefix of a cluster:
 
-    objects/<type>/<namespace>/<name>   the object: `Change` without type and names; its mod_revision is its version
+    objects/<type>/<namespace>/<name>   the object: `Change` without type and names
     head                                the newest change: put last by every transaction that changes an object
     nodes/<node id>                     the epoch of a node (`epoch`)
     leader                              the node that runs the controllers (`election`)
@@ -19,14 +19,18 @@ Below the prefix of a cluster:
 
 No key starts with a slash: the prefix /registry of --journal is `registry/` in etcd.
 
-A transaction changes one object, so that its revision can be the offset of the event. `head` names it, with the
-author and the last content of a deleted object, for which etcd has no value. It is the last operation: a follower
-that has `head` has the whole revision. Type ids are those of one node's journal, so keys have the names of types. No
-name has a slash.
+A transaction changes up to `PER_REVISION` objects, each once. `head` names them in order, with the author and the last
+content of each deleted object, for which etcd has no value. It is the last operation: a follower that has `head` has
+the whole revision. The version of a change, which is the offset of its event, is its revision times `PER_REVISION` plus
+its place in that order. Type ids are those of one node's journal, so keys have the names of types. No name has a slash.
 
-    head    msgpack [layout, type, namespace, name, write id, change if the object was deleted]
-            without a type: no change (`foreign` puts it if another program has changed `head`)
-    object  msgpack [layout, verb, previous, time, user, manager, reason, write id, facts, body]
+    head    msgpack [2, [[type, namespace, name, write id, change if the object was deleted], ...]]
+            without a change: another program has changed `head`, and a node has put it again
+    object  msgpack [2, verb, previous, time, user, manager, reason, write id, facts, body, place]
+
+In a cluster that release 0.11 or an earlier one created, a transaction changes one object, and its revision is the
+version: nodes of both releases follow it. Its records have layout 1, without place and with one change in `head`. The
+id of the cluster says which of the two it is (`is_batched`).
 
 Anyone who can write to etcd can put anything under these keys: `decode` checks every field, and raises `Unreadable`
 for a value that no node has written.
@@ -35,7 +39,10 @@ for a value that no node has written.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import urandom
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -46,6 +53,9 @@ from rewound.journal.keys import MAX_NAMES, MAX_TYPE_NAME, find_object
 from rewound.journal.records import MAX_TIME
 
 LAYOUT: Final = 1
+BATCHED: Final = 2  # layout of changes, `head` and `cluster` where a transaction may change several objects
+# Changes of one revision. Their comparisons and operations are below etcd's limit of 128 in a transaction.
+PER_REVISION: Final = 32
 
 
 class UnknownLayout(Exception):
@@ -53,7 +63,7 @@ class UnknownLayout(Exception):
 
     def __init__(self, what: str, layout: int) -> None:
         super().__init__(
-            f"{what} in etcd has layout {layout}; this release knows {LAYOUT}: run the release that wrote it"
+            f"{what} in etcd has layout {layout}, which this release does not know: run the release that wrote it"
         )
         self.layout = layout
 
@@ -62,10 +72,24 @@ class Unreadable(Exception):
     """No release has written this value."""
 
 
-class Keys:
-    """The keys of one cluster."""
+def new_cluster_id() -> bytes:
+    """The id of a new cluster, whose transactions may change several objects: a random UUID of version 8."""
+    fields = bytearray(urandom(16))
+    fields[6], fields[8] = fields[6] & 0x0F | 0x80, fields[8] & 0x3F | 0x80
+    return bytes(fields)
 
-    def __init__(self, prefix: str) -> None:
+
+def is_batched(cluster_id: bytes) -> bool:
+    """Whether a transaction of this cluster may change several objects. Earlier releases made UUIDs of version 4."""
+    return cluster_id[6] >> 4 == 8
+
+
+class Keys:
+    """The keys of one cluster, and how the versions of changes follow from revisions of etcd."""
+
+    def __init__(self, prefix: str, *, batched: bool = True) -> None:
+        self.layout = BATCHED if batched else LAYOUT  # of changes and `head`
+        self.per_revision = PER_REVISION if batched else 1
         self.prefix = prefix.strip("/").encode() + b"/"
         self.end = prefix_end(self.prefix)
         self.objects = self.prefix + b"objects/"
@@ -83,6 +107,25 @@ class Keys:
         self.account_key = self.prefix + b"keys/service-accounts"
         self._is_of_object = re.compile(re.escape(self.objects) + rb"[^/\0]+/[^/\0]*/[^/\0]+").fullmatch
         self._always_short = len(self.objects) + min(MAX_NAMES, MAX_TYPE_NAME)
+
+    def of_cluster(self, cluster_id: bytes) -> Keys:
+        """The same keys for a known cluster."""
+        return Keys(self.prefix.decode(), batched=is_batched(cluster_id))
+
+    def version(self, revision: int, place: int = 0) -> int:
+        """The version of a change. That of a whole revision is its first one: a journal has all of them, or none."""
+        return revision * self.per_revision + place
+
+    def revision(self, version: int) -> int:
+        """The revision that made a version."""
+        return version // self.per_revision
+
+    def last_version(self, revision: int) -> int:
+        """The last version that a change of this revision could have."""
+        return self.version(revision, self.per_revision - 1)
+
+    def has_place(self, place: int) -> bool:
+        return 0 <= place < self.per_revision
 
     def of_object(self, type_name: str, namespace: str, name: str) -> bytes:
         return self.objects + f"{type_name}/{namespace}/{name}".encode()
@@ -146,22 +189,28 @@ class Change(NamedTuple):
     write_id: bytes  # random; the node that wrote it recognizes it by this
     facts: bytes
     body: bytes  # with an empty resourceVersion; for a deleted object, its last content
+    place: int = 0  # among the changes of its revision
 
-    def encode(self) -> bytes:
-        return _pack((LAYOUT, *self))
+    def encode(self, layout: int = BATCHED) -> bytes:
+        return _pack((layout, *(self if layout == BATCHED else self[:-1])))
 
     @classmethod
     def decode(cls, value: bytes) -> Change:
         """Raises Unreadable or UnknownLayout."""
-        return cls._make(_unpack("an object", value, _CHANGE))
+        return cls(*_unpack("an object", value, _CHANGE, {BATCHED: _PLACED_CHANGE}))
 
-    def can_be_stored(self, revision: int) -> bool:
-        """Whether a journal accepts it as the change of this revision."""
-        return 0 <= self.previous < revision and 0 <= self.time <= MAX_TIME and EMPTY_VERSION in self.body
+    def can_be_stored(self, revision: int, keys: Keys) -> bool:
+        """Whether a journal accepts it as a change of this revision."""
+        return (
+            keys.has_place(self.place)
+            and 0 <= self.previous < keys.version(revision)
+            and 0 <= self.time <= MAX_TIME
+            and EMPTY_VERSION in self.body
+        )
 
 
 class Head(NamedTuple):
-    """Which object a revision changed."""
+    """Which object a change is of."""
 
     type_name: str
     namespace: str
@@ -169,17 +218,24 @@ class Head(NamedTuple):
     write_id: bytes
     removal: bytes = b""  # the encoded change if the object was deleted
 
-    @property
-    def is_no_change(self) -> bool:
-        return not self.type_name
 
-    def encode(self) -> bytes:
-        return _pack((LAYOUT, *self))
+def encode_heads(heads: Sequence[Head], layout: int = BATCHED) -> bytes:
+    """The value of `head`, with the changes of a revision in order; none: nothing has changed."""
+    if layout == BATCHED:
+        return _pack((layout, heads))
+    [only] = heads or (Head("", "", "", b""),)
+    return _pack((layout, *only))
 
-    @classmethod
-    def decode(cls, value: bytes) -> Head:
-        """Raises Unreadable or UnknownLayout."""
-        return cls._make(_unpack("the newest change", value, _HEAD))
+
+def decode_heads(value: bytes) -> tuple[Head, ...]:
+    """Raises Unreadable or UnknownLayout."""
+    fields = _unpack("the newest change", value, _HEAD, {BATCHED: _HEADS})
+    if len(fields) > 1:
+        return (Head._make(fields),) if fields[0] else ()
+    for one in fields[0]:
+        if type(one) is not list or list(map(type, one)) != _HEAD[1:]:
+            raise Unreadable("it is another record than this key has")
+    return tuple(map(Head._make, fields[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +262,16 @@ class Cluster:
     dialect: str
 
     def encode(self) -> bytes:
-        return _pack((LAYOUT, self.cluster_id, self.dialect))
+        layout = BATCHED if is_batched(self.cluster_id) else LAYOUT  # which earlier releases refuse, or know
+        return _pack((layout, self.cluster_id, self.dialect))
 
     @classmethod
     def decode(cls, value: bytes) -> Cluster:
         """Raises Unreadable or UnknownLayout."""
-        return cls(*_unpack("the cluster", value, _CLUSTER))
+        cluster_id, dialect = _unpack("the cluster", value, _CLUSTER, {BATCHED: _CLUSTER})
+        if len(cluster_id) != 16:
+            raise Unreadable("its id is no UUID")
+        return cls(cluster_id, dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +331,9 @@ def _can_be_stored(head: Head) -> bool:
 
 # The types of the layout and of the fields.
 _CHANGE: Final[list[type]] = [int, str, int, int, str, str, str, bytes, bytes, bytes]
+_PLACED_CHANGE: Final[list[type]] = [*_CHANGE, int]
 _HEAD: Final[list[type]] = [int, str, str, str, bytes, bytes]
+_HEADS: Final[list[type]] = [int, list]
 _FLOOR: Final[list[type]] = [int, int, int]
 _CLUSTER: Final[list[type]] = [int, bytes, str]
 _SERVING: Final[list[type]] = [int, str, int]
@@ -279,20 +341,24 @@ _QUARANTINED: Final[list[type]] = [int, int, int, str, bytes]
 _SEALED_KEY: Final[list[type]] = [int, str, bytes]
 
 
-def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
-    """The fields of a record, checked for these types. Raises Unreadable or UnknownLayout."""
+def _unpack(
+    what: str, value: bytes, types: list[type], others: Mapping[int, list[type]] = MappingProxyType({})
+) -> list[Any]:
+    """The fields of a record, checked for the types of its layout. Raises Unreadable or UnknownLayout."""
     try:
         unpacked = msgpack.unpackb(value)
     except Exception as error:  # msgpack has no common class for bytes that it cannot read
         raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
-    if type(unpacked) is list and list(map(type, unpacked)) == types and unpacked[0] == LAYOUT:
-        del unpacked[0]
-        return unpacked
     if type(unpacked) is not list or not unpacked or type(unpacked[0]) is not int:
         raise Unreadable("it is no record of a node")
-    if unpacked[0] > LAYOUT:
-        raise UnknownLayout(what, unpacked[0])
-    raise Unreadable("it is another record than this key has")
+    layout = unpacked[0]
+    expected = types if layout == LAYOUT else others.get(layout)
+    if expected is None and layout > LAYOUT:
+        raise UnknownLayout(what, layout)
+    if list(map(type, unpacked)) != expected:
+        raise Unreadable("it is another record than this key has")
+    del unpacked[0]
+    return unpacked
 
 
 def _pack(fields: tuple[Any, ...]) -> bytes:

@@ -81,7 +81,7 @@ async def running(
         try:
             journal.register_types(["things", "services"])
             feed = Feed(journal.head, journal)
-            member = Membership(etcd, KEYS, name, prepared.start, unreadable=prepared.unreadable)
+            member = Membership(etcd, prepared.keys, name, prepared.start, unreadable=prepared.unreadable)
             node = Node(
                 member, journal, feed, Supervisor().keep, claims or {}, check=check, now=lambda: FOUND_AT
             )

@@ -1,12 +1,14 @@
 """The journal of a node when it starts: new, restarted, too far behind, or of another cluster."""
 
+from uuid import uuid4
+
 import pytest
 import trio
 
-from rewound.actors.etcd.api import EtcdUnavailable, OutcomeUnknown
+from rewound.actors.etcd.api import DeleteRange, EtcdUnavailable, OutcomeUnknown, Put
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.copy import CannotJoin, UnsyncedMarker, prepare
-from rewound.actors.store.etcd.records import Floor
+from rewound.actors.store.etcd.records import Cluster, Floor, is_batched
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
@@ -50,7 +52,7 @@ async def test_new_node_starts_from_the_floor_with_the_same_times(tmp_path, auto
     async with running(cluster, tmp_path, "a") as a:
         await write_history(a)
         floor = await compact(a, now=1000)
-        assert floor == a.journal.head == cluster.compacted
+        assert floor == a.journal.head == KEYS.version(cluster.compacted)
         assert await a.write(thing("z", time=60)) is None
         async with running(cluster, tmp_path, "b") as b:
             await b.feed.reached(a.feed.head)
@@ -109,8 +111,6 @@ async def test_prefix_in_an_etcd_that_others_have_used_and_compacted(tmp_path, a
 
 
 def _puts():
-    from rewound.actors.etcd.api import Put
-
     return [Put(b"other", b"")]
 
 
@@ -167,3 +167,47 @@ async def test_start_without_a_usable_etcd_gives_up(tmp_path, autojump_clock):
     with trio.fail_after(30), pytest.raises(EtcdUnavailable):
         await prepare(Deaf(FakeCluster()), KEYS, tmp_path / "a", "cluster")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("batched", [True, False], ids=["now", "earlier release"])
+async def test_cluster_whose_identity_is_lost_keeps_its_versions(tmp_path, autojump_clock, batched):
+    """A node without a folder gives it a new identity, by which versions follow from revisions as before."""
+    cluster = FakeCluster()
+    if not batched:
+        cluster.apply([], [Put(KEYS.cluster, Cluster(uuid4().bytes, "cluster").encode())], [])
+    async with running(cluster, tmp_path, "a") as a:
+        await write_history(a)
+        versions = await a.read()
+    cluster.apply([], [DeleteRange(KEYS.cluster)], [])
+    async with running(cluster, tmp_path, "b") as b:
+        stored = Cluster.decode(cluster.at(cluster.revision)[KEYS.cluster].value)
+        assert is_batched(stored.cluster_id) == batched
+        found = await b.read()
+        assert found.keys() == versions.keys()
+        one = next(
+            key for key in found if found[key] == versions[key]
+        )  # another was written again, as the floor
+        assert await b.write(thing(one[2], found[one])) is None
+
+
+async def test_floor_is_the_last_event_of_its_revision(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        first, gone = thing("x", time=10), thing("gone", time=10)
+        for proposal in (first, gone):
+            assert await a.write(proposal) is None
+        removal = thing("gone", gone, time=20)
+        removal.removed = True
+        a.node.committer._newest_size = 2  # they wait for each other
+        outcomes: list[Exception | None] = []
+        for proposal in (thing("y", time=20), removal):
+            a.node.committer.submit([proposal], outcomes.append)
+        await a.write()
+        assert outcomes == [None, None]
+        *_, one, last = a.events()
+        assert KEYS.revision(one.offset) == KEYS.revision(last.offset)
+        assert gone.event is not None
+        assert await compact(a, now=1000) == (gone.event.offset if last.removed else last.offset)
+        assert await a.write(thing("z", time=30)) is None
+        async with running(cluster, tmp_path, "b") as b:
+            assert await b.read() == await a.read()

@@ -12,7 +12,7 @@ from rewound.actors.etcd.api import DeleteRange, Put, prefix_end
 from rewound.actors.store.committer import Condition, Overtaken
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.foreign import DELETED, UNREADABLE, WRITTEN
-from rewound.actors.store.etcd.records import Change, Floor, Head, Quarantined, Unreadable
+from rewound.actors.store.etcd.records import Change, Floor, Head, Quarantined, Unreadable, encode_heads
 from rewound.actors.store.proposal import Proposal
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import FOUND_AT, KEYS, RunningNode, running
@@ -94,7 +94,7 @@ JUNK = {
     "nothing": b"",
     "cut off": Change("create", 0, 1, "", "", "", b"", b"", BODY).encode()[:-7],
     "another record": Floor(1, 1).encode(),
-    "a newest change": Head("things", "ns", "x", b"").encode(),
+    "a newest change": encode_heads((Head("things", "ns", "x", b""),)),
     "a later layout": msgpack.packb([99, "x"]),
     "not valid": Change("create", 0, 1, "", "", "", b"", b"", b"{}").encode(),
 }
@@ -304,7 +304,7 @@ async def test_copy_made_after_compaction_has_the_same_state_and_quarantine(tmp_
         foreign(cluster, DeleteRange(key("x")), Put(key("y"), b"junk"))
         await settle(a)
         await write(a, "later")
-        assert await compact(a) == cluster.compacted == a.feed.head
+        assert await compact(a) == KEYS.version(cluster.compacted) == a.feed.head
         async with running(cluster, tmp_path, "b") as b:
             await settle(b)
             assert names(await b.read()) == ["later", "z"]
@@ -323,9 +323,9 @@ async def test_copy_made_of_a_state_with_changes_that_are_not_settled(tmp_path, 
         foreign(
             cluster,
             Put(key("floor"), change.encode()),
-            Put(KEYS.head, Head("things", "ns", "floor", b"id").encode()),
+            Put(KEYS.head, encode_heads((Head("things", "ns", "floor", b"id"),))),
         )
-        foreign(cluster, Put(KEYS.floor, Floor(cluster.revision, 7).encode()))
+        foreign(cluster, Put(KEYS.floor, Floor(KEYS.version(cluster.revision), 7).encode()))
         async with running(cluster, tmp_path, "b") as b:
             assert await b.write(thing("y")) is None  # a has it still
             a.etcd.stalled = False

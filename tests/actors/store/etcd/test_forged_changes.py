@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from rewound.actors.etcd.api import DeleteRange, Put
-from rewound.actors.store.etcd.records import Change, Floor, Head
+from rewound.actors.store.etcd.records import Change, Floor, Head, encode_heads
 from tests.actors.object_store import memory_folder
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import KEYS, running
@@ -29,7 +29,7 @@ async def test_change_that_no_journal_stores_goes_to_the_quarantine(autojump_clo
         async with running(cluster, folder, "a") as a, running(cluster, folder, "b") as b:
             await write(a, "x")
             head = Head("things", "ns", "forged", b"id")
-            foreign(cluster, Put(key("forged"), change.encode()), Put(KEYS.head, head.encode()))
+            foreign(cluster, Put(key("forged"), change.encode()), Put(KEYS.head, encode_heads((head,))))
             with trio.fail_after(60):
                 await write(a, "y")
             await settle(a, b)
@@ -53,7 +53,7 @@ async def test_forged_delete_that_cannot_be_stored_is_a_delete_without_a_user(au
         async with running(cluster, folder, "a") as a:
             await write(a, "x")
             head = Head("things", "ns", "x", b"id", removal)
-            foreign(cluster, DeleteRange(key("x")), Put(KEYS.head, head.encode()))
+            foreign(cluster, DeleteRange(key("x")), Put(KEYS.head, encode_heads((head,))))
             with trio.fail_after(60):
                 await write(a, "y")
             await settle(a)
@@ -75,7 +75,9 @@ async def test_names_that_no_journal_stores_go_to_the_quarantine(autojump_clock,
     with memory_folder() as folder:
         async with running(cluster, folder, "a") as a:
             head = Head(*place, b"id")
-            foreign(cluster, Put(KEYS.of_object(*place), SOUND.encode()), Put(KEYS.head, head.encode()))
+            foreign(
+                cluster, Put(KEYS.of_object(*place), SOUND.encode()), Put(KEYS.head, encode_heads((head,)))
+            )
             with trio.fail_after(60):
                 await write(a, "y")
             await settle(a)
@@ -89,7 +91,7 @@ async def test_heads_of_a_later_release_without_objects_are_passed_over(autojump
         async with running(cluster, folder, "a") as a:
             await write(a, "x")
             for _ in range(3):
-                foreign(cluster, Put(KEYS.head, b"\x91\x02"))  # msgpack [2]
+                foreign(cluster, Put(KEYS.head, b"\x91\x03"))  # msgpack [3]
             with trio.fail_after(60):
                 await write(a, "y")
 

@@ -14,6 +14,8 @@ from rewound.actors.bootstrap.serving import ServingNodes
 from rewound.actors.etcd.api import DeleteRange, Put, prefix_end
 from rewound.actors.store.committer import Condition
 from rewound.actors.store.etcd.records import (
+    BATCHED,
+    LAYOUT,
     Change,
     Cluster,
     Floor,
@@ -22,6 +24,7 @@ from rewound.actors.store.etcd.records import (
     SealedKey,
     Serving,
     UnknownLayout,
+    encode_heads,
 )
 from tests.actors.object_store import memory_folder
 from tests.actors.store.etcd.fake import FakeCluster
@@ -57,9 +60,13 @@ def values(chance: random.Random, cluster: FakeCluster) -> Iterator[bytes]:
     yield record.encode()
     yield record._replace(body=BODY).encode()
     yield record._replace(body=b"[]").encode()
-    yield Head("things", "ns", "x1", b"").encode()
-    yield Head("things", "ns", "x1", b"", record.encode()).encode()
-    yield Head("things", "ns", "x1", b"", b"junk").encode()
+    yield record.encode(LAYOUT)
+    yield record._replace(place=chance.randrange(-1, 99)).encode()
+    named = [Head("things", "ns", "x1", b""), Head("things", "ns", "x1", b"", record.encode())]
+    named.append(Head("things", "ns", "x2", b"", b"junk"))
+    yield from (encode_heads((one,), chance.choice((LAYOUT, BATCHED))) for one in named)
+    yield encode_heads(named)
+    yield encode_heads(())
     yield Cluster(b"another".ljust(16), "cluster").encode()
     yield Floor(chance.randrange(1, 2 * cluster.revision), chance.randrange(2**62)).encode()
     yield Serving("192.0.2.77", chance.randrange(1 << 17)).encode()
@@ -159,7 +166,11 @@ async def check(chance: random.Random, *nodes: RunningNode) -> None:
         assert await other.read() == await a.read()
         assert other.node.foreign.quarantined == a.node.foreign.quarantined
     state = a.etcd.cluster.at(a.etcd.cluster.revision)
-    in_etcd = {key: one.mod_revision for key, one in state.items() if key.startswith(KEYS.objects)}
+    in_etcd = {
+        key: KEYS.version(one.mod_revision, Change.decode(one.value).place)
+        for key, one in state.items()
+        if key.startswith(KEYS.objects)
+    }
     names = {number: name for name, number in a.journal.types().items()}
     ours = {
         KEYS.of_object(names[kind], *place): version for (kind, *place), version in (await a.read()).items()
@@ -190,9 +201,9 @@ async def test_start_names_the_key_that_a_later_release_wrote(tmp_path, autojump
     cluster = FakeCluster()
     async with running(cluster, tmp_path, "a"):
         pass
-    cluster.apply([], [Put(key, msgpack.packb([2, "later"]))], [])
+    cluster.apply([], [Put(key, msgpack.packb([3, "later"]))], [])
     with pytest.RaisesGroup(
-        pytest.RaisesExc(UnknownLayout, match=f"the key {key.decode()} in etcd has layout 2"),
+        pytest.RaisesExc(UnknownLayout, match=f"the key {key.decode()} in etcd has layout 3"),
         flatten_subgroups=True,
     ):
         async with running(cluster, tmp_path, "b"):
