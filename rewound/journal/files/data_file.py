@@ -36,6 +36,29 @@ def lock_folder(path: Path) -> int:
     return handle
 
 
+def has_writer(path: Path) -> bool:
+    """Whether a process has the journal in a folder open for writing. Raises OSError if that cannot be tried."""
+    for name in (LOCK, DATA):
+        try:
+            if _is_locked(path / name):
+                return True
+        except FileNotFoundError:
+            continue
+    return False
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether somebody has the exclusive lock on a file, through whichever handle."""
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 class DataFile:
     """`data.mdb`, locked until `close`. Raises AlreadyOpen if another process has it locked."""
 
@@ -88,16 +111,9 @@ class DataFile:
         tried now.
         """
         try:
-            other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return _is_locked(self._path)
         except OSError:
             return True  # for example too many open files, which is no reason to refuse a write
-        try:
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(other)
-        return False
 
     def close(self) -> None:
         if self._map is not None:

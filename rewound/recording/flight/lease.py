@@ -11,9 +11,7 @@ The folder has a lock too (`journal.files.data_file`), which a replica waits for
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -27,6 +25,7 @@ import trio
 from rewound.client.errors import ClientError, StatusError, UsageError
 from rewound.client.session import Session
 from rewound.gateway.message import Request, Response
+from rewound.journal.files.data_file import has_writer
 from rewound.recording.flight.small_server import failure, respond
 
 logger = logging.getLogger(__name__)
@@ -264,7 +263,7 @@ async def run_leased(
 async def _wait_turn(lease: Lease, folder: Path) -> None:
     while True:
         await lease.wait(held=True)
-        if is_free(folder):
+        if not has_writer(folder / "journal"):
             return
         await trio.sleep(1)
 
@@ -295,21 +294,3 @@ async def _while(
             waiting.start_soon(wait_stop)
             await serve(ends)
             waiting.cancel_scope.cancel()
-
-
-def is_free(folder: Path) -> bool:
-    """Whether no process has the journal of a folder open for writing."""
-    from rewound.journal.files.data_file import DATA, LOCK
-
-    for name in (LOCK, DATA):
-        try:
-            handle = os.open(folder / "journal" / name, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(handle)
-    return True

@@ -7,8 +7,6 @@ journal, `gaps.jsonl` and the lock of the folder say what is newer.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +15,7 @@ import orjson
 from rewound.actors.certificates.pki import write_atomically
 from rewound.journal import history
 from rewound.journal.errors import JournalError
-from rewound.journal.files.data_file import DATA
+from rewound.journal.files.data_file import DATA, has_writer
 from rewound.journal.log import Journal
 from rewound.journal.view import View
 from rewound.recording.query.moments import rfc3339
@@ -88,7 +86,7 @@ def status_of_folder(folder: Path) -> Document:
         found: Document = orjson.loads((folder / FILE).read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):
         found = {"kind": "Flight", "recording": False, "leftOut": [], "problem": ""}
-    running = _is_locked(folder / JOURNAL / DATA)
+    running = has_writer(folder / JOURNAL)
     if not running:
         found |= {"recording": False, "problem": "no recorder runs", "lagSeconds": 0.0}
     journal = Journal.open(folder / JOURNAL, readonly=True, check_tail=False)
@@ -99,18 +97,6 @@ def status_of_folder(folder: Path) -> Document:
     gaps = gaps_in(folder)
     found["gaps"] = [one.document() for one in gaps[-SHOWN_GAPS:]]
     return {"folder": str(folder), "running": running, **found}
-
-
-def _is_locked(file: Path) -> bool:
-    """Whether a process has the folder open for writing."""
-    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def recordings_in(folder: Path) -> list[Path]:

@@ -16,8 +16,9 @@ import trio
 from trio.testing import MockClock
 
 from rewound.client.errors import ClientError, StatusError, UsageError
+from rewound.journal.files.data_file import has_writer
 from rewound.journal.log import Journal
-from rewound.recording.flight.lease import DURATION, RENEW, RETRY, Lease, is_free, parse_lease
+from rewound.recording.flight.lease import DURATION, RENEW, RETRY, Lease, parse_lease
 from rewound.testing.fixture.rewound import Rewound
 from tests.recording.flight.test_clusters import eventually, free_ports
 
@@ -168,22 +169,22 @@ def test_names_of_leases() -> None:
 
 
 def test_a_folder_in_use_is_waited_for(tmp_path: Path) -> None:
-    assert is_free(tmp_path)
+    assert not has_writer(tmp_path / "journal")
     journal = Journal.open(tmp_path / "journal", dialect="kubernetes")
     found = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from rewound.recording.flight.lease import is_free; "
-            "print(is_free(Path(sys.argv[1])))",
-            str(tmp_path),
+            "import sys; from pathlib import Path; from rewound.journal.files.data_file import has_writer; "
+            "print(has_writer(Path(sys.argv[1])))",
+            str(tmp_path / "journal"),
         ],
         capture_output=True,
         timeout=60,
     )
-    assert found.stdout.strip() == b"False", found.stderr
+    assert found.stdout.strip() == b"True", found.stderr
     journal.close()
-    assert is_free(tmp_path)
+    assert not has_writer(tmp_path / "journal")
 
 
 @pytest.mark.timeout(300)
