@@ -4,6 +4,7 @@
     python -m benchmarks.flight --nodes 500 --pods 15000 --rate 50 --seconds 30
     python -m benchmarks.flight --mix leases=1                     one kind alone: its bytes a change
     python -m benchmarks.flight --lists                            a server without WatchList, which sends pages
+    python -m benchmarks.flight --over http2                       TLS with HTTP/2, or http1, instead of plain HTTP/1.1
 
 The API server is synthetic and takes almost no processor time: nodes of 4 kB, pods of 4 kB with managedFields and a
 lease for each node, as ready bytes. It sends the changes in the proportions of `--mix`. A watch of pods from the
@@ -18,11 +19,13 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -31,10 +34,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
+import h2.config
+import h2.connection
+import h2.events
 import httpx
 import orjson
 import trio
 
+from tests.client import pki
+
+Send = Callable[[bytes], Awaitable[None]]
 MIX = "leases=6,pods=3,events=1"
 WARM = 5.0  # seconds after the start that do not count
 BOOKMARK = 30.0  # seconds without an event
@@ -169,8 +178,20 @@ class Server:
             self.objects[kind].append(body_of(kind, number, version, now, self.random))
         self.version = 1001 + len(order)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
+    async def serve(self, stream: trio.abc.Stream) -> None:
         self.connections += 1
+        try:
+            if self.options.over == "http2":
+                await Http2(self, stream).run()
+            else:
+                await self.serve_http1(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    async def serve_http1(self, stream: trio.abc.Stream) -> None:
+        async def chunk(data: bytes) -> None:
+            await stream.send_all(_chunk(data))
+
         received = b""
         while True:
             while b"\r\n\r\n" not in received:
@@ -178,16 +199,20 @@ class Server:
                     return
                 received += data
             head, _, received = received.partition(b"\r\n\r\n")
-            url = urlsplit(head.split()[1].decode())
-            query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            kind = next((one for one, (path, *_) in KINDS.items() if path == url.path), None)
+            path, kind, query = self.parse(head.split()[1].decode())
             if kind is not None and "watch" in query:
-                await self.watch(stream, kind, query)
+                await stream.send_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+                await self.watch(chunk, kind, query)
                 return
-            body = self.document(url.path, kind, query)
+            body = self.document(path, kind, query)
             status = b"404 Not Found" if body is None else b"200 OK"
             body = body if body is not None else b'{"kind":"Status","code":404,"message":"not here"}'
             await stream.send_all(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
+
+    def parse(self, target: str) -> tuple[str, str | None, dict[str, str]]:
+        url = urlsplit(target)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        return url.path, next((one for one, (path, *_) in KINDS.items() if path == url.path), None), query
 
     def document(self, path: str, kind: str | None, query: dict[str, str]) -> bytes | None:
         if kind is not None:
@@ -223,8 +248,7 @@ class Server:
         }
         return orjson.dumps(found[path]) if path in found else None
 
-    async def watch(self, stream: trio.SocketStream, kind: str, query: dict[str, str]) -> None:
-        await stream.send_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    async def watch(self, send: Send, kind: str, query: dict[str, str]) -> None:
         events: deque[bytes] = deque()
         self.watches[kind].append(events)
         try:
@@ -232,12 +256,10 @@ class Server:
                 version = self.version
                 for start in range(0, len(self.objects[kind]), 50):
                     part = self.objects[kind][start : start + 50]
-                    await stream.send_all(
-                        _chunk(b"".join(b'{"type":"ADDED","object":%b}\n' % one for one in part))
-                    )
+                    await send(b"".join(b'{"type":"ADDED","object":%b}\n' % one for one in part))
                 end = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
                 last = orjson.dumps({"type": "BOOKMARK", "object": {"metadata": end}})
-                await stream.send_all(_chunk(last + b"\n"))
+                await send(last + b"\n")
             quiet = trio.current_time()
             while True:
                 if not events and trio.current_time() - quiet > BOOKMARK:
@@ -249,10 +271,12 @@ class Server:
                 if events:
                     part, quiet = list(events), trio.current_time()
                     events.clear()
-                    await stream.send_all(_chunk(b"".join(part)))
+                    if self.options.flush:
+                        for one in part:
+                            await send(one)
+                    else:
+                        await send(b"".join(part))
                 await trio.sleep(TICK)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
         finally:
             self.watches[kind].remove(events)
 
@@ -277,6 +301,72 @@ class Server:
                 for events in self.watches[kind]:
                     events.append(b'{"type":"%b","object":%b}\n' % (verb, body))
             due = now
+
+
+class Http2:
+    """One connection over HTTP/2, by the library h2."""
+
+    def __init__(self, server: Server, stream: trio.abc.Stream) -> None:
+        self.server, self.stream = server, stream
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        )
+        self.opened = trio.Event()  # a window
+        self.lock = trio.Lock()
+
+    async def run(self) -> None:
+        self.h2.initiate_connection()
+        await self.flush()
+        async with trio.open_nursery() as nursery:
+            while data := await self.stream.receive_some(1 << 16):
+                for event in self.h2.receive_data(bytes(data)):
+                    if isinstance(event, h2.events.RequestReceived):
+                        headers = {str(name): str(value) for name, value in event.headers or ()}
+                        nursery.start_soon(self.respond, event.stream_id, headers[":path"])
+                    elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
+                        self.opened.set()
+                        self.opened = trio.Event()
+                await self.flush()
+            nursery.cancel_scope.cancel()
+
+    async def respond(self, number: int, target: str) -> None:
+        path, kind, query = self.server.parse(target)
+        send = partial(self.send, number)
+        if kind is not None and "watch" in query:
+            self.h2.send_headers(number, [(":status", "200")])
+            await self.server.watch(send, kind, query)
+            return
+        body = self.server.document(path, kind, query)
+        self.h2.send_headers(number, [(":status", "404" if body is None else "200")])
+        await send(body or b"{}")
+        self.h2.end_stream(number)
+        await self.flush()
+
+    async def send(self, number: int, data: bytes) -> None:
+        while data:
+            window = min(self.h2.local_flow_control_window(number), 16384)
+            if not window:
+                await self.opened.wait()
+                continue
+            self.h2.send_data(number, data[:window])
+            data = data[window:]
+            await self.flush()
+
+    async def flush(self) -> None:
+        async with self.lock:
+            await self.stream.send_all(self.h2.data_to_send())
+
+
+def _tls(folder: str, protocol: str) -> ssl.SSLContext:
+    """The server's context; writes the CA for the recorder."""
+    certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+    certificate.write_text(pki.server().pem)
+    key.write_text(pki.server().key)
+    Path(folder, "ca.crt").write_text(pki.authority().pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols([protocol])
+    return context
 
 
 def _chunk(data: bytes) -> bytes:
@@ -321,13 +411,12 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     lags: list[float] = []
     began: list[float] = []
     async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(partial(trio.serve_tcp, server.serve, 0, host="127.0.0.1"))
-        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
         if options.during_start:
             nursery.start_soon(server.change)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            url, given = await _listen(server, folder, nursery)
             command = [sys.executable, "-m", "rewound", "flight", f"{folder}/flight", "--server", url]
             flags = [
                 "--insecure-port",
@@ -339,7 +428,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "none",
             ]
             started = time.monotonic()
-            process = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL)
+            process = subprocess.Popen([*command, *given, *flags], stdout=subprocess.DEVNULL)
             try:
                 own, recorder = f"http://127.0.0.1:{port}", Process(process.pid)
                 anonymous = [0]
@@ -379,6 +468,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                         if lags
                     },
                     "bytes_a_change": round(used / max(1, total)),
+                    "over": options.over,
                     "connections": server.connections,
                 }
             finally:
@@ -386,6 +476,21 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                 process.wait(60)
         nursery.cancel_scope.cancel()
     return result
+
+
+async def _listen(server: Server, folder: str, nursery: trio.Nursery) -> tuple[str, list[str]]:
+    """Serve; returns the URL, and the flags for its CA."""
+    over = server.options.over
+    if over == "plain":
+        serve, given = partial(trio.serve_tcp, server.serve, 0), []
+    else:
+        context = _tls(folder, "h2" if over == "http2" else "http/1.1")
+        serve = partial(trio.serve_ssl_over_tcp, server.serve, 0, context, https_compatible=True)
+        given = ["--certificate-authority", str(Path(folder, "ca.crt"))]
+    (listener,) = await nursery.start(partial(serve, host="127.0.0.1"))
+    socket_listener = listener if over == "plain" else listener.transport_listener
+    scheme = "http" if over == "plain" else "https"
+    return f"{scheme}://127.0.0.1:{socket_listener.socket.getsockname()[1]}", given
 
 
 async def _sample(process: Process, most: list[int]) -> None:
@@ -425,6 +530,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--mix", default=MIX, help=f"shares of kinds (default {MIX})")
     parser.add_argument("--lists", action="store_true", help="the server has no WatchList")
+    parser.add_argument(
+        "--over", choices=("plain", "http1", "http2"), default="plain", help="TLS with which HTTP"
+    )
+    parser.add_argument("--flush", action="store_true", help="each event in a chunk or frame of its own")
     parser.add_argument("--during-start", action="store_true", help="changes also while the recorder starts")
     parser.add_argument(
         "--folder", help="in which the recording is made, and removed (default: that of temporary files)"

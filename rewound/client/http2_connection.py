@@ -11,7 +11,6 @@ all others, and h2 cannot read what a server still sends after GOAWAY (docs/deci
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import trio
@@ -95,7 +94,7 @@ class Stream:
         self.waits_to_send = False
         self.status = 0  # until the head of the response has arrived
         self.headers: list[Field] = []
-        self._arrived: deque[bytes] = deque()  # not taken yet
+        self._arrived = bytearray()  # not taken yet; many small frames take no more memory than a large one
         self._taken = 0  # bytes that were taken, and that the server may send again
         self._changed: trio.Event | None = None
         self.send_window = send_window
@@ -152,14 +151,8 @@ class Stream:
         return self._take()
 
     def _take(self) -> bytes:
-        arrived = self._arrived
-        part = arrived.popleft()
-        if arrived:
-            parts, size = [part], len(part)
-            while arrived and size + len(arrived[0]) <= PART:
-                parts.append(arrived.popleft())
-                size += len(parts[-1])
-            part = b"".join(parts)
+        part = bytes(self._arrived[:PART])
+        del self._arrived[:PART]
         self.took(len(part))
         return part
 
@@ -187,7 +180,7 @@ class Stream:
 
     def arrive(self, part: bytes) -> None:
         if part:
-            self._arrived.append(part)
+            self._arrived += part
             self.wake()
 
     def end(self, failure: StreamFailed | None = None) -> None:

@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import h2.errors
@@ -379,6 +381,44 @@ async def test_stalled_reader_blocks_nobody() -> None:
                 await trio.sleep(0)
         await other.has(401)
         assert [len(one.lines) for one in stalled] == [1] * 20
+        nursery.cancel_scope.cancel()
+
+
+async def test_proxy_is_passed_by_a_tunnel() -> None:
+    """The server behind it chooses HTTP/2 in the handshake, of which the proxy sees nothing."""
+    asked: list[bytes] = []
+
+    async def tunnel(client: trio.SocketStream) -> None:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            data = await client.receive_some(1)
+            assert data
+            head += data
+        asked.append(head)
+        async with await trio.open_tcp_stream("127.0.0.1", server.port) as other:
+            await client.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
+            async with trio.open_nursery() as passing:
+                passing.start_soon(copy, client, other)
+                passing.start_soon(copy, other, client)
+
+    async def copy(one: trio.SocketStream, other: trio.SocketStream) -> None:
+        try:
+            async for data in one:
+                await other.send_all(data)
+            await other.aclose()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    async with serving(empty) as server, trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, tunnel, 0, host="127.0.0.1"))
+        proxy = f"http://user:p%40ss@127.0.0.1:{listener.socket.getsockname()[1]}"
+        target = replace(server.target(proxy_url=proxy), server=f"https://api.test:{server.port}")
+        async with session_to(server, target) as session:
+            for _ in range(3):
+                assert await session.get_document("/api") == {}
+        assert len(asked) == len(server.peers) == 1
+        assert asked[0].startswith(b"CONNECT api.test:%d HTTP/1.1\r\n" % server.port)
+        assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in asked[0]
         nursery.cancel_scope.cancel()
 
 

@@ -132,7 +132,7 @@ def test_nothing_is_missing_and_nothing_twice(rewound: Rewound, tmp_path: Path, 
 class Processes:
     """A server and the recorder beside it, each of which can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, tls: bool) -> None:
         self.data, self.flight, self.log = folder / "data", folder / "flight", folder / "log"
         self.port, own = reserve_port(), reserve_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -142,12 +142,15 @@ class Processes:
             "--data-dir",
             str(self.data),
             "--secure-port",
-            "0",
+            str(reserve_port() if tls else 0),
             "--insecure-port",
             str(self.port),
         ]
-        record = ["flight", str(self.flight), "--kinds", "configmaps,leases", "--server", self.url]
-        record += ["--token", "secret"]
+        record = ["flight", str(self.flight), "--kinds", "configmaps,leases"]
+        if tls:
+            record += ["--kubeconfig", str(self.data / "admin.kubeconfig")]
+        else:
+            record += ["--server", self.url, "--token", "secret"]
         self.commands = {
             "server": [*serve, "--dialect", "cluster", "--token-auth-file", str(tokens)],
             "recorder": [*record, "--secure-port", "0", "--insecure-port", str(own), "--page-for-everyone"],
@@ -209,9 +212,10 @@ class Processes:
 
 
 @pytest.mark.timeout(1500)
+@pytest.mark.parametrize("tls", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["http2", "http1"])
 @pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
-def test_kills_of_recorder_and_server(tmp_path: Path, kills: int) -> None:
-    both, random, ended = Processes(tmp_path), Random(f"46 {kills}"), threading.Event()
+def test_kills_of_recorder_and_server(tmp_path: Path, kills: int, tls: bool) -> None:
+    both, random, ended = Processes(tmp_path, tls=tls), Random(f"46 {kills}"), threading.Event()
     writer = threading.Thread(target=both.write_until, args=(ended, 46))
     both.start("server")
     try:
