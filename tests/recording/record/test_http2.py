@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import orjson
+import pytest
 import trio
 
 from rewound.client.http2 import DISABLE
@@ -136,11 +137,14 @@ async def written(folder: Path) -> list[tuple[str, int, str]]:
         ]
 
 
-async def test_few_connections_through_kills_and_cuts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["native", pytest.param("asgi", marks=pytest.mark.slow)])
+async def test_few_connections_through_kills_and_cuts(tmp_path: Path, transport: str) -> None:
+    """Beside our HTTP/2, and beside Hypercorn's."""
     out, port = tmp_path / "out", reserve_port()
+    serving = ("--secure-port", str(port), "--transport", transport)
     kubeconfig = tmp_path / "data" / "admin.kubeconfig"
     async with AsyncExitStack() as servers, relay_to(port) as relay:
-        server = await servers.enter_async_context(process(tmp_path, "--secure-port", str(port)))
+        server = await servers.enter_async_context(process(tmp_path, *serving))
         async with recorder(kubeconfig, relay, out):
             await recorded(out, await write(server, "a"))
             assert len(orjson.loads((out / "recording.json").read_bytes())["kinds"]) > 40
@@ -150,7 +154,7 @@ async def test_few_connections_through_kills_and_cuts(tmp_path: Path) -> None:
             assert relay.opened == 3  # nobody lists again
             server.signal(signal.SIGKILL)
             await server.ended()
-            again = await servers.enter_async_context(process(tmp_path, "--secure-port", str(port)))
+            again = await servers.enter_async_context(process(tmp_path, *serving))
             await recorded(out, await write(again, "c"))
             assert relay.opened == 4
     ours, theirs = await written(out), await written(tmp_path / "data")
