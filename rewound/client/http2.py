@@ -85,7 +85,8 @@ class Http2Session(StreamingSession):
     def statistics(self) -> dict[str, int]:
         """Open HTTP/2 connections and streams; those of HTTP/1.1 are not counted."""
         found = [one for several in self._shared.values() for one in several if one.failure is None]
-        return {"connections": len(found), "streams": sum(one.streams for one in found)}
+        streams = sum(one.streams for one in found)
+        return {**super().statistics(), "connections": len(found), "streams": streams}
 
     async def aclose(self) -> None:
         for several in self._shared.values():

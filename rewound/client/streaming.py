@@ -85,6 +85,9 @@ class StreamingSession(Session):
         self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
         self.requests = 0
 
+    def statistics(self) -> dict[str, int]:
+        return {"requests": self.requests}
+
     async def aclose(self) -> None:
         clients, self._clients = self._clients, {}
         for one in clients.values():

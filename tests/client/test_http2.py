@@ -127,7 +127,7 @@ async def _share(server: Http2Server, session: Http2Session, nursery: trio.Nurse
         await one.has(2)
         assert one.lines == [b"{}", b'{"of":"' + one.path.encode() + b'"}']
     assert len(server.peers) == 2 and not server.plain
-    assert session.statistics() == {"connections": 2, "streams": 40}
+    assert session.statistics() == {"requests": 46, "connections": 2, "streams": 40}
     first = (peer := await peer_of(server, "/api/v1/pods")).requests[1]
     assert first == {
         ":method": "GET",
@@ -319,7 +319,7 @@ async def test_server_that_hangs_ends_all_streams(autojump_clock: MockClock) -> 
         for one in watches:
             assert "the server did not respond to a PING within 15 seconds" in await one.failure()
         assert 45 <= trio.current_time() - began <= 50
-        assert session.statistics() == {"connections": 0, "streams": 0}
+        assert session.statistics() == {"requests": 2, "connections": 0, "streams": 0}
         nursery.cancel_scope.cancel()
 
 

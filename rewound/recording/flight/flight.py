@@ -277,6 +277,11 @@ class Flight:
             lambda: self._progress().held,
         )
         metrics.gauge(
+            "rewound_flight_http2_connections",
+            "Connections that the requests and watches of the recorder share; 0: over HTTP/1.1 each has its own.",
+            lambda: self._session.statistics().get("connections", 0),
+        )
+        metrics.gauge(
             "rewound_flight_gaps",
             "Stretches of time of which versions are missing in the recording.",
             lambda: self.gaps.count(),

@@ -60,7 +60,12 @@ async def test_server_says_what_it_records_and_leaves_out(folder: Path, autojump
         assert {"kinds": [], "why": "all but configmaps, secrets, by --kinds"} in document["leftOut"]
         assert ["secrets"] in [one["kinds"] for one in document["leftOut"]]
         metrics = (await flight.api.ask("GET", "/metrics")).text
-        for line in ("rewound_flight_kinds 2", "rewound_flight_max_bytes 0", "rewound_flight_held_changes 0"):
+        for line in (
+            "rewound_flight_kinds 2",
+            "rewound_flight_http2_connections 0",
+            "rewound_flight_max_bytes 0",
+            "rewound_flight_held_changes 0",
+        ):
             assert line in metrics
 
 
