@@ -41,6 +41,7 @@ from rewound.client.target import Target, client_context, environment_proxy, is_
 HTTP1_SECONDS: Final = 300.0
 ATTEMPTS: Final = 3  # of a request that the server did not process
 DISABLE: Final = "DISABLE_HTTP2"
+NOTHING_TAKEN: Final = "the server takes no request on its HTTP/2 connections"
 _OFFERED: Final = ["h2", "http/1.1"]
 _SAFE: Final = "/:@!$&'()*+,;=~%-._?"  # in a path
 _GZIP: Final = zlib.MAX_WBITS | 16
@@ -163,6 +164,7 @@ class Http2Session(StreamingSession):
 
     async def _connection(self, role: _Role) -> Connection | None:
         """One with room for a stream; None: the server has HTTP/1.1 only. Raises ClientError."""
+        useless = 0
         while trio.current_time() >= self._http1_until:
             for one in self._shared.get(role, ()):
                 if one.has_room:
@@ -175,40 +177,42 @@ class Http2Session(StreamingSession):
             await attempt.ended.wait()
             if attempt.failure is not None:
                 raise type(attempt.failure)(*attempt.failure.args)
+            # Others may have taken its room; but a server may also take no request on any connection.
+            useless += attempt.connection is not None and attempt.connection.takes_nothing
+            if useless == ATTEMPTS:
+                raise self.connection_error(StreamFailed(NOTHING_TAKEN))
         return None
 
     async def _try_to_connect(self, role: _Role, attempt: _Attempt) -> None:
         try:
-            await self._connect(role)
+            attempt.connection = await self._connect(role)
         except ClientError as error:
             attempt.failure = error
         finally:
             del self._attempts[role]
             attempt.ended.set()
 
-    async def _connect(self, role: _Role) -> None:
+    async def _connect(self, role: _Role) -> Connection | None:
         stream = cast("trio.SSLStream[Any]", await self.connect(self._context_offering(role[0])))
         if stream.selected_alpn_protocol() != "h2":
             await trio.aclose_forcefully(stream)
             self._http1_until = trio.current_time() + HTTP1_SECONDS
-            return
+            return None
         connection = Connection(stream)
         self._nursery.start_soon(connection.run)
         with trio.move_on_after(CONNECT_SECONDS):
             await connection.ready.wait()
-        if connection.failure is not None:
+        if connection.failure:
             raise self.connection_error(StreamFailed(connection.failure))
         if not connection.ready.is_set():
             connection.close()
             raise self.silent(CONNECT_SECONDS)
-        if not connection.most_streams:
-            connection.close()
-            raise self.connection_error(StreamFailed("it allows no request on an HTTP/2 connection"))
         for known, several in list(self._shared.items()):
             several[:] = [one for one in several if one.failure is None]
             if not several:
                 del self._shared[known]
         self._shared.setdefault(role, []).append(connection)
+        return connection
 
     def _context_offering(self, pair: KeyPair | None) -> ssl.SSLContext:
         """Not that of `context`, to which httpx says what it offers."""
@@ -225,6 +229,7 @@ class _Attempt:
 
     def __init__(self) -> None:
         self.ended = trio.Event()
+        self.connection: Connection | None = None  # None: the server has HTTP/1.1 only, or `failure`
         self.failure: ClientError | None = None
 
 

@@ -225,8 +225,13 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether another stream can be opened."""
+        return not self.takes_nothing and len(self._streams) < self.most_streams
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether no stream can be opened, also after others have ended."""
         usable = self.failure is None and not self.leaving and self._next < _LAST_STREAM
-        return usable and len(self._streams) < self.most_streams
+        return not usable or not self.most_streams
 
     @property
     def streams(self) -> int:

@@ -173,10 +173,30 @@ async def test_no_more_streams_than_the_server_allows() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_server_that_allows_no_streams_is_an_error() -> None:
-    async with serving(empty, {STREAMS: 0}) as server, session_to(server) as session:
-        with pytest.raises(ClientError, match="it allows no request on an HTTP/2 connection"):
-            await session.get_document("/api")
+@pytest.mark.parametrize("how", ["no streams", "goaway", "end"])
+async def test_server_that_takes_no_request_is_an_error(how: str) -> None:
+    """It is not asked again and again."""
+
+    async def refuse(peer: Peer) -> None:
+        settings = {frames.MAX_CONCURRENT_STREAMS: 0} if how == "no streams" else {}
+        goaway = frames.goaway(0, frames.NO_ERROR) if how == "goaway" else b""
+        await peer.stream.send_all(frames.settings(settings) + goaway)
+        if how == "end":
+            await trio.aclose_forcefully(peer.stream)
+        async for _ in peer.stream:
+            pass
+
+    async with (
+        serving(run=refuse) as server,
+        session_to(server) as session,
+        trio.open_nursery() as nursery,
+    ):
+        watches = [watch(nursery, session, f"/kind{number}") for number in range(20)]
+        for one in watches:
+            message = await one.failure()
+            assert http2.NOTHING_TAKEN in message or "the server closed the connection" in message
+        assert len(server.peers) <= 3 * http2.ATTEMPTS
+        assert how == "end" or http2.NOTHING_TAKEN in message
 
 
 @pytest.mark.parametrize("disabled", [True, False])
