@@ -8,9 +8,9 @@ carries data, never a rendered response: the resource is a (group, plural) pair,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.quoting import quoted, quoted_start
@@ -36,8 +36,7 @@ class Resource(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One entry of details.causes: a reason, a message, and the field if there is one."""
 
     reason: str

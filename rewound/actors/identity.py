@@ -7,7 +7,9 @@ that all requests with one credential share one object.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
@@ -18,8 +20,7 @@ NODES = "system:nodes"
 NODE_PREFIX = "system:node:"  # prefix of the user names of nodes
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()

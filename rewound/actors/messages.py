@@ -11,9 +11,10 @@ to create.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.identity import User
 
@@ -49,8 +50,7 @@ class Create(NamedTuple):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(msgspec.Struct, frozen=True):
     version: str
     namespace: str
     name: str
@@ -61,8 +61,7 @@ class Replace:
     may_create: bool = False  # the caller also has the right to create (kinds that PUT creates)
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     version: str
     namespace: str
     name: str
@@ -81,8 +80,7 @@ class Patch:
     merges_apply: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True):
     """A POST to a subresource of an existing object, after admission."""
 
     version: str
@@ -94,8 +92,7 @@ class Submit:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(msgspec.Struct, frozen=True):
     grace_period_seconds: int | None = None
     propagation_policy: str = ""  # "", "Orphan", "Background", "Foreground"
     uid: str | None = None  # preconditions
@@ -107,13 +104,12 @@ class DeleteOptions:
 COLLECTION: Final = "deletecollection"
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     version: str
     namespace: str
     name: str
     context: WriteContext
-    options: DeleteOptions = field(default_factory=DeleteOptions)
+    options: DeleteOptions = msgspec.field(default_factory=DeleteOptions)
     verb: str = "delete"  # what the journal records: "delete" or COLLECTION
     evicts: bool = False  # webhooks have already reviewed the Eviction
 
@@ -133,8 +129,7 @@ class Written(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """An accepted delete. `removed` is False while finalizers or the grace period hold the object back."""
 
     body: bytes

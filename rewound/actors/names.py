@@ -12,13 +12,12 @@ a `Names`, so both dialects run the same code; differences in behaviour are in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 REWIND_GROUP = "rewound.cluster.io"  # the API group of history, blame and rollback: the same in both dialects
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     dialect: str
     group_domain: str  # API groups, e.g. storage.<group_domain>
     key_domain: str  # labels, annotations, finalizers, types

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
+import msgspec
+
 # Reports the status of the response as soon as it is known.
 Report = Callable[[int], None]
 Fields = Sequence[tuple[bytes, bytes]]
@@ -91,8 +93,7 @@ class Forwarding(Protocol):
         """
 
 
-@dataclass(slots=True)
-class Peer:
+class Peer(msgspec.Struct):
     """The client's end of a connection; shared by all requests of the connection."""
 
     address: str = ""
@@ -189,8 +190,7 @@ class EndReason(Enum):
     FAILED = "the server failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     reason: EndReason
     early: bytes = b""  # bytes that the client sent during the stream
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rewound.actors.access.accounts.tokens import Accounts
 from rewound.actors.access.authentication.authenticate import Authenticator
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 Task = tuple[str, Callable[[], Awaitable[None]]]  # name and function of a background task
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     authenticator: Authenticator
     authorizer: Authorizer
     accounts: Accounts
@@ -60,8 +60,7 @@ class Access:
     files: tuple[FollowedFiles, ...] = ()  # that tasks follow
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(msgspec.Struct, frozen=True):
     names: Names
     rules: Rules
     release: Release
@@ -85,6 +84,6 @@ class Store:
     publication: Publication
     api_services: ApiServices
     aggregated: ServersOnDemand
-    loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
+    loops: list[Loop[Any]] = msgspec.field(default_factory=list)  # of controllers
     simulated_metrics: SimulatedMetrics | None = None  # None: pods are not simulated
     node: Node | None = None  # set if etcd orders the journal

@@ -8,8 +8,9 @@ retention removed are not found.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rewound.journal import keys, records, state
 from rewound.journal.errors import Damaged
@@ -17,8 +18,7 @@ from rewound.journal.records import Event, Link
 from rewound.journal.transaction import ReadTransaction
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(msgspec.Struct, frozen=True):
     """A database whose keys are `prefix` followed by an offset."""
 
     database: Any

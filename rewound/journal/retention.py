@@ -16,9 +16,10 @@ The newest event always stays: the head is read from it, and no offset may be us
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from rewound.journal import keys, records
 from rewound.journal.environment import Databases
@@ -29,8 +30,7 @@ from rewound.journal.records import Event
 BATCH = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """The result of one step of `advance`. `done`: the floor is at the requested offset, or as high as it can be."""
 
     floor: int

@@ -17,10 +17,10 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+import msgspec
 
 from rewound.journal import keys
 from rewound.journal.environment import Databases
@@ -33,8 +33,7 @@ _KEY = struct.Struct(">QI")
 chunk_key = _KEY.pack  # offset, chunk number
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The header of a finished snapshot."""
 
     offset: int

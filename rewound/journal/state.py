@@ -18,10 +18,11 @@ be stale. Rejected: a cache of whole responses, which would hold every body twic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from typing import Any
+
+import msgspec
 
 from rewound.journal import keys
 from rewound.journal.environment import Databases
@@ -63,8 +64,7 @@ RUNS = 256  # rows in all runs, at most; runs hold only references to cached row
 STARTS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A part of a list. `more`: at least one more matching object follows `last`.
 
     `stopped`: the scan ended before its limit. Then `last` is the last object compared, and `more` only means
@@ -268,8 +268,7 @@ def checked_count(txn: Any, databases: Databases, scope: bytes) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """The keys with the prefix `scope`, starting at `start`; `known` is their number, if not None."""
 
     scope: bytes

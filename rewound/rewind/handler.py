@@ -12,9 +12,11 @@ Reads take turns on the event loop; writes are ordinary commands to the actor of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.errors import BadRequest, NoSuchResource, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
@@ -62,8 +64,7 @@ _FIELD_SIZE: Final = 200  # bytes that a field takes in a document of blame
 METHODS: Final = {"history": "GET", "blame": "GET", "rollback": "POST", "undelete": "POST"}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The object of a request, which may have been deleted."""
 
     definition: Definition

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.errors import BadRequest
@@ -74,14 +74,12 @@ def diff_ends(text: str) -> tuple[Moment, Moment | None]:
     return parse_moment(first, "diff"), parse_moment(second, "diff") if second else None
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackRequest:
+class RollbackRequest(msgspec.Struct, frozen=True):
     to: Moment
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UndeleteRequest:
+class UndeleteRequest(msgspec.Struct, frozen=True):
     uid: str
 
 

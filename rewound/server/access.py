@@ -7,9 +7,10 @@ if it is given, so that other servers start faster.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rewound.actors.access.accounts.keys import KeyFiles
 from rewound.actors.access.accounts.tokens import build_accounts

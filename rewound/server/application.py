@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.runtime.clock import Clock
 from rewound.gateway.connections.asgi.scopes import Receive, Scope, Send

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rewound.actors.access.authentication.authenticate import TokenMethod
 from rewound.actors.access.authorize import Authorizer
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 AddControls = Callable[[Callable[..., None]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Controlled:
+class Controlled(msgspec.Struct, frozen=True):
     """The parts of a server that test controls change."""
 
     settings: Settings
@@ -47,8 +47,7 @@ class Controlled:
     inject: Callable[[InjectFault | None], None]  # sets what injects faults into the pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledControls:
+class InstalledControls(msgspec.Struct, frozen=True):
     add: AddControls
     watch_opened: Callable[[RequestContext, Watch], None]
     start: Callable[[], None]  # called when the pipeline is complete
@@ -57,8 +56,7 @@ class InstalledControls:
 InstallControls = Callable[[Controlled], InstalledControls]
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True):
     """What one of several processes offers to the others."""
 
     metrics: Metrics
@@ -66,8 +64,7 @@ class Offered:
     condition: Callable[[], Condition]  # for health checks
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """What the processes of a server share."""
 
     offer: Callable[[Offered], None]
@@ -77,16 +74,14 @@ class Shared:
     audit: AuditCalls
 
 
-@dataclass(frozen=True, slots=True)
-class Binds:
+class Binds(msgspec.Struct, frozen=True):
     """Binds such as fd://3, of sockets with TLS and of plain ones."""
 
     secure: tuple[str, ...]
     plain: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Extensions:
+class Extensions(msgspec.Struct, frozen=True):
     token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
     admission_plugins: Sequence[Plugin] = ()  # called after those of the server

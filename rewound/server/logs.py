@@ -13,8 +13,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from rewound.gateway.settings.settings import Settings
 
@@ -78,12 +79,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-@dataclass(slots=True)
-class _Minute:
+class _Minute(msgspec.Struct):
     """The lines of one call of the logger, since the first of them."""
 
     began: float
-    texts: Counter[str] = field(default_factory=Counter)
+    texts: Counter[str] = msgspec.field(default_factory=Counter)
     left_out: logging.LogRecord | None = None  # the first
     count: int = 0
 

@@ -12,11 +12,11 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.allocation.ranges import first_address
@@ -40,8 +40,7 @@ SHARED_CA = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(msgspec.Struct, frozen=True):
     context: ssl.SSLContext
     certificates: Certificates
     pools: (

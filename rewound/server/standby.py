@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 import trio
 
 from rewound.actors.runtime.clock import Clock
@@ -109,7 +110,7 @@ async def _serve(
     follower: Follower,
     copy: StandbySink,
 ) -> None:
-    extensions = replace(extensions, leader=follower.leader)
+    extensions = msgspec.structs.replace(extensions, leader=follower.leader)
     async with trio.open_nursery() as nursery:
         store = read_only_store(
             settings, copy.journal, clock, memory_budget(settings), nursery, extensions, calls_out=True

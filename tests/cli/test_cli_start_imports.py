@@ -10,7 +10,7 @@ from rewound.journal import Journal
 from rewound.testing.fixture.rewound import Rewound
 from tests.ports import reserve_port
 
-# Serves, reports the modules at the moment when the server is ready, and stops.
+# Serves, reports the modules and our dataclasses at the moment when the server is ready, and stops.
 PROGRAM = """
 import os, signal, sys
 import trio
@@ -19,7 +19,15 @@ from rewound.server.process import serve_until_signal
 from rewound.testing.controlled import WITH_CONTROLS
 
 def announce(addresses):
-    print("\\n".join(sys.modules), flush=True)
+    print(*sys.modules)
+    found = [
+        f"{one.__module__}.{one.__name__}"
+        for name, module in sys.modules.items()
+        if name.startswith("rewound.")
+        for one in vars(module).values()
+        if isinstance(one, type) and one.__module__ == name and "__dataclass_fields__" in vars(one)
+    ]
+    print(*found, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 settings, _ = parse_flags(sys.argv[1:])
@@ -85,6 +93,31 @@ NOT_AT_THE_START = (
 )
 
 
+# Making a dataclass takes a millisecond, and a record of msgspec a fiftieth of it (0094). These have what such records
+# lack: fields that the text of an object leaves out or no caller gives, cached properties, metadata of fields, and
+# (the settings) the functions of `dataclasses` that list fields.
+DATACLASSES_AT_THE_START = (
+    "rewound.actors.access.accounts.keys",
+    "rewound.actors.access.accounts.tokens",
+    "rewound.actors.access.authorize.Decision",
+    "rewound.actors.access.bootstrap_token",
+    "rewound.actors.access.remote.kubeconfig_file.User",
+    "rewound.actors.access.remote.target.Target",
+    "rewound.actors.certificates.signing.Authority",
+    "rewound.actors.controllers.options",
+    "rewound.actors.kinds.declaration.definition.Definition",
+    "rewound.actors.profile",
+    "rewound.actors.resource.token_requests.Issued",
+    "rewound.actors.selectors.fields.FieldSelector",
+    "rewound.gateway.message",
+    "rewound.gateway.outgoing.webhook",
+    "rewound.gateway.pipeline.services.PipelineServices",
+    "rewound.gateway.settings",
+)
+# What the child that creates certificates does not need.
+NOT_FOR_CERTIFICATES = ("msgspec", "rewound.actors.identity", "rewound.actors.names", "trio")
+
+
 # What only a data folder, a server or a rare option needs, but no command that reads a server.
 NOT_IN_COMMANDS = (
     "cryptography",
@@ -136,9 +169,19 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], check=True, capture_output=True, text=True, timeout=60
     )
-    imported = run.stdout.split()
+    imported, dataclasses = (line.split() for line in run.stdout.splitlines()[:2])
     assert "rewound.server.run" in imported
     assert [name for name in imported if _is_below(name, NOT_AT_THE_START)] == []
+    assert "rewound.actors.profile.Rules" in dataclasses
+    assert [name for name in dataclasses if not _is_below(name, DATACLASSES_AT_THE_START)] == []
+
+
+def test_child_that_creates_certificates_imports_little_besides_their_library() -> None:
+    imported = _imported_by(
+        "import sys, rewound.actors.certificates.issue\nprint(*sys.modules, file=sys.stderr)"
+    )
+    assert "cryptography.x509" in imported
+    assert [name for name in imported if _is_below(name, NOT_FOR_CERTIFICATES)] == []
 
 
 def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:

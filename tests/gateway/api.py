@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import orjson
 import pytest
 import trio
@@ -325,7 +326,7 @@ async def served(
     if ON_ETCD and not own and not written:
         changed = {**changed, "cluster": ClusterSettings(journal="etcd://memory:2379/test")}
         cluster = FakeCluster() if folder is None else _clusters.setdefault(folder, FakeCluster())
-        extensions = replace(extensions, etcd=SlowEtcd(cluster))
+        extensions = msgspec.structs.replace(extensions, etcd=SlowEtcd(cluster))
     with memory_folder() as scratch:
         prepared = folder is None and await _begin_with(
             initial or initial_data_for(changed), scratch / "data"
@@ -333,7 +334,7 @@ async def served(
         if "cluster" in changed:
             await _share_certificates((folder or scratch) / "data" / "pki", changed.get("dialect", "cluster"))
         async with trio.open_nursery() as nursery:
-            extensions = replace(extensions, install_controls=install_controls)
+            extensions = msgspec.structs.replace(extensions, install_controls=install_controls)
             api = made_as(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)
             try:

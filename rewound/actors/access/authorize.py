@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
 from rewound.actors.errors import AuthorizationFailed, BadRequest, Forbidden, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import User
@@ -29,8 +31,7 @@ T = TypeVar("T", covariant=True)
 MAX_SELECTOR: Final = 4096
 
 
-@dataclass(slots=True, unsafe_hash=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """A resource request, or a non-resource request (`is_resource` False), as authorizers see it.
 
     The gateway creates one per request from its route, access reviews create one from their spec. Authorizers and
@@ -102,16 +103,14 @@ def label_selector_attributes(attributes: Attributes) -> list[dict[str, Any]]:
 ANY: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
+class PathRule(msgspec.Struct, frozen=True):
     """Verbs on paths; a path that ends in `*` matches all paths with that prefix."""
 
     verbs: tuple[str, ...]
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRule:
+class ResourceRule(msgspec.Struct, frozen=True):
     """Verbs on resources of groups; with `names`, only on objects with these names."""
 
     verbs: tuple[str, ...]
@@ -120,8 +119,7 @@ class ResourceRule:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """Everything that a user may do in a namespace, as far as the authorizers can list it.
 
     Authorizers list them for a SelfSubjectRulesReview; RBAC compiles its own from roles

@@ -14,7 +14,9 @@ nobody gets the group system:masters.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, forbidden, refusal
 from rewound.actors.errors import Forbidden
@@ -37,8 +39,7 @@ _VERB = "impersonate"
 _MANY = 4  # groups, or values of extra keys, from which a right to all of them is asked for first
 
 
-@dataclass(frozen=True, slots=True)
-class WantedIdentity:
+class WantedIdentity(msgspec.Struct, frozen=True):
     """The identity that a caller wants to assume; extra keys are lower-case."""
 
     name: str
@@ -116,7 +117,10 @@ async def _impersonate_constrained(
         keys = tuple(sorted(key for key, _ in caller.extra))
         extra = ((names.key("associated-node-keys", "authentication"), keys),)
         asking = replace(caller, extra=extra)
-    await _check(authorizer, replace(request, user=asking, verb=f"impersonate-on:{mode}:{request.verb}"))
+    await _check(
+        authorizer,
+        replace(request, user=asking, verb=f"impersonate-on:{mode}:{request.verb}"),
+    )
     group, verb = names.group("authentication"), f"{_VERB}:{mode}"
     await _check(authorizer, _identity(asking, wanted, group, verb, mode))
     if wanted.uid:

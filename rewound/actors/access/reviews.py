@@ -7,8 +7,9 @@ authorizer are those of all requests, so a review gives the same result as a req
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator
 from rewound.actors.access.authorize import (

@@ -6,7 +6,7 @@ memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin
 from rewound.actors.admission.request import AdmissionRequest
@@ -17,8 +17,7 @@ from rewound.actors.runtime.outside import outside
 MAX_CALLS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class CallStatistics:
+class CallStatistics(msgspec.Struct, frozen=True):
     running: int
     limit: int
     started: int

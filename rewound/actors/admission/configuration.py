@@ -20,9 +20,10 @@ The server reads all files once, at start. An error names the file and the field
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
 from rewound.actors.admission.selection import AVAILABLE
@@ -36,8 +37,7 @@ class AdmissionConfigurationError(ValueError):
     """The configuration cannot be used; the text names the file and the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginConfiguration:
+class PluginConfiguration(msgspec.Struct, frozen=True):
     """The configuration of one plugin, inline or in its own file."""
 
     path: Path  # of the file that has it
@@ -61,9 +61,8 @@ class PluginConfiguration:
                 raise self.error(str(name), f"is not known; there are {', '.join(allowed)}")
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionConfiguration:
-    plugins: Mapping[str, PluginConfiguration] = field(default_factory=dict)
+class AdmissionConfiguration(msgspec.Struct, frozen=True):
+    plugins: Mapping[str, PluginConfiguration] = msgspec.field(default_factory=dict)
 
     def of(self, plugin: str) -> PluginConfiguration | None:
         return self.plugins.get(plugin)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rewound.actors.access.authorization.rbac.authorizer import Rbac
 from rewound.actors.access.authorize import Authorizer
@@ -25,8 +26,7 @@ async def _create_no_namespace(name: str) -> None:
     """For tools and tests that create their namespaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginContext:
+class PluginContext(msgspec.Struct, frozen=True):
     names: Names
     journal: Journal
     feed: Feed
@@ -42,7 +42,7 @@ class PluginContext:
     configuration: AdmissionConfiguration = NO_CONFIGURATION
     rules: Rules = DOCUMENTED
     off: Set[str] = frozenset()  # names of plugins that do not run: larger ones are not even imported
-    conditions: ConditionTimings = field(default_factory=ConditionTimings)  # of webhooks and policies
+    conditions: ConditionTimings = msgspec.field(default_factory=ConditionTimings)  # of webhooks and policies
 
     def find_kind(self, api_version: str, kind: str) -> Definition | None:
         return None if self.registry is None else self.registry.current.of_kind(api_version, kind)

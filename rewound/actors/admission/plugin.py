@@ -12,8 +12,9 @@ other commands; if its object has changed meanwhile, the write is decided again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
 from rewound.actors.errors import Cause, Forbidden, MutationDenied, PolicyDenied, Resource
@@ -89,8 +90,7 @@ class Plugin:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """The outcome of an asynchronous step that does not reject the write."""
 
     object: Object | None = None  # the changed object; None: no change

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from rewound.actors.aggregation.api_services import ApiService, ApiServices
 from rewound.actors.aggregation.content import RemoteContent
 from rewound.actors.identity import User
 
 
-@dataclass(frozen=True, slots=True)
-class AggregationContext:
+class AggregationContext(msgspec.Struct, frozen=True):
     api_services: ApiServices
     # Requests the discovery document from the server of an APIService; returns why that failed, or "".
     probe: Callable[[ApiService], Awaitable[str]]

@@ -7,14 +7,14 @@ parse_ports("30000-32767")
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+
+import msgspec
 
 DEFAULT_NETWORKS = "10.0.0.0/24"
 DEFAULT_PORTS = "30000-32767"
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRanges:
+class ServiceRanges(msgspec.Struct, frozen=True):
     networks: tuple[str, ...] = (DEFAULT_NETWORKS,)
     node_ports: tuple[int, int] = (30000, 32767)
 

@@ -8,7 +8,8 @@ not lose any.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rewound.actors.allocation.allocated import (
     AddressPool,
@@ -44,16 +45,14 @@ PORT_TAKEN = "provided port is already allocated"
 NO_PORT = 32768  # the node ports of dry runs begin after it, outside the usual range
 
 
-@dataclass(frozen=True, slots=True)
-class ServicePools:
+class ServicePools(msgspec.Struct, frozen=True):
     """The pools of one cluster."""
 
     addresses: FixedRanges | ServiceCidrs
     ports: PortPool
 
 
-@dataclass(frozen=True, slots=True)
-class Allocated:
+class Allocated(msgspec.Struct, frozen=True):
     service: Object
     items: list[str]  # addresses and ports that the service did not have before
     stored: Callable[[], None]  # moves the cursors of the pools past these items

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.access.authorization.rbac.roles import autoupdate_key, uncovered
@@ -50,8 +50,7 @@ _log = logging.getLogger(__name__)
 ATTEMPTS: Final = 3  # when another node changes the same objects
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True):
     """A write to make: `new` replaces the stored object, or is created, after a delete if `recreate` is set."""
 
     wanted: InitialObject
@@ -219,8 +218,7 @@ def _value(document: Object, path: str) -> object:
 _AGGREGATION: Final = b'"aggregationRule":'
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciled(msgspec.Struct, frozen=True):
     object: Object
     recreate: bool = False
 

@@ -9,10 +9,11 @@ start reconciles, are read from `default_roles.txt`: it explains its format.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from rewound.actors.access.authorization.rbac.roles import aggregate_label, aggregated_rules, autoupdate_key
 from rewound.actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
@@ -34,8 +35,7 @@ _DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class InitialObject:
+class InitialObject(msgspec.Struct, frozen=True):
     """An object to create if it is missing. An existing one stays unchanged, except for the fields in `updated`."""
 
     type_name: str
@@ -46,8 +46,7 @@ class InitialObject:
     manager: str = ""  # field manager; empty: that of the server
 
 
-@dataclass(frozen=True, slots=True)
-class ServingAddress:
+class ServingAddress(msgspec.Struct, frozen=True):
     """The IP address and port at which clients reach this server."""
 
     address: str

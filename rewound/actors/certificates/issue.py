@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from rewound.actors.certificates.names import PROXY_NAME, address_of
-from rewound.actors.identity import MASTERS
 
 _YEAR = 365 * 86400
 # A client whose clock is behind must not see a new certificate as not yet valid.
@@ -34,15 +33,23 @@ class Pair(NamedTuple):
 
 
 def renew(
-    pems: Mapping[str, Sequence[str]], names: Sequence[str], now: float, renew_before: float
+    pems: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    administrators: str,
+    now: float,
+    renew_before: float,
 ) -> dict[str, Pair]:
+    """Return all pairs, those of `pems` that are still valid among them.
+
+    `names` are those of the serving certificate, `administrators` the group of the client.
+    """
     authority = _valid_authority(pems.get("ca"), "rewound-ca", now, renew_before)
     server = _issued(pems.get("server"), authority, now + renew_before)
     if server is None or not set(names) <= set(_names(server)):
         server = _make_server(authority, names, now)
     admin = _issued(pems.get("admin"), authority, now + renew_before)
     if admin is None:
-        admin = _make_client(authority, _subject(_ADMIN, MASTERS), now)
+        admin = _make_client(authority, _subject(_ADMIN, administrators), now)
     proxy_authority = _valid_authority(pems.get("proxy-ca"), "rewound-proxy-ca", now, renew_before)
     proxy = _issued(pems.get("proxy"), proxy_authority, now + renew_before)
     if proxy is None:
@@ -196,7 +203,7 @@ def main() -> None:
     if not raw:
         return  # no certificate is needed after all
     request: dict[str, Any] = json.loads(raw)
-    pairs = renew(request["pems"], request["names"], request["now"], request["renew_before"])
+    pairs = renew(**request)
     pems = {name: _pem(pair) for name, pair in pairs.items()}
     facts = {name: {"expires": _expires(pair), "names": _names(pair)} for name, pair in pairs.items()}
     json.dump({"pems": pems, "facts": facts}, sys.stdout)

@@ -17,8 +17,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rewound.actors.names import Names
+if TYPE_CHECKING:  # the child that creates certificates needs no names of kinds
+    from rewound.actors.names import Names
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -23,11 +23,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rewound.actors.certificates.issuing_process import IssuingFailed, make_certificates
+from rewound.actors.identity import MASTERS
 
 NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
 _PROXY = frozenset({"proxy-ca", "proxy"})
@@ -45,8 +47,7 @@ class CertificateError(Exception):
     """Certificates cannot be created or used; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(msgspec.Struct, frozen=True):
     folder: Path
     made: tuple[str, ...]  # created by this start
 
@@ -169,7 +170,13 @@ def _digest(certificate: str, key: str) -> str:
 
 def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Index]:
     """Run `issue.renew` in a child process."""
-    request = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
+    request = {
+        "pems": pems,
+        "names": names,
+        "administrators": MASTERS,
+        "now": now,
+        "renew_before": RENEW_BEFORE,
+    }
     try:
         response = make_certificates(request)
     except IssuingFailed as error:

@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
 
 from rewound.actors.certificates.pki import CertificateError, Certificates
@@ -49,8 +50,7 @@ class UnfitRequest(Exception):
     """No certificate is issued for this request; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
+class RequestFacts(msgspec.Struct, frozen=True):
     common_names: tuple[str, ...]
     organizations: tuple[str, ...]
     has_alternative_names: bool  # whether the extension is present, even if empty
@@ -174,8 +174,7 @@ class Authority:
     key: bytes = field(repr=False)  # PEM
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorityFiles:
+class AuthorityFiles(msgspec.Struct, frozen=True):
     certificate: Path
     key: Path
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rewound.actors.access.accounts.tokens import TokenIssuer
 from rewound.actors.access.authorize import Authorizer
@@ -23,8 +24,7 @@ from rewound.actors.versions.features import V1_25, Release
 from rewound.journal.log import Journal
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(msgspec.Struct, frozen=True):
     names: Names
     registry: Registry
     journal: Journal
@@ -48,7 +48,7 @@ class ControllerContext:
     whole_cluster: bool = False  # whether all controllers were chosen, so that nobody else tracks nodes
     is_short_of_memory: Callable[[], bool] = lambda: False
     authorizes_nodes: bool = False  # whether simulated nodes may do only what `authorizer` allows nodes
-    workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
+    workloads: WorkloadOptions = msgspec.field(default_factory=WorkloadOptions)
     clock_jumps: bool = (
         False  # a clock that tests move: a late timer does not mean that the process got no CPU
     )

@@ -17,9 +17,9 @@ that it could not resolve because the kind was unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from sys import intern
 
+import msgspec
 import trio
 
 from rewound.actors.controllers.client import Client, run_concurrently
@@ -49,13 +49,12 @@ from rewound.journal.records import Event
 from rewound.journal.view import View
 
 
-@dataclass(slots=True)
-class ClassifiedReferences:
+class ClassifiedReferences(msgspec.Struct):
     """Owner uids by the state of the owner."""
 
-    solid: set[str] = field(default_factory=set)
-    dangling: set[str] = field(default_factory=set)
-    waiting: set[str] = field(default_factory=set)
+    solid: set[str] = msgspec.field(default_factory=set)
+    dangling: set[str] = msgspec.field(default_factory=set)
+    waiting: set[str] = msgspec.field(default_factory=set)
 
     @property
     def all_solid(self) -> bool:
@@ -104,8 +103,7 @@ def _sort(
 Key = tuple[int, str, str]  # type id, namespace, name
 
 
-@dataclass(frozen=True, slots=True)
-class DependentsStatistics:
+class DependentsStatistics(msgspec.Struct, frozen=True):
     owners: int
     dependents: int
 
@@ -175,8 +173,7 @@ WorkKey = Key | str | int
 _BLOCKS = b'"blockOwnerDeletion":true'  # most dependents lack it and need not be parsed
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """An object as read from one view of the journal."""
 
     key: Key

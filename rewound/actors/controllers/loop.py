@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
 import trio
 
 from rewound.actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
@@ -60,8 +60,7 @@ class Controller(Protocol[K]):
         """Bring the objects of one key into the desired state, or raise to be called again."""
 
 
-@dataclass(slots=True)
-class LoopStatistics:
+class LoopStatistics(msgspec.Struct):
     caught_up: bool = False
     last_failure: str = ""
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 import trio
 
 from rewound.actors.aggregation.api_services import ApiService
@@ -241,14 +241,15 @@ _WITHOUT_PROBLEMS = (
 )
 
 
-@dataclass(slots=True)
-class Remaining:
+class Remaining(msgspec.Struct):
     """The content of a namespace that is left after the controller tried to delete it."""
 
-    resources: Counter[str] = field(default_factory=Counter)  # "configmaps.", "leases.coordination.…"
-    finalizers: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
-    undiscovered: dict[str, str] = field(default_factory=dict)  # group versions of other servers -> why
+    resources: Counter[str] = msgspec.field(default_factory=Counter)  # "configmaps.", "leases.coordination.…"
+    finalizers: Counter[str] = msgspec.field(default_factory=Counter)
+    failures: list[str] = msgspec.field(default_factory=list)
+    undiscovered: dict[str, str] = msgspec.field(
+        default_factory=dict
+    )  # group versions of other servers -> why
     waits_for_pods: bool = False  # what remains besides is not known yet, and no condition reports it
 
     def count(self, plural: str, group: str, finalizers: Iterable[str]) -> None:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from rewound.actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definition_type, is_true
 from rewound.actors.kinds.custom import (
@@ -40,8 +41,7 @@ from rewound.journal.records import Event
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """The remembered facts of one definition."""
 
     name: str

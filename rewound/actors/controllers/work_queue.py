@@ -17,9 +17,9 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+import msgspec
 import trio
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
@@ -34,8 +34,7 @@ def namespace_before_name(key: Hashable) -> Hashable:
     return key[-2] if isinstance(key, tuple) and len(key) > 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkQueueStatistics:
+class WorkQueueStatistics(msgspec.Struct, frozen=True):
     ready: int
     active: int
     delayed: int

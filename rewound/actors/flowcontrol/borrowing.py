@@ -15,9 +15,10 @@ Seats that no level could use are divided as well. A level that lends takes its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor, sqrt
 from typing import Final, NamedTuple
+
+import msgspec
 
 PERIOD: Final = 10.0
 _KEPT: Final = 0.977  # of the smoothed demand in a period
@@ -68,8 +69,7 @@ class Demand:
         return not self._most and self.smoothed < _LEAST_TARGET
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The seats of a level: by its shares, without those that it lends, and with those that it may borrow."""
 
     nominal: int = 0

@@ -7,8 +7,9 @@ objects always apply, stored or not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from rewound.actors.access.authorize import Attributes
 from rewound.actors.flowcontrol.borrowing import NO_LIMITS, Limits, limits
@@ -19,8 +20,7 @@ from rewound.actors.messages import Object
 from rewound.actors.versions.features import V1_25
 
 
-@dataclass(frozen=True, slots=True)
-class LevelSettings:
+class LevelSettings(msgspec.Struct, frozen=True):
     name: str
     uid: str
     exempt: bool
@@ -42,8 +42,7 @@ class LevelSettings:
         return 2 * (self.seats + waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaSettings:
+class SchemaSettings(msgspec.Struct, frozen=True):
     name: str
     uid: str
     level: str
@@ -59,8 +58,7 @@ class SchemaSettings:
         return request.namespace if self.by_namespace else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     levels: Mapping[str, LevelSettings]
     schemas: tuple[SchemaSettings, ...]  # in matching order
 

@@ -32,10 +32,10 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from sys import maxsize
 from typing import Any, Final
 
+import msgspec
 import trio
 
 from rewound.actors.errors import RequestError
@@ -66,14 +66,13 @@ class NoSeat(RequestError):
     message = "Too many requests, please try again later."
 
 
-@dataclass(slots=True)
-class SchemaCounts:
+class SchemaCounts(msgspec.Struct):
     """The requests of one FlowSchema in one level, counted by outcome."""
 
     schema: str
     level: str
     dispatched: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)  # by reason
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)  # by reason
 
     def reject(self, reason: str) -> None:
         self.rejected[reason] = self.rejected.get(reason, 0) + 1

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.golang.format import Formatted, format_value
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
@@ -240,8 +242,7 @@ def prepare_create(new: Object) -> None:
     new["metadata"]["generation"] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationOptions:
+class ValidationOptions(msgspec.Struct, frozen=True):
     """Which of the ratcheting rules apply to a configuration."""
 
     require_no_side_effects: bool = True

@@ -20,10 +20,11 @@ Protected API groups are those of the project itself, whose definitions need an 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from rewound.actors.golang.quoting import quoted, quoted_start
 from rewound.actors.kinds.declaration.definition import (
@@ -128,8 +129,7 @@ APPROVED: Final = "KubernetesAPIApprovalPolicyConformant"
 _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True):
     """The meaning of a definition's annotation, with status and reason of the condition."""
 
     status: str
@@ -581,8 +581,7 @@ MOST_NAMES: Final = 100  # short names, and categories
 SCOPES = ("Cluster", "Namespaced")
 
 
-@dataclass(frozen=True, slots=True)
-class _Common:
+class _Common(msgspec.Struct, frozen=True):
     """The parts that are the same in all versions; None for those that are not."""
 
     versions: list[Object]

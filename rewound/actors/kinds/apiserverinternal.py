@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import (

@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.json import dumps
@@ -1036,7 +1037,9 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
     """Return the definitions of all versions, the preferred one first."""
     keys = round_trip_keys(names)
     stored, beta = (
-        replace(view, strategy=replace(view.strategy, canonicalize=partial(canonicalize, keys)))
+        replace(
+            view, strategy=msgspec.structs.replace(view.strategy, canonicalize=partial(canonicalize, keys))
+        )
         for view in define_autoscaler(names, features)
     )
     return stored, define_v1(keys, stored), beta

@@ -7,6 +7,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from rewound.actors.kinds import (
     admissionregistration,
     apiextensions,
@@ -165,7 +167,7 @@ def _in_release(
             for one in definition.subresources
             if _exists(one, release)
         ),
-        table=replace(definition.table, columns=columns),
+        table=msgspec.structs.replace(definition.table, columns=columns),
         storage=_storage(definition.storage, release),
         strategy=_strategy(definition.strategy, drop),
         deprecation_warning=_deprecation(definition, release),
@@ -196,18 +198,18 @@ def _deprecation(definition: Definition, release: Release) -> str:
 def _names(definition: Definition, release: Release) -> DiscoveryNames:
     if SINGULAR_NAMES not in release.features:
         return definition.names
-    return replace(definition.names, singular=definition.kind.lower())
+    return msgspec.structs.replace(definition.names, singular=definition.kind.lower())
 
 
 def _storage(storage: Storage, release: Release) -> Storage:
     versions = [
         one for since, one in storage.announced_since.items() if exists_in(release.version, since, "")
     ]
-    return replace(storage, announced_version=versions[-1]) if versions else storage
+    return msgspec.structs.replace(storage, announced_version=versions[-1]) if versions else storage
 
 
 def _subresource(one: Subresource, drop: Drop | None, release: Release, rules: Rules) -> Subresource:
-    return replace(
+    return msgspec.structs.replace(
         one,
         view=one.view and _in_release(one.view, release, rules),
         options=one.options and _in_release(one.options, release, rules),
@@ -227,7 +229,9 @@ def _strategy(strategy: Strategy, drop: Drop | None) -> Strategy:
             prepare(new)
 
     on_update = _dropping_on_update(drop, strategy.prepare_for_update)
-    return replace(strategy, prepare_for_create=prepare_for_create, prepare_for_update=on_update)
+    return msgspec.structs.replace(
+        strategy, prepare_for_create=prepare_for_create, prepare_for_update=on_update
+    )
 
 
 def _dropping_on_update(drop: Drop | None, prepare: PrepareForUpdate | None) -> PrepareForUpdate | None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
+
+import msgspec
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.fields import Struct
@@ -43,8 +44,7 @@ def _no_catalog() -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredType:
+class StoredType(msgspec.Struct, frozen=True, eq=False):
     """One type of the journal with its definitions, one for each group version. Replaced as a whole when
     one changes.
     """

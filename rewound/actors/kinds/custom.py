@@ -21,10 +21,10 @@ The columns of tables are the printer columns, or the name and the time of creat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import orjson
 
 from rewound.actors.errors import BadRequest, NoReplicas
@@ -71,8 +71,7 @@ if TYPE_CHECKING:
     from rewound.actors.kinds.structural.compile import Compiled
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaSource:
+class SchemaSource(msgspec.Struct, frozen=True):
     """Where to find the schema of a version."""
 
     body: bytes  # of the CustomResourceDefinition
@@ -226,8 +225,7 @@ class WrongKindOfValue(ValueError):
     """A value at a path has the wrong type."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     spec: str
     status: str
     selector: str = ""
@@ -567,8 +565,7 @@ VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update
 TERMINATING = "create not allowed while custom resource definition is terminating"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredKind:
+class DeclaredKind(msgspec.Struct, frozen=True):
     """What a CustomResourceDefinition declares."""
 
     served: tuple[Definition, ...] = ()

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from rewound.actors.names import REWIND_GROUP, Names
 
@@ -32,13 +33,12 @@ STAGES: Final = {
 Key = tuple[str, ...]  # (group, version) or (group, version, plural)
 
 
-@dataclass(frozen=True, slots=True)
-class Enablement:
+class Enablement(msgspec.Struct, frozen=True):
     """The parsed keys; without any, every kind that is on by default is served."""
 
     every: bool | None = None
-    stages: Mapping[str, bool] = field(default_factory=dict)
-    keys: Mapping[Key, bool] = field(default_factory=dict)
+    stages: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    keys: Mapping[Key, bool] = msgspec.field(default_factory=dict)
 
     def serves(self, definition: Definition) -> bool:
         group, version, plural = definition.group, definition.version, definition.plural

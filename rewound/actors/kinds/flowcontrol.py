@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
+import msgspec
+
 from rewound.actors.golang.format import format_value
 from rewound.actors.golang.quoting import quoted_list, quoted_start
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
@@ -219,7 +221,9 @@ def _with_rules(definition: Definition, rules: _Rules) -> Definition:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
         validate(errors, new, old)
 
-    strategy = replace(definition.strategy, validate_create=validate, validate_update=update_rules)
+    strategy = msgspec.structs.replace(
+        definition.strategy, validate_create=validate, validate_update=update_rules
+    )
     return replace(definition, subresources=(status_subresource(rules.status),), strategy=strategy)
 
 
@@ -747,10 +751,12 @@ def _field_of(struct: Struct, field: Field, version: str) -> Field:
             # v1beta3 has no pointer: its default depends on an annotation.
             pointer = version == "v1"
             name, default = "nominalConcurrencyShares", DEFAULT_SHARES if pointer else None
-            return replace(field, name=name, pointer=pointer, default=default)
+            return msgspec.structs.replace(field, name=name, pointer=pointer, default=default)
         if field.name == "conditions":
-            return replace(field, type=_type_of(field.type, version), patch="merge", merge_key="type")
-    return replace(field, type=_type_of(field.type, version))
+            return msgspec.structs.replace(
+                field, type=_type_of(field.type, version), patch="merge", merge_key="type"
+            )
+    return msgspec.structs.replace(field, type=_type_of(field.type, version))
 
 
 def _type_of(type_: Type, version: str) -> Type:

@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
+import msgspec
+
 from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.core.service import (
@@ -870,7 +872,7 @@ def define_service_cidrs(names: Names, features: frozenset[str]) -> tuple[Defini
         reset_fields=(), validate_create=service_cidr_rules, validate_update=service_cidr_update_rules
     )
     if CIDR_STATUS_WIPING in features:
-        strategy = replace(
+        strategy = msgspec.structs.replace(
             strategy,
             reset_fields=("status",),
             prepare_for_create=partial(clear_status, status),

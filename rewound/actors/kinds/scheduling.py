@@ -7,9 +7,10 @@ The Workload of 1.35 (v1alpha1) has its groups inside, and no conversion to that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from rewound.actors.kinds.declaration.definition import (

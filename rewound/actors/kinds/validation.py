@@ -21,9 +21,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Concatenate, Final, ParamSpec
+
+import msgspec
 
 from rewound.actors.errors import MAX_COUNTED, BadRequest, Cause
 from rewound.actors.golang.format import as_json, format_value
@@ -71,8 +72,7 @@ def wording(text: str, features: frozenset[str]) -> str:
     return text.word(features) if isinstance(text, Worded) else text
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """One broken rule: a reason word, the path of the field, and the text."""
 
     reason: str

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.admission.request import DELETE, AdmissionRequest
 from rewound.actors.errors import NotFound, RequestError

@@ -5,9 +5,9 @@ The current object is that of the newest proposal, while that is not durable, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import orjson
 
 from rewound.actors.errors import STALE, BadRequest, Cause, Conflict, Invalid, NotANumber, Resource
@@ -29,8 +29,7 @@ _LATEST = 2**63  # an offset after all others
 _UNCOMMITTED = "not committed yet"
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(msgspec.Struct, frozen=True):
     """The current object and the offset of the event that wrote it.
 
     Until that event is committed, the offset is unknown, and 0 here: no client can name it yet.

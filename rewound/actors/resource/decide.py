@@ -25,12 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import ClassVar, Final, TypeVar
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.admission.calls import AdmissionCalls
 from rewound.actors.admission.chain import EMPTY, Admission, Chain, Retry, working_copy
@@ -106,8 +107,7 @@ LONGEST_GENERATED_BASE: Final = 58  # 63 characters less the five random ones
 LONGEST_STEP: Final = 0.010
 
 
-@dataclass(frozen=True, slots=True)
-class ActorContext:
+class ActorContext(msgspec.Struct, frozen=True):
     """What the actors of all types share."""
 
     journal: Journal
@@ -121,7 +121,9 @@ class ActorContext:
     longest_step: float = LONGEST_STEP
     # By type: submits writes of other types that go before the proposals of a commit, and returns what submits those
     # that follow. Only for commits that are not shared with other nodes.
-    beside: dict[str, Callable[[Sequence[Proposal]], Callable[[], None]]] = field(default_factory=dict)
+    beside: dict[str, Callable[[Sequence[Proposal]], Callable[[], None]]] = msgspec.field(
+        default_factory=dict
+    )
 
 
 class Outdated(Retry):

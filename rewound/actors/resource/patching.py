@@ -7,8 +7,9 @@ resourceVersion, so that a patch with a resourceVersion has it as its preconditi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rewound.actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from rewound.actors.golang.format import printed
@@ -30,8 +31,7 @@ SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(msgspec.Struct, frozen=True):
     object: Object  # in storage form
     problems: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from rewound.actors.kinds.declaration.definition import Definition, Versions
 from rewound.actors.messages import Command, Delete, Object
@@ -24,8 +25,7 @@ class Store(NamedTuple):
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """Remove the object. `returned` is the object in the response, if it is not the one last stored.
 
     `last` is stored first: watchers see the object with a deletionTimestamp before its removal.
@@ -35,8 +35,7 @@ class Remove:
     last: Object | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(msgspec.Struct, frozen=True):
     """Change nothing."""
 
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.json import dumps
@@ -43,16 +43,14 @@ MAX_POINTER: Final = 4000
 MAX_TEXT: Final = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class FieldOwner:
+class FieldOwner(msgspec.Struct, frozen=True):
     field: str  # in the notation of a difference: spec.containers[name=web].image
     pointer: str | None  # JSON pointer; None: longer than MAX_POINTER (a shortened one points elsewhere)
     value: Any
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(msgspec.Struct, frozen=True):
     fields: list[FieldOwner]
     events: dict[int, Event]  # the versions that own a field, by offset, without their contents
     oldest: int  # the oldest version that was read, if retention has removed older ones; otherwise 0

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.json import unescaped
@@ -40,8 +40,7 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     path: str
     before: Any  # ABSENT: did not exist
     after: Any  # ABSENT: exists no longer

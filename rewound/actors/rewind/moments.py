@@ -11,9 +11,10 @@ that retention has removed is gone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from rewound.actors.errors import BadRequest, Expired
 from rewound.actors.golang.quoting import quoted
@@ -30,8 +31,7 @@ _RFC3339: Final = re.compile(
 _QUOTED: Final = 64  # characters of a bad value that an error shows
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """A version, or a time in microseconds since 1970; exactly one of them is set."""
 
     version: int | None = None

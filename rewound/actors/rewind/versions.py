@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.selectors.facts import unpack_uids
@@ -25,8 +26,7 @@ SLICE, SLICE_BYTES = 64, 1 << 20
 LINKS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """One object of a journal, whether it exists or not. `uid`, if set, is that of one of the objects with
     this name.
     """
@@ -42,8 +42,7 @@ class Address:
         return keys.find_object(self.type_id, self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     event: Event
     before: bytes | None  # the content before; None if there was none, or the journal no longer has it
 
@@ -53,8 +52,7 @@ class Version:
         return self.before is None and self.event.previous != 0
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     versions: list[Version]
     following: int  # the offset of the next older version; 0 if there is none
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.runtime.threads import run_in_thread
@@ -34,13 +34,12 @@ SUCCESS, FAILURE = "success", "failure"
 _Stamp = tuple[int, int, int, int] | str  # of a file; if there is none, why
 
 
-@dataclass(slots=True)
-class Reloads:
+class Reloads(msgspec.Struct):
     """How often the file was read again, with what result, and what is in force."""
 
     hash: str = ""
-    counts: dict[str, int] = field(default_factory=dict)  # by success or failure
-    times: dict[str, float] = field(default_factory=dict)  # of the last one, in seconds since 1970
+    counts: dict[str, int] = msgspec.field(default_factory=dict)  # by success or failure
+    times: dict[str, float] = msgspec.field(default_factory=dict)  # of the last one, in seconds since 1970
 
     def applied(self, contents: bytes) -> None:
         self.hash = f"sha256:{sha256(contents).hexdigest()}" if contents else ""

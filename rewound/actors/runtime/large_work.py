@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from dataclasses import dataclass
 from types import coroutine
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
 import trio
 
 from rewound.actors.errors import Overloaded, TooLarge
@@ -104,8 +104,7 @@ class TooMuchLargeWork(Overloaded):
     message = "the server has more large requests than it can work on now, please try again later"
 
 
-@dataclass(frozen=True, slots=True)
-class LargeWorkStatistics:
+class LargeWorkStatistics(msgspec.Struct, frozen=True):
     waiting: int
     started: int
     refused: int

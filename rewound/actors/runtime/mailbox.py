@@ -8,9 +8,9 @@ channel per request cost three times as much in the prototype.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 from rewound.actors.errors import Overloaded
@@ -66,8 +66,7 @@ class Reply(Generic[A]):
         return Abort.SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxStatistics:
+class MailboxStatistics(msgspec.Struct, frozen=True):
     waiting: int
     capacity: int
     received: int

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 logger = logging.getLogger(__name__)
@@ -19,8 +19,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 RECOVERED_AFTER = 30.0
 
 
-@dataclass(slots=True)
-class Supervised:
+class Supervised(msgspec.Struct):
     name: str
     restarts: int = 0
     failing: str = ""  # why it last crashed; empty once it has recovered

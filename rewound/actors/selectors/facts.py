@@ -18,10 +18,10 @@ key can look like a label.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgpack
+import msgspec
 import orjson
 
 LABEL, FIELD = -1, -2  # the separators
@@ -83,8 +83,7 @@ def completed(facts: bytes, body: bytes, late: Sequence[LateField]) -> bytes:
     return pack((labels, fields, *rest))
 
 
-@dataclass(frozen=True, slots=True)
-class Completing:
+class Completing(msgspec.Struct, frozen=True):
     """`completed` for some late fields, as a value: equal ones add the same."""
 
     late: tuple[LateField, ...]
@@ -93,8 +92,7 @@ class Completing:
         return completed(facts, body, self.late)
 
 
-@dataclass(frozen=True, slots=True)
-class PackedValue:
+class PackedValue(msgspec.Struct, frozen=True):
     """Reads from facts the value that follows some bytes, as it is packed; empty if they do not contain these."""
 
     before: bytes  # the bytes of a field, or of a label

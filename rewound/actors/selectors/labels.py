@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted_start
@@ -97,8 +98,7 @@ class LabelRequirement(NamedTuple):
         return f"{self.key} {self.operator} ({','.join(self.values)})"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     """All requirements must hold; a selector without requirements selects everything."""
 
     requirements: tuple[LabelRequirement, ...]  # sorted, each once

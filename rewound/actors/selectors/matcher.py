@@ -14,8 +14,9 @@ it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rewound.actors.selectors.facts import (
     Completing,
@@ -45,14 +46,13 @@ Match = Callable[[bytes, bytes], bool]  # of the facts and the JSON of an object
 Values = dict[str, set[str] | None]  # by key; None: any value
 
 
-@dataclass(slots=True)
-class _Merged:
+class _Merged(msgspec.Struct):
     """Merged requirements of labels, or of fields."""
 
-    wanted: Values = field(default_factory=dict)
-    unwanted: Values = field(default_factory=dict)
-    bounds: dict[tuple[str, str], int] = field(default_factory=dict)  # by key and operator
-    compared: list[LabelRequirement] = field(default_factory=list)
+    wanted: Values = msgspec.field(default_factory=dict)
+    unwanted: Values = msgspec.field(default_factory=dict)
+    bounds: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)  # by key and operator
+    compared: list[LabelRequirement] = msgspec.field(default_factory=list)
 
     def want(self, key: str, values: set[str] | None) -> None:
         before = self.wanted.get(key)

@@ -25,10 +25,10 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+import msgspec
 import outcome
 import trio
 
@@ -107,8 +107,7 @@ PASSES = 3
 PUBLISHED_AT_ONCE = 32
 
 
-@dataclass(frozen=True, slots=True)
-class CommitterStatistics:
+class CommitterStatistics(msgspec.Struct, frozen=True):
     commits: int
     events: int
     failures: int
@@ -143,14 +142,12 @@ class WriteDurations:
         return {key: (total, tuple(buckets)) for key, ([total], buckets) in self._series.items()}
 
 
-@dataclass(slots=True)
-class _Batch:
-    proposals: list[Proposal] = field(default_factory=list)
-    done: list[OnCommitted] = field(default_factory=list)
+class _Batch(msgspec.Struct):
+    proposals: list[Proposal] = msgspec.field(default_factory=list)
+    done: list[OnCommitted] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(msgspec.Struct):
     """Housekeeping that writes; it runs between two batches."""
 
     work: Callable[[], Any]

@@ -20,10 +20,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
+import msgspec
 import trio
 
 from rewound.journal.records import Event
@@ -43,8 +43,7 @@ class Readable(Protocol):
     def read(self) -> AbstractContextManager[View]: ...
 
 
-@dataclass(slots=True)
-class _Subscription:
+class _Subscription(msgspec.Struct):
     notify: Follower
     types: frozenset[int] | None  # None: all
     failed: bool = False

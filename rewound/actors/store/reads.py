@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import orjson
 import trio
 
@@ -44,8 +44,7 @@ TOKEN_TOO_OLD = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """As the client sent them; `gateway.pipeline.options` has validated the combination."""
 
     resource_version: str = ""
@@ -251,16 +250,14 @@ class VersionedState(Protocol):
     ) -> Page: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     bodies: list[bytes]
     version: int
     token: str = ""
     remaining: int = 0  # 0: complete, or unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """Where a list begins."""
 
     version: int | None  # None: the current one
@@ -456,8 +453,7 @@ def state_at(view: View, version: int) -> View | PastView:
 CURRENT = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A continue token: the position at which a paged list continues, and the resourceVersion of all its pages.
 
         {"v": 12, "t": 1700000000000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON

@@ -14,9 +14,10 @@ version keep their default: giving them another value is refused, because the se
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+import msgspec
 
 from rewound.actors.versions.gates import Gate, gates_of, outlived_by_features
 from rewound.actors.versions.version import (
@@ -43,8 +44,7 @@ def _gate(name: str, since: str = "") -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Behaviour that differs between versions without a gate."""
 
     name: str
@@ -1437,8 +1437,7 @@ EARLY: Final = frozenset({WATCH_LIST})
 ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """A version of Kubernetes, and the names of the features that are on."""
 
     version: str = FIRST

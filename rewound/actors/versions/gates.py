@@ -6,17 +6,17 @@ that or an earlier one). A gate that is `gone` is no longer a name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+import msgspec
 
 from rewound.actors.versions.version import minor
 
 GONE: Final = "gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     stage: str  # Alpha, Beta, GA or Deprecated
     on: bool  # unless --feature-gates says otherwise
     locked: bool  # cannot be switched

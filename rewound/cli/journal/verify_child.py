@@ -24,6 +24,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rewound.journal.errors import Damaged, JournalError
 from rewound.journal.files.structure import Audit
 from rewound.journal.log import Journal
@@ -57,7 +59,7 @@ def _check(path: Path, digest_after: int) -> None:
 def _check_structure(path: Path) -> Audit:
     found = verify_structure(path, _Progress())
     for damage in found.damage:
-        _print(damage=asdict(damage))
+        _print(damage=msgspec.structs.asdict(damage))
     _print(pages=found.pages)
     return found
 

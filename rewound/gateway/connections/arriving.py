@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from rewound.actors.golang.quoting import quoted
 from rewound.gateway.pipeline.parameters import INVALID_ESCAPE
@@ -13,8 +14,7 @@ Parts = list[bytes | bytearray]  # the parts of a body as they arrive
 _SMALL_PART = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Why a connection or a request cannot continue: the status and message of the response."""
 
     status: int

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from math import inf
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.gateway.connections.config import ServerConfig
@@ -61,8 +62,7 @@ def _forwards_nothing(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptShare:
+class AcceptShare(msgspec.Struct, frozen=True):
     """How processes that accept from the same sockets share the connections."""
 
     record: Callable[[int], None]  # called with the number of connections of this process when it changes
@@ -110,8 +110,7 @@ class ConnectionLease:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     body: int = 3 * KIB * KIB
     # Whether requests to a path are forwarded: their bodies have no size limit, and they may switch protocols.
     forwards: Callable[[str], bool] = _forwards_nothing
@@ -140,7 +139,7 @@ class Limits:
     # once.
     drain_idle_seconds: float = 0.0
 
-    connections: int = field(default_factory=affordable_connections)
+    connections: int = msgspec.field(default_factory=affordable_connections)
     share: AcceptShare | None = None  # None: no other process accepts from the same sockets
     lease: ConnectionLease | None = None  # replaces `connections` in one of several workers
     # How much unauthenticated clients may make the server do; None if its handler does not authenticate.

@@ -16,8 +16,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
+import msgspec
 from hypercorn.config import Config, SocketTypeError
 
 from rewound.gateway.settings.server_config import Address, host_and_port
@@ -42,8 +42,7 @@ class CannotListen(Exception):
         self.unknown_host = unknown_host
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True):
     sock: socket.socket
     tls: ssl.SSLContext | None
     secure: bool  # clients use TLS, terminated here or in the processes that accept them

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
 
+import msgspec
 import trio
 from hypercorn.config import Config
 
@@ -62,8 +62,7 @@ class AnyServer(Protocol):
 MakeServer = Callable[[Handle, Refuse, Limits, RequestObserver | None, MemoryBudget], AnyServer]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatistics:
+class ServerStatistics(msgspec.Struct, frozen=True):
     open: int  # open connections
     idle: int  # of these, connections without a request in progress
     accepted: int  # connections since the start

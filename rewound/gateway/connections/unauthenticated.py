@@ -24,13 +24,13 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from ipaddress import IPv6Address
 from types import coroutine
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import outcome
 import trio
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
@@ -48,8 +48,7 @@ _ARRIVAL = 0.02
 _TURNS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class WorkShares:
+class WorkShares(msgspec.Struct, frozen=True):
     """Shares of processor time (seconds per second), and the debts allowed beyond them (seconds)."""
 
     address: float = 0.25

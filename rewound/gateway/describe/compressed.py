@@ -6,9 +6,9 @@ import hashlib
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from rewound.gateway.wire import compression
@@ -19,8 +19,7 @@ Member = tuple[str, str, bytes]  # "paths" or "definitions", its name there, the
 SLICE = 0.001  # seconds of work on a document before other tasks run
 
 
-@dataclass(frozen=True, slots=True)
-class CompressedDocument:
+class CompressedDocument(msgspec.Struct, frozen=True):
     """A document stored compressed, because most clients accept gzip and the plain document is ten times as large."""
 
     compressed: bytes
@@ -35,8 +34,7 @@ class CompressedDocument:
         return await trio.to_thread.run_sync(zlib.decompress, self.compressed, compression.GZIP), False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One section's encoded part of the OpenAPI 2.0 document: its paths, and the definitions that they refer to."""
 
     compressed: bytes

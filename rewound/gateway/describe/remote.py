@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.json import unescaped
@@ -24,8 +24,7 @@ _PLAIN_OBJECT: Final = {"type": "object"}
 Encode = Callable[[str, str, Any], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteSpec:
+class RemoteSpec(msgspec.Struct, frozen=True):
     """The part of an OpenAPI 2.0 document that describes one group version: compressed JSON."""
 
     compressed: bytes

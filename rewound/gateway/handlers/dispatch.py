@@ -7,9 +7,10 @@ object becomes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from rewound.actors.access.reviews import Reviews
 from rewound.actors.errors import (

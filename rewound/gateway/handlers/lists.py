@@ -9,11 +9,11 @@ indented JSON and defaults of custom kinds may be many times as long as the stor
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.errors import BadRequest, TimedOut
 from rewound.actors.kinds.declaration.definition import Definition

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.conversion.reads import ConvertedObjects, RecentConversions
 from rewound.actors.errors import BadRequest

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
+import msgspec
 import trio
 
 from rewound.actors.errors import RequestError
@@ -61,8 +61,7 @@ class TooManyRequests(RequestError):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryStatistics:
+class MemoryStatistics(msgspec.Struct, frozen=True):
     total: int
     held: int
     most_held: int
@@ -79,8 +78,7 @@ class Holder(Protocol):
     reserved: int
 
 
-@dataclass(slots=True)
-class _Waiter:
+class _Waiter(msgspec.Struct):
     request: Request
     size: int
     parked: bool = True  # its task sleeps; otherwise it was cancelled, or is about to look for memory itself

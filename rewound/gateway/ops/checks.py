@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
 import msgpack
+import msgspec
 import trio
 
 from rewound.actors.aggregation.api_services import ApiServices
@@ -70,14 +70,13 @@ _HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckNames:
+class CheckNames(msgspec.Struct, frozen=True):
     format: ReportFormat
     journal: str
     journal_reads: str = ""
     log: str = ""
     informers: str = ""
-    hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hooks: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     journal_component: str = "journal"
     journal_message: str = '{"health":"true","reason":""}'
     controllers_component: str = "controllers"
@@ -125,8 +124,7 @@ class CheckedServer(Protocol):
     def api_services(self) -> ApiServices: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """The state of a process, as the checks read it."""
 
     write_problem: str = ""
@@ -135,7 +133,7 @@ class Condition:
     unregistered: str = ""  # built-in group versions without an APIService
 
     def encode(self) -> bytes:
-        packed: bytes = msgpack.packb(astuple(self))
+        packed: bytes = msgpack.packb(msgspec.structs.astuple(self))
         return packed
 
     @classmethod

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 Kind = Literal["counter", "gauge", "histogram"]
 # How the values of several processes are combined: their sum, the largest, the smallest, or that of the process that
@@ -34,8 +35,7 @@ Distributions = Mapping[tuple[str, ...], tuple[float, Buckets]]
 _PROC: Final = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """A counter or a gauge."""
 
     name: str
@@ -45,8 +45,7 @@ class Family:
     across: Across = "sum"
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(msgspec.Struct, frozen=True):
     """A histogram; those of several processes add up."""
 
     name: str
@@ -55,8 +54,7 @@ class Histogram:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The numbers at one moment."""
 
     values: Sequence[tuple[Family, Value]]

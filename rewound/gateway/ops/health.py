@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 KINDS = ("livez", "readyz", "healthz")
 # The problem as a sentence; None if there is none.
@@ -22,8 +23,7 @@ Probe = Callable[[], str | None]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFormat:
+class ReportFormat(msgspec.Struct, frozen=True):
     """The differences between profiles."""
 
     start: tuple[str, ...] = ("start",)  # checks that pass when the start is finished
@@ -31,8 +31,7 @@ class ReportFormat:
     passed: str = ""  # what the last line says has passed; empty: the kind of the report
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     name: str
     probe: Probe
     kinds: tuple[str, ...] = KINDS

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from rewound.gateway.message import Request
@@ -36,8 +36,7 @@ _SHOWN_PARAMETERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LoopStatistics:
+class LoopStatistics(msgspec.Struct, frozen=True):
     longest: float  # longest hold since the start, in seconds
     recent: float  # longest hold within the last one or two minutes
     over_step: int  # holds longer than STEP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rewound.actors.flowcontrol.in_flight import InFlightLimits
 from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
@@ -11,8 +11,7 @@ from rewound.gateway.ops.loop_watchdog import LoopWatchdog
 from rewound.gateway.ops.metrics import Metrics
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(msgspec.Struct, frozen=True):
     health: Health
     metrics: Metrics
     limits: PriorityAndFairness | InFlightLimits  # of requests that run at the same time

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.kinds.registry import Registry
 from rewound.gateway.describe.discovery import SUBRESOURCES
@@ -101,8 +102,7 @@ class Series:
             self.larger[bisect_left(SIZES, size) - 1] += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """A copy of a series."""
 
     labels: Labels

@@ -7,8 +7,9 @@ left out where kube-apiserver leaves them out, because clients compare them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from rewound.actors import errors as cause
 from rewound.actors.errors import Cause, RequestError, Resource
@@ -112,15 +113,14 @@ class NoSuchPath(Exception):
     """The path is outside the API, or in a group that is not served: a 404 response in plain text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Code, headers and content of a Status with status Failure."""
 
     code: int
     reason: str
     message: str
     details: dict[str, Any] | None = None
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    headers: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
     continue_token: str = ""
 
     def document(self) -> dict[str, Any]:

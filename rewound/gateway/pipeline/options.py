@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.errors import BadRequest, Invalid
 from rewound.actors.golang.format import format_value
@@ -44,8 +46,7 @@ _INT64 = 1 << 63
 _QUOTED = 64
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
     field_validation: str = "Warn"  # or "Ignore", "Strict"
     force: bool = False  # server-side apply only
@@ -246,8 +247,7 @@ _DELETE_PARAMETERS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _DeleteParameters:
+class _DeleteParameters(msgspec.Struct, frozen=True):
     """The options of a delete as the client sent them; None for absent ones."""
 
     grace: int | None

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from rewound.actors.access.authentication.authenticate import Authenticator
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.aggregation.api_services import ApiService, ApiServices
@@ -120,8 +122,7 @@ class Tracing(Protocol):
 InjectFault = Callable[[RequestContext], InjectedRequest]
 
 
-@dataclass(slots=True)
-class FaultHook:
+class FaultHook(msgspec.Struct):
     inject: InjectFault | None = None  # set while fault rules are in force
 
 

@@ -11,9 +11,9 @@ encoded objects, not only on what is stored: the defaults of a custom kind may m
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.runtime.turns import Turn, next_turn

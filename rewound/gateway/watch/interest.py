@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from rewound.gateway.watch.framing import Encode
 from rewound.gateway.watch.selection import Selection
@@ -18,8 +19,7 @@ GROUP_BYTES = 8 << 10
 SELECTOR_FACTOR = 40
 
 
-@dataclass(slots=True)
-class Account:
+class Account(msgspec.Struct):
     """The memory that the watchers of an interest hold of the server's budget."""
 
     user: str = ""  # the user who requested it first
@@ -43,8 +43,7 @@ class Conversion(Protocol):
         """The objects in the version of the watch, in the same order. Raises ConversionFailed."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Interest:
+class Interest(msgspec.Struct, frozen=True, weakref=True, eq=False):
     key: tuple[Any, ...]
     type_id: int
     type_name: str
@@ -57,6 +56,6 @@ class Interest:
     initial_events_end: Callable[[int], bytes] | None = None
     binary: bool = False  # events are protobuf or CBOR, not text
     definition: object = None  # the watched kind: the watch ends when it is no longer served
-    account: Account = field(default_factory=Account)
+    account: Account = msgspec.field(default_factory=Account)
     conversion: Conversion | None = None  # of a custom kind
-    sent: SentEvents = field(default_factory=SentEvents)
+    sent: SentEvents = msgspec.field(default_factory=SentEvents)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated, Authenticator
 from rewound.actors.access.authorization.rbac.authorizer import Rbac

@@ -7,7 +7,8 @@ new version; a change of an object that matches neither before nor after is skip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.index import NO_CRITERIA, Criteria
@@ -23,8 +24,7 @@ Match = Callable[[bytes, bytes], bool]
 Selected = tuple[str, bytes]  # event type, stored object
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     namespace: str | None = None  # None: any
     name: str | None = None
     match: Match | None = None  # matches the facts and the body of an event; None: all

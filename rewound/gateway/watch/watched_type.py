@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.facts import LateField, completed
@@ -46,8 +47,7 @@ class SentEvents:
         return self.bytes, (self.count - sum(self._larger), *self._larger)
 
 
-@dataclass(slots=True)
-class WatchCounters:
+class WatchCounters(msgspec.Struct):
     tried: int = 0  # comparisons of an event with the selector of a group
     woken: int = 0  # groups affected by commits
     frames: int = 0  # events filtered, encoded and framed
@@ -56,8 +56,7 @@ class WatchCounters:
     expired: int = 0  # watchers whose cursor left the watch history
 
 
-@dataclass(frozen=True, slots=True)
-class WatchStatistics:
+class WatchStatistics(msgspec.Struct, frozen=True):
     groups: int
     sweeping: int
     lagging: int

@@ -9,9 +9,9 @@ gets None, and `tail` writes it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import orjson
 
 from rewound.actors.golang.json import dumps
@@ -28,14 +28,13 @@ from rewound.gateway.wire.worker_threads import encode_in_thread
 Element = Callable[[bytes], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(msgspec.Struct, frozen=True):
     """The parts of a list document besides its metadata and its elements."""
 
     kind: str
     api_version: str
     elements: str = "items"
-    fields: Object = field(default_factory=dict)  # fields between the metadata and the elements
+    fields: Object = msgspec.field(default_factory=dict)  # fields between the metadata and the elements
     shows_continue: bool = False  # lists of custom kinds have an empty continue token at the end
 
     def metadata(self, found: Object) -> Object:

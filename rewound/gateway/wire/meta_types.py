@@ -5,8 +5,9 @@ They are declared like kinds, so that protobuf encoding and OpenAPI are derived 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.core.pod import DELETE_OPTIONS
 from rewound.actors.kinds.declaration.meta import METADATA

@@ -11,16 +11,16 @@ and negotiation is one dictionary lookup.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from rewound.actors.names import Names
 
 Media = Literal["json", "yaml", "protobuf", "cbor"]
 
 
-@dataclass(frozen=True, slots=True)
-class Representation:
+class Representation(msgspec.Struct, frozen=True):
     media: Media
     content_type: bytes
     pretty: bool = False  # the clause has `;pretty=1`
@@ -132,8 +132,7 @@ class UnsupportedMediaType(Exception):
         self.accepted = accepted
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """One media range of an Accept header with its parameters."""
 
     type: str

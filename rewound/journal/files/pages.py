@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from operator import lt
 from pathlib import Path
 from typing import NamedTuple, Self
+
+import msgspec
 
 from rewound.journal.files import meta_pages
 from rewound.journal.files.meta_pages import (
@@ -275,27 +276,25 @@ class Hole(NamedTuple):
     single: bool = False  # one record, with the key `low`, rather than a page of the tree
 
 
-@dataclass(slots=True)
-class Counted:
+class Counted(msgspec.Struct):
     branch_pages: int = 0
     leaf_pages: int = 0
     overflow_pages: int = 0
     entries: int = 0
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(msgspec.Struct):
     """One walk over one tree. `seen` has the pages that any walk of this version of the file has reached."""
 
     file: PageFile
     name: str
     database: Database
     last_page: int
-    seen: set[int] = field(default_factory=set)
+    seen: set[int] = msgspec.field(default_factory=set)
     by_number: bool = False  # keys are integers (of the free list) rather than bytes
     free: frozenset[int] = frozenset()  # pages that the free list has, so no tree may
-    holes: list[Hole] = field(default_factory=list)
-    counted: Counted = field(default_factory=Counted)
+    holes: list[Hole] = msgspec.field(default_factory=list)
+    counted: Counted = msgspec.field(default_factory=Counted)
 
     def leaves(self) -> Iterator[Leaf]:
         root, depth = self.database.root, self.database.depth

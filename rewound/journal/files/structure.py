@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rewound.journal.errors import DamagedStructure
 from rewound.journal.files.meta_pages import NO_ROOT, Database, MetaPage
@@ -44,8 +45,7 @@ Progress = Callable[[int], None]  # number of pages read
 Meaning = Callable[[str, Hole], str]  # describes which records of a database a hole contains
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """One problem, and what it means for the data."""
 
     page: int | None
@@ -59,13 +59,12 @@ class Damage:
         return f"{where}{of}: {self.what}" + (f": {self.means}" if self.means else "")
 
 
-@dataclass(slots=True)
-class Audit:
+class Audit(msgspec.Struct):
     pages: int = 0  # number of pages read
     # Pages that are neither in use nor free, if that is the only problem: space is lost, but no data.
     unused: int = 0
-    damage: list[Damage] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)  # names of missing databases
+    damage: list[Damage] = msgspec.field(default_factory=list)
+    missing: list[str] = msgspec.field(default_factory=list)  # names of missing databases
 
 
 def check_structure(env: Any, data: Path, names: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.access.authentication.token_webhook import TokenWebhook
@@ -111,7 +112,7 @@ class ClusterAuthorizer:
         if not attributes.is_resource:
             return (attributes,)
         if attributes.verb == "get" and attributes.subresource in PAST:
-            return _to_read(replace(attributes, subresource=""))
+            return _to_read(msgspec.structs.replace(attributes, subresource=""))
         if attributes.verb == REWIND and attributes.resource == SECRETS and not attributes.group:
             return (attributes,) if self._with_secrets else _to_read(attributes)
         return (attributes,)
@@ -121,7 +122,7 @@ class ClusterAuthorizer:
 
 
 def _to_read(attributes: Attributes) -> tuple[Attributes, ...]:
-    return replace(attributes, verb="get"), replace(attributes, verb="list")
+    return msgspec.structs.replace(attributes, verb="get"), msgspec.structs.replace(attributes, verb="list")
 
 
 def _all_allow(decisions: Sequence[Decision]) -> Decision:

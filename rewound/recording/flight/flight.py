@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
 import orjson
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorize import Decision, Verdict

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
 import orjson
+from msgspec.structs import replace
 
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.declaration.columns import UNKNOWN

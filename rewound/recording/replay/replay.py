@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.cel.program import Program
 from rewound.actors.names import NAMES
@@ -69,7 +70,10 @@ async def run_replay(
     clock = ReplayClock()
     control: ReplayControl
     server = ReplayServer(
-        settings, recording, clock, replace(extensions, add_controls=lambda add: control.add_to(add))
+        settings,
+        recording,
+        clock,
+        replace(extensions, add_controls=lambda add: control.add_to(add)),
     )
 
     until = None

@@ -9,9 +9,10 @@ clients list again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
 from rewound.actors.identity import User

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from rewound.actors.access.authorize import Attributes, Decision
@@ -141,7 +142,9 @@ async def run_writable(
         clock.start(1.0)
     writers = _writers(settings, plan)
     authorizers = (_WatchNotice(progress.watched), *extensions.authorizers)
-    extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
+    extensions = msgspec.structs.replace(
+        extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True
+    )
     async with trio.open_nursery() as nursery:
 
         def begin(store: Store) -> None:

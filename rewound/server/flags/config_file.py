@@ -16,10 +16,10 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import yaml
 
 from rewound.gateway.settings.checks import SettingsError
@@ -30,8 +30,7 @@ PATHS = ("FILE", "FOLDER")  # in the help of a flag whose value is a path
 _NOT_KEYS = ("config", "help", "output")  # flags that are no settings
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A key of the file: where it is, what it says as arguments of the command line, and its parsed value."""
 
     key: str
@@ -40,8 +39,7 @@ class Entry:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(msgspec.Struct, frozen=True):
     path: Path
     entries: dict[str, Entry]  # by the name of the setting
 

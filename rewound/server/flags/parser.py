@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from rewound.actors.versions.features import FIELDS_ONLY
 from rewound.actors.versions.version import stored_version
@@ -90,8 +92,7 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     return read_flags(arguments).settings()
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """What is given: flags of the command line, and keys of the file of --config that no flag overrides."""
 
     flags: dict[str, Any]  # parsed values, by the name of the setting

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import msgspec
 import trio
 from trio.testing import active_thread_count, wait_all_tasks_blocked, wait_all_threads_completed
 
@@ -176,7 +177,7 @@ class Template:
     ) -> AsyncIterator[RepeatableServer]:
         """Serve a copy in this event loop, whose clock is `clock.deadlines`."""
         opened: list[Store] = []
-        extensions = replace(
+        extensions = msgspec.structs.replace(
             WITH_CONTROLS,
             token_methods=(_UserTokens(),),
             random=random.Random(seed),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rewound.actors.access.authorize import Attributes
 from rewound.actors.access.impersonation import WantedIdentity, impersonate

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rewound.actors.errors import RequestError
 from rewound.actors.kinds.declaration.definition import Definition
@@ -112,7 +112,11 @@ async def test_commands_with_random_objects_of_every_kind_are_unchanged() -> Non
                     await run(store, definition, update)
                     for subresource in definition.subresources:
                         if subresource.view is None and "update" in subresource.verbs:
-                            await run(store, definition, replace(update, subresource=subresource.name))
+                            await run(
+                                store,
+                                definition,
+                                replace(update, subresource=subresource.name),
+                            )
 
 
 @pytest.mark.parametrize("plural", VALID)

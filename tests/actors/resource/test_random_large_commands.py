@@ -21,7 +21,7 @@ def large(command: Command) -> Command:
     context = command.context._replace(large=True)
     if isinstance(command, tuple):
         return command._replace(context=context)
-    fields = {name: getattr(command, name) for name in command.__dataclass_fields__}
+    fields = {name: getattr(command, name) for name in command.__struct_fields__}
     return type(command)(**{**fields, "context": context})
 
 

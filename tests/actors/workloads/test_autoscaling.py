@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 import pytest
 from trio.testing import MockClock
@@ -298,7 +299,7 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
     external = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default"
 
     def build(parts: Parts) -> HorizontalPodAutoscalers:
-        context: Any = replace(parts.context, aggregation=server)  # type: ignore[arg-type]
+        context: Any = msgspec.structs.replace(parts.context, aggregation=server)  # type: ignore[arg-type]
         return HorizontalPodAutoscalers(replace(parts, context=context))
 
     async with open_bench(tmp_path, "replicaset", more=[(CONTROLLERS[0], build)]) as bench:
@@ -352,7 +353,7 @@ async def test_only_who_scaled_to_zero_scales_up_from_there(
     path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/queue"
 
     def build(parts: Parts) -> HorizontalPodAutoscalers:
-        context: Any = replace(parts.context, aggregation=server)  # type: ignore[arg-type]
+        context: Any = msgspec.structs.replace(parts.context, aggregation=server)  # type: ignore[arg-type]
         return HorizontalPodAutoscalers(replace(parts, context=context))
 
     release = choose_release("1.36", "HPAScaleToZero=true")
@@ -437,7 +438,7 @@ async def test_malformed_metrics_of_another_server_say_what_is_wrong(
     server.responses[f"/apis/custom.metrics.k8s.io/{where}/pods/*/rate"] = {"items": [item]}
     server.responses[f"/apis/external.metrics.k8s.io/{where}/queue"] = {"items": [item]}
     async with open_bench(tmp_path) as bench:
-        context: Any = replace(bench.context, aggregation=server)  # type: ignore[arg-type]
+        context: Any = msgspec.structs.replace(bench.context, aggregation=server)  # type: ignore[arg-type]
         apis = MetricsApis(context, bench.workloads.parts.cache.collection("pods"), User("autoscaler"))
         everything = LabelSelector.parse("")
         with pytest.raises(NoReplicaCount, match=f"unable to .*{wrong}"):

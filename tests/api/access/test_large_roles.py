@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from rewound.actors.access.authorization.rbac.policy import LARGE
 from rewound.actors.access.authorize import Attributes, Decision

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.access.authorization.chain import AlwaysAllow
 from rewound.actors.access.authorization.rbac.authorizer import Rbac

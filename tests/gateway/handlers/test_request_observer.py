@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import pytest
+from msgspec.structs import astuple
 
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION
 from rewound.gateway.handlers.dispatch import Dispatch

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import astuple
 
 import trio
+from msgspec.structs import astuple
 
 from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules, Verdict

@@ -4,7 +4,7 @@ count.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rewound.gateway.connections.limits import Limits
 from rewound.gateway.connections.responder import Handle, Refuse

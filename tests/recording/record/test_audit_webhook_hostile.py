@@ -9,12 +9,12 @@ import time
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.certificates.issuing_process import make_certificates
 from rewound.recording.record import audit_sink
@@ -115,7 +115,8 @@ async def status_of_large(sink: AuditSink, token: str, length: int) -> bytes:
 def sender_certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CA and a client certificate, as an operator makes them."""
     folder = tmp_path_factory.mktemp("senders")
-    response = make_certificates({"pems": {}, "names": ["localhost"], "now": time.time(), "renew_before": 0})
+    request = {"pems": {}, "names": ["localhost"], "administrators": "senders"}
+    response = make_certificates({**request, "now": time.time(), "renew_before": 0})
     for name in ("ca", "admin"):
         certificate, key = response["pems"][name]
         (folder / f"{name}.crt").write_text(certificate)

@@ -13,8 +13,9 @@ has the issuer and audiences that the server writes and accepts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rewound.actors.access.token_json import WrongClaim, check_texts, time_of
 from rewound.actors.identity import User
@@ -31,8 +32,7 @@ class InvalidClaims(Exception):
     """A claim is missing or has the wrong form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """An object that must exist for a token to be valid."""
 
     plural: str
@@ -41,8 +41,7 @@ class Reference:
     uid: str  # empty: any
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """The content of a token's claims, in either form."""
 
     account: Reference
@@ -213,8 +212,7 @@ def _check_texts(claims: Mapping[str, Any]) -> None:
         raise InvalidClaims from None
 
 
-@dataclass(frozen=True, slots=True)
-class AccountOptions:
+class AccountOptions(msgspec.Struct, frozen=True):
     """How service account tokens are issued and accepted, as set by flags."""
 
     issuers: tuple[str, ...]  # the first one signs, all are accepted

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
 import trio
 
@@ -66,8 +67,7 @@ class SigningKey:
         return not self.public.algorithm.startswith("ES")
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(msgspec.Struct, frozen=True):
     signing: SigningKey
     verifying: tuple[VerifyingKey, ...]
     by_id: Mapping[str, VerifyingKey]
@@ -78,8 +78,7 @@ class Keys:
         return self.verifying if named is None else (named,)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFiles:
+class KeyFiles(msgspec.Struct, frozen=True):
     own: Path  # created if it is missing and needed
     signing: Path | None = None  # replaces the own key
     accepted: tuple[Path, ...] = ()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.access.accounts.claims import (
@@ -51,8 +52,7 @@ from rewound.journal.log import Journal
 from rewound.journal.records import Event, Row
 
 
-@dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(msgspec.Struct, frozen=True):
     keys: AccountKeys
     options: AccountOptions
     issuer: TokenIssuer

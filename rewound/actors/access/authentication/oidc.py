@@ -15,7 +15,7 @@ import hashlib
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import time
@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 import trio
+from msgspec.structs import replace
 
 from rewound.actors.access.authentication.authenticate import Authenticated, Refused
 from rewound.actors.access.authentication.oidc_claims import ClaimRules

@@ -6,9 +6,10 @@ The groups claim must be an array of strings, or null for none, or one string by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rewound.actors.access.token_json import BadClaims, WrongClaim, check_texts, time_of
 from rewound.actors.identity import User
@@ -25,8 +26,7 @@ GOOGLE, GOOGLE_BARE = "https://accounts.google.com", "accounts.google.com"
 _NOT_BEFORE_LEEWAY = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRules:
+class ClaimRules(msgspec.Struct, frozen=True):
     """One issuer. Where it has an expression, that is used instead of the claim."""
 
     issuer: str

@@ -8,9 +8,10 @@ Both become an `AuthorizationConfiguration`, from which `rewound/server/authoriz
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from rewound.actors.access.authorization.match_conditions import MatchConditions
@@ -30,8 +31,7 @@ def parse_modes(text: str) -> tuple[str, ...]:
     return modes
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookConfiguration:
+class WebhookConfiguration(msgspec.Struct, frozen=True):
     kubeconfig: Path
     version: str  # of the SubjectAccessReview
     timeout: float = 30.0  # seconds, of one try
@@ -41,15 +41,13 @@ class WebhookConfiguration:
     conditions: MatchConditions | None = None  # None: it decides on every request
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerConfiguration:
+class AuthorizerConfiguration(msgspec.Struct, frozen=True):
     type: str  # a mode
     name: str
     webhook: WebhookConfiguration | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationConfiguration:
+class AuthorizationConfiguration(msgspec.Struct, frozen=True):
     authorizers: tuple[AuthorizerConfiguration, ...]
 
     @property

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from rewound.actors.access.authorization.match_conditions import MatchConditions, Matched
 from rewound.actors.access.authorization.statistics import WebhookStatistics

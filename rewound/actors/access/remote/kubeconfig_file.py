@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
 
 Pem = bytes | Path  # the contents, or their file
@@ -27,16 +29,15 @@ class KubeconfigError(ValueError):
     """The file cannot be used; the text names it and the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     name: str
     server: str  # a URL, with its path
     authority: Pem | None = None
     insecure: bool = False  # the certificate of the server is not verified
     tls_server_name: str = ""
     proxy_url: str = ""
-    extensions: Mapping[str, Any] = field(default_factory=dict)  # by name
-    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as in the file
+    extensions: Mapping[str, Any] = msgspec.field(default_factory=dict)  # by name
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)  # the whole entry as in the file
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,16 +52,14 @@ class User:
     fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as in the file
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     name: str
     cluster: str
     user: str
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(msgspec.Struct, frozen=True):
     """A context with its cluster and its user."""
 
     context: Context
@@ -68,8 +67,7 @@ class Selected:
     user: User
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct, frozen=True):
     path: Path
     clusters: Mapping[str, Cluster]
     users: Mapping[str, User]
@@ -148,8 +146,7 @@ def _load(raw: bytes, path: Path) -> Mapping[str, Any]:
     return document
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(msgspec.Struct, frozen=True):
     """One mapping of the file, with its position for errors."""
 
     path: Path

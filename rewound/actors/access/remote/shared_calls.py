@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
 import trio
 
 from rewound.actors.runtime.outside import outside
@@ -20,10 +20,9 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
-class _Call(Generic[V]):
-    done: trio.Event = field(default_factory=trio.Event)
-    results: list[V] = field(default_factory=list)  # one, if the call succeeded
+class _Call(msgspec.Struct, Generic[V]):
+    done: trio.Event = msgspec.field(default_factory=trio.Event)
+    results: list[V] = msgspec.field(default_factory=list)  # one, if the call succeeded
     error: Exception | None = None
 
 

@@ -10,9 +10,9 @@ Checks compare whole nano-units. Several violations of one LimitRange make one m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.admission.plugin import Plugin, rule
@@ -35,8 +35,7 @@ MILLIS: Final = NANOS // 1000
 _NONE: Final[Amounts] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One item of a LimitRange; the names of its amounts are sorted."""
 
     type: str  # Container, Pod or PersistentVolumeClaim
@@ -45,8 +44,7 @@ class Limit:
     ratio: Amounts  # maxLimitRequestRatio
 
 
-@dataclass(frozen=True, slots=True)
-class LimitRange:
+class LimitRange(msgspec.Struct, frozen=True):
     limits: tuple[Limit, ...]
     # Of containers.
     default_limits: Amounts

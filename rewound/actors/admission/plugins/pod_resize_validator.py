@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from rewound.actors.admission.caches import CachedObjects
 from rewound.actors.admission.plugin import Plugin, rule
@@ -23,8 +24,7 @@ NODES: Final = Resource("", "nodes")
 _UNITS: Final = {"cpu": 10**6, "memory": 10**9}  # nano-units of what the message counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     system: str  # "": unknown
     allocatable: dict[str, int]  # in nano-units
 

@@ -5,8 +5,9 @@ A pod may set its overhead only to the value of its class.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from rewound.actors.admission.caches import CachedObjects
 from rewound.actors.admission.plugin import Plugin, forbidden, rule
@@ -26,8 +27,7 @@ OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass
 NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
+class _Class(msgspec.Struct, frozen=True):
     overhead: dict[str, str] | None  # amounts by resource; None: the class has no overhead
     scheduling: Object | None
 

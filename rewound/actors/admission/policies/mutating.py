@@ -12,8 +12,9 @@ policy ignores it. Like that of validating policies, a step collects everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.access.authorize import join_errors
 from rewound.actors.admission.plugin import Admitted, denied_mutation, rule
@@ -51,15 +52,14 @@ class _Invocation(NamedTuple):
         return self.policy.name, self.binding.name, metadata.get("namespace"), metadata.get("name")
 
 
-@dataclass(slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct):
     """What a step has found so far."""
 
-    refusals: list[tuple[str, str]] = field(default_factory=list)  # texts and reasons
-    problems: list[tuple[str, str]] = field(default_factory=list)  # bindings and texts of refusals
-    warnings: list[str] = field(default_factory=list)
-    checks: list[tuple[str, str, str, float]] = field(default_factory=list)  # for metrics
-    unmet: list[UnmetConditions] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = msgspec.field(default_factory=list)  # texts and reasons
+    problems: list[tuple[str, str]] = msgspec.field(default_factory=list)  # bindings and texts of refusals
+    warnings: list[str] = msgspec.field(default_factory=list)
+    checks: list[tuple[str, str, str, float]] = msgspec.field(default_factory=list)  # for metrics
+    unmet: list[UnmetConditions] = msgspec.field(default_factory=list)
 
     def refuse(
         self, policy: Policy[MutatingExpressions], binding: Binding | None, text: str, reason: str

@@ -6,8 +6,9 @@ All policies that match are evaluated, whatever the first one says; the error na
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rewound.actors.admission.plugin import Admitted, denied, rule
 from rewound.actors.admission.policies.params import ParamProblem, Params
@@ -25,18 +26,17 @@ if TYPE_CHECKING:
     from rewound.actors.admission.policies.validation import Failure, ValidatingExpressions
 
 
-@dataclass(slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct):
     """What a step has found so far."""
 
-    refusals: list[tuple[str, str]] = field(default_factory=list)  # texts and reasons
-    warnings: list[str] = field(default_factory=list)
-    annotations: list[tuple[str, str]] = field(default_factory=list)
-    checks: list[tuple[str, str, str, str, float]] = field(default_factory=list)  # for metrics
-    problems: list[tuple[str, str]] = field(
+    refusals: list[tuple[str, str]] = msgspec.field(default_factory=list)  # texts and reasons
+    warnings: list[str] = msgspec.field(default_factory=list)
+    annotations: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    checks: list[tuple[str, str, str, str, float]] = msgspec.field(default_factory=list)  # for metrics
+    problems: list[tuple[str, str]] = msgspec.field(
         default_factory=list
     )  # bindings that cannot be evaluated, and why
-    unmet: list[UnmetConditions] = field(default_factory=list)
+    unmet: list[UnmetConditions] = msgspec.field(default_factory=list)
 
 
 class ValidatingAdmissionPolicy(PolicyPlugin["ValidatingExpressions"]):

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rewound.actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
 from rewound.actors.access.remote.target import ANONYMOUS, identify
@@ -26,8 +27,7 @@ from rewound.actors.certificates.trust import unverifying
 from rewound.actors.names import Names
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookCredentials:
+class WebhookCredentials(msgspec.Struct, frozen=True):
     kubeconfig: Kubeconfig | None = None
 
     def user(self, host: str, port: int) -> User:

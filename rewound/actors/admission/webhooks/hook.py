@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.access.remote.address import ServiceAddress
 from rewound.actors.admission.webhooks.selector import Selector, compile_selector
@@ -57,8 +58,7 @@ class Conditions:
         self.compiled: tuple[Any, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hook:
+class Hook(msgspec.Struct, frozen=True, eq=False):
     configuration: str
     name: str
     identity: tuple[str, int]  # the configuration and the place in it

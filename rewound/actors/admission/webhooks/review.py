@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
@@ -38,14 +38,13 @@ class Undecodable(BadResponse):
     """It is not even a review: not JSON, another kind, or a member of another type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     allowed: bool
-    status: Object = field(default_factory=dict)
+    status: Object = msgspec.field(default_factory=dict)
     patch: bytes = b""
     patch_type: str = ""
     warnings: tuple[str, ...] = ()
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 ALLOWED: Final = Verdict(True)

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.kinds.core.resources import (
     RESOURCE_REQUIREMENTS,
@@ -839,8 +841,7 @@ def set_request_defaults(containers: list[Object]) -> None:
                 resources["requests"] = dict(sorted({**limits, **requests}.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRules:
+class ContainerRules(msgspec.Struct, frozen=True):
     """Validates the containers of one pod."""
 
     spec: Object  # of the pod

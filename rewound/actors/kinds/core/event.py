@@ -7,9 +7,10 @@ rules here. Events of old clients have no eventTime, and few rules apply to them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.core.references import OBJECT_REFERENCE
 from rewound.actors.kinds.declaration.columns import NAME, Column, at, since

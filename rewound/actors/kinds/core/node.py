@@ -7,11 +7,11 @@ precedence. `configSource` and its status belong to a removed feature: the API s
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import orjson
+from msgspec.structs import replace
 
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.connect_options import connecting

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from rewound.actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
 from rewound.actors.golang.format import Formatted, format_labels, format_value
@@ -1535,8 +1537,7 @@ def _is_positive(amount: str) -> bool:
 LOST_NODE: Final = "NodeLost"  # the reason in pods whose node has stopped reporting
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """The states of a pod's containers in one word and three figures."""
 
     reason: str  # the text of the Status column
@@ -1897,8 +1898,7 @@ def disruption_target(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedEviction:
+class AllowedEviction(msgspec.Struct, frozen=True):
     """The pod may be deleted after the budget gets `budget_status`; with `if_unchanged`, only in this version."""
 
     budget_status: Object | None = None

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.containers import (
@@ -109,8 +110,7 @@ from rewound.actors.versions.features import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PodKeys:
+class PodKeys(msgspec.Struct, frozen=True):
     api_domain: str  # the domain of the API's own resources, with a slash
     domains: tuple[str, ...]  # reserved for the API itself
     mirror: str  # of static pods
@@ -758,8 +758,7 @@ _USER_NAMESPACE_VOLUMES: Final = frozenset(("emptyDir", "secret", "downwardAPI",
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """Invalid values that validation tolerates because the old object already has them."""
 
     indivisible_huge_pages: bool = False

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
 from typing import Final
 
 import orjson
+from msgspec.structs import replace
 
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.node_selector import deprecated_labels, requirement_warnings

@@ -9,8 +9,9 @@ Created At.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
@@ -21,8 +22,7 @@ SECOND = 1_000_000
 UNKNOWN, NONE = "<unknown>", "<none>"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     name: str
     type: str
     description: str

@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rewound.actors.errors import NotFound, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
@@ -46,8 +48,7 @@ def no_validation(_: FieldErrors, *__: Object) -> None:
     """Add no errors: for kinds without rules of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
     validates_metadata: bool = False  # validate_create checks metadata too, in its own order
@@ -162,8 +163,7 @@ ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True, kw_only=True):
     """A path below an object. `kind` is empty if clients send and get the object itself.
 
     With a `view` clients send and get another form of the object: `update_object` applies a PUT or PATCH of that form
@@ -198,16 +198,14 @@ class Subresource:
     gate: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(msgspec.Struct, frozen=True):
     """Conversion between the version of a definition and the version in which its objects are stored."""
 
     to_storage: Callable[[Object], Object]
     from_storage: Callable[[Object], Object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryNames:
+class DiscoveryNames(msgspec.Struct, frozen=True, kw_only=True):
     """Other names of a resource that discovery lists."""
 
     singular: str = ""
@@ -216,8 +214,7 @@ class DiscoveryNames:
     list_kind: str = ""  # empty: the kind followed by List
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """Where created objects go, and in which form."""
 
     stored_as: str = ""  # the type name of another definition whose objects these are
@@ -232,19 +229,20 @@ class Storage:
     versions: Versions | None = None  # of a custom kind: stored objects name their version
     # The version whose storageVersionHash clients know, because Kubernetes stores it; empty: that of the definition.
     announced_version: str = ""
-    announced_since: Mapping[str, str] = field(
+    announced_since: Mapping[str, str] = msgspec.field(
         default_factory=dict
     )  # Kubernetes version -> announced_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     returns_object: bool = False  # otherwise a delete returns a Status
     promises_object: bool = True  # False: OpenAPI documents a Status, although it returns the object
     has_dependents: bool = True  # False: it cannot own other objects, so propagation policies do not apply
     orphans_by_default: bool = False  # without a propagation policy, dependents are orphaned
     default_policy_warning: str = ""  # for clients that delete without a propagation policy
-    undeletable: Mapping[str, str] = field(default_factory=dict)  # names that cannot be deleted -> why
+    undeletable: Mapping[str, str] = msgspec.field(
+        default_factory=dict
+    )  # names that cannot be deleted -> why
     # The uid is a precondition of every delete, which webhooks see; refusals are worded like those of an update.
     uid_is_precondition: bool = False
     only_known_finalizers: bool = True  # unqualified finalizer names must be ones that the API knows
@@ -255,26 +253,27 @@ class Deletion:
     has_own_finalizers: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Field selectors, besides metadata.name and metadata.namespace."""
 
-    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)  # label -> value in storage
-    stored_labels: Mapping[str, str] = field(default_factory=dict)  # this version's label -> the stored one
+    fields: Mapping[str, Callable[[Object], str]] = msgspec.field(
+        default_factory=dict
+    )  # label -> value in storage
+    stored_labels: Mapping[str, str] = msgspec.field(
+        default_factory=dict
+    )  # this version's label -> the stored one
     own_label_conversion: bool = False  # unknown fields are unsupported labels, not unknown field selectors
     unsupported_message: str = "field label not supported: {label}"
     # Fields that objects may have had before they became selectable, with bytes that JSON with the field contains.
-    late: Mapping[str, bytes] = field(default_factory=dict)
+    late: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...] = DEFAULT_COLUMNS
     row_conditions: Callable[[Object], list[Object]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomKind:
+class CustomKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a custom kind has instead of a declaration: the `fields` of its definition are only the top level."""
 
     schema: Schema

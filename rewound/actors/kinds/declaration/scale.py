@@ -7,9 +7,10 @@ else; the object is then validated as in any other update.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at

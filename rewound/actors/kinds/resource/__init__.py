@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
 from rewound.actors.kinds.declaration.definition import (
     Conversion,
@@ -343,7 +345,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=DEVICE_TAINT_RULE,
-        subresources=(replace(status_subresource(_rule_status), since="1.35"),),
+        subresources=(msgspec.structs.replace(status_subresource(_rule_status), since="1.35"),),
         table=Table(_RULE_COLUMNS),
         strategy=Strategy(
             default_times=_rule_times,
@@ -398,7 +400,7 @@ def _in_version(
         version=version,
         fields=structs.struct(stored.fields),
         storage=Storage(stored_as=stored.type_name, conversion=conversion),
-        selection=replace(
+        selection=msgspec.structs.replace(
             stored.selection,
             stored_labels={**labels, "metadata.name": "metadata.name"} if labels else {},
             unsupported_message=stored.selection.unsupported_message.replace("/v1,", f"/{version},"),

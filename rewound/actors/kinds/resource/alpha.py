@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from rewound.actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
 from rewound.actors.kinds.core.volume_sources import driver_name_rules
 from rewound.actors.kinds.core.volumes import template_metadata_rules
@@ -307,7 +309,7 @@ def _definitions(
         Column("AllocationMode", "string", "When the claim is allocated.", at("spec", "allocationMode")),
     )
     template_columns = tuple(
-        replace(one, cell=at("spec", "spec", name))
+        msgspec.structs.replace(one, cell=at("spec", "spec", name))
         for one, name in zip(claim_columns, ("resourceClassName", "allocationMode"), strict=True)
     )
     state = Column(

@@ -6,9 +6,10 @@ v1beta1 and v1alpha3 have the fields of an exact request in the request itself, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.declaration.definition import (
     Conversion,

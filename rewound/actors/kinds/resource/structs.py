@@ -5,7 +5,7 @@ They are the stored form in all versions: fields that only v1alpha3 had, in 1.31
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rewound.actors.kinds.core.node_selector import NODE_SELECTOR
 from rewound.actors.kinds.declaration.meta import (

@@ -17,12 +17,12 @@ resource is made of the same parts at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scalar:
+
+class Scalar(msgspec.Struct, frozen=True, eq=False):
     """A leaf: its name here, and the Go type that decoding errors name."""
 
     name: str
@@ -49,8 +49,7 @@ DOUBLE: Final = Scalar("double", "float64")
 INTEGER_RANGES: Final = {BYTE: (0, 255), INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True, eq=False):
     item: Type
     boxed: bool = False  # protobuf: wrapped in a message of its own
     go_name: str = ""  # name of the Go type, if it has one
@@ -60,8 +59,7 @@ class ListOf:
         return self.go_name or f"[]{self.item.go_type}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MapOf:
+class MapOf(msgspec.Struct, frozen=True, eq=False):
     value: Type
     go_name: str = ""  # name of the Go type, if it has one
 
@@ -84,8 +82,7 @@ UNTYPED_BEFORE_1_30: Final = (Before("1.30", list_type="", list_keys=()),)
 OPTIONAL_BEFORE_1_30: Final = (Before("1.30", required=False, always=False),)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class Field(msgspec.Struct, frozen=True, eq=False):
     """One field. `merge_key`, `list_type` and the like say how patches and apply treat it."""
 
     name: str
@@ -125,8 +122,7 @@ class Field:
         return self.always or isinstance(self.type, Struct) or self.type in _NEVER_EMPTY
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JsonValue(Scalar):
+class JsonValue(Scalar, frozen=True, eq=False):
     """A type of the API whose values may be any JSON, stored as it was sent. `of` is its API type."""
 
     of: str
@@ -200,8 +196,7 @@ class CustomStruct(Struct):
         self.make_schema = make_schema
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StructOr(JsonValue):
+class StructOr(JsonValue, frozen=True, eq=False):
     """A struct, or a value of another type in its place; the JSON type of the value decides which.
 
     Patches and apply treat it as one value.

@@ -9,8 +9,9 @@ arranges members; what decodes, describes or prunes documents uses the projectio
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from rewound.actors.kinds.schema.fields import (
     CustomStruct,
@@ -99,7 +100,7 @@ class Structs:
     def _field(self, field: Field) -> Field:
         earlier = self._earlier(field)
         type_ = self._type(earlier.pop("type", field.type))  # type: ignore[arg-type]
-        return field if type_ is field.type and not earlier else replace(field, type=type_, **earlier)  # type: ignore[arg-type]
+        return field if type_ is field.type and not earlier else replace(field, type=type_, **earlier)
 
     def _type(self, type_: Type) -> Type:
         """Return the type with the projections of the structs in it; the same object if none differs."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from rewound.actors.golang.quoting import cut, quoted_start
 from rewound.actors.kinds.values.times import duration_error, duration_seconds
@@ -78,8 +79,7 @@ class _Field(NamedTuple):
         return (self.values[at] if at < len(self.values) else end) - value
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """`@every`: a fixed time after the moment before, in whole seconds and at least one."""
 
     seconds: int
@@ -93,8 +93,7 @@ class Interval:
         return None if passed < 0 else first + passed * self.seconds * SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class Crontab:
+class Crontab(msgspec.Struct, frozen=True):
     """Five fields, in the local time of a zone."""
 
     minutes: _Field

@@ -46,9 +46,9 @@ current, so that the client can change back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import orjson
 
 from rewound.actors.errors import ApplyConflict, Cause
@@ -93,14 +93,12 @@ BEFORE_FIRST_APPLY: Final = "before-first-apply"
 IDENTITY: Final = ("name", "namespace", "uid")
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     object: Object | None  # in the applier's version, without defaults; None: the live object stays as it is
     managed_fields: list[Object]
 
 
-@dataclass(frozen=True, slots=True)
-class Applier:
+class Applier(msgspec.Struct, frozen=True):
     manager: str
     time: str
     force: bool = False

@@ -8,8 +8,9 @@ manager owns them there, removes them or conflicts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from rewound.actors.kinds.custom import CustomDefinition
 from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
@@ -37,8 +38,7 @@ NEVER_OWNED: Final = (
 Convert = Callable[[Object], Object]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldView:
+class FieldView(msgspec.Struct, frozen=True):
     version: str
     subresource: str
     schema: Schema

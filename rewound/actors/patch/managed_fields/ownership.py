@@ -15,9 +15,10 @@ other types than the schema declares.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from rewound.actors.errors import ConversionFailed
 from rewound.actors.golang.quoting import cut

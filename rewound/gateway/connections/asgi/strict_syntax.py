@@ -17,9 +17,10 @@ Rejected: checking the scope. It shows neither line breaks nor folds, and an app
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http1.parser import Parser

@@ -10,7 +10,8 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.message import WEBSOCKET_PROTOCOLS, websocket_protocols
@@ -21,8 +22,7 @@ _KEY_BYTES = 16
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """The server's side of the handshake."""
 
     accept: bytes

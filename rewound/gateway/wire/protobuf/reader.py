@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct as binary
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from rewound.actors.kinds.schema.exact_decoder import MAX_PROBLEMS, Problems
@@ -94,8 +94,7 @@ Setter = Callable[[Object, Any, UnknownFieldNumbers], None]  # reads a value and
 Read = Callable[[Any, UnknownFieldNumbers], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(msgspec.Struct, frozen=True):
     """The fields of a message type."""
 
     setters: Mapping[tuple[int, int], Setter]  # by number and wire type

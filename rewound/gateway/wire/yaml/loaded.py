@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+
+class Loaded(msgspec.Struct, frozen=True):
     value: Any
     problems: tuple[str, ...] = ()  # `line 3: key "c" already set in map`, in document order
 

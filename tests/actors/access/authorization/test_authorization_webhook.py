@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from rewound.actors.access.authorization.webhook import MAX_CACHED_LENGTH, WebhookAuthorizer
 from rewound.actors.access.authorize import Attributes, Decision, Verdict

@@ -9,9 +9,9 @@ name.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import trio
 
 from rewound.actors.access.authorization.rbac.policy import RbacPolicy
@@ -51,8 +51,7 @@ Bound = Sequence[
 ]  # bindings with their roles; None if the role is missing
 
 
-@dataclass(slots=True)
-class DecisionsByName:
+class DecisionsByName(msgspec.Struct):
     """The bindings that allow a request for some names, and the decision for all other names.
 
     The reason is created when a name needs it: thousands of rules may have names, of a binding with thousands of
@@ -62,7 +61,7 @@ class DecisionsByName:
     named: tuple[tuple[frozenset[str], CompiledBinding], ...]
     others: Decision
     user: User
-    made: dict[tuple[str, str], Decision] = field(
+    made: dict[tuple[str, str], Decision] = msgspec.field(
         default_factory=dict
     )  # by namespace and name of the binding
 

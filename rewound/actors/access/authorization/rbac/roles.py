@@ -13,8 +13,8 @@ those of an aggregated ClusterRole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from rewound.actors.access.authorize import ANY
@@ -31,8 +31,7 @@ SERVICE_ACCOUNT = "system:serviceaccount:"
 _COMPILED = ("verbs", "apiGroups", "resourceNames")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledRule:
+class CompiledRule(msgspec.Struct, frozen=True, eq=False):
     """Verbs on groups; a role finds the rule by its resources."""
 
     verbs: frozenset[str]
@@ -43,8 +42,7 @@ class CompiledRule:
         return (verb in self.verbs or ANY in self.verbs) and (group in self.groups or ANY in self.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class PathPattern:
+class PathPattern(msgspec.Struct, frozen=True):
     verbs: frozenset[str]
     paths: frozenset[str]
     prefixes: tuple[str, ...]
@@ -55,8 +53,7 @@ class PathPattern:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRole:
+class CompiledRole(msgspec.Struct, frozen=True):
     rules: Sequence[Object]  # as stored
     by_resource: Mapping[str, Sequence[CompiledRule]]  # "pods", "pods/log", "*/scale" or "*"
     paths: tuple[PathPattern, ...]
@@ -110,8 +107,7 @@ def _path_pattern(verbs: frozenset[str], urls: Sequence[str]) -> PathPattern:
     return PathPattern(verbs, frozenset(urls), prefixes)
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledBinding:
+class CompiledBinding(msgspec.Struct, frozen=True):
     namespace: str  # "" for a ClusterRoleBinding
     name: str
     role_kind: str
@@ -158,8 +154,7 @@ class CompiledBinding:
         return f"{subject['kind']} {quoted(name)}"
 
 
-@dataclass(frozen=True, slots=True)
-class LargeBinding:
+class LargeBinding(msgspec.Struct, frozen=True):
     """A binding with so many subjects that they are not indexed: `has` checks whether a user is one of them."""
 
     binding: CompiledBinding

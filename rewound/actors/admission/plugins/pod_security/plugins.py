@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 import trio
 
 from rewound.actors.admission.configuration import PluginConfiguration
@@ -228,21 +228,19 @@ MAX_PODS: Final = 3000
 MAX_SECONDS: Final = 1.0
 
 
-@dataclass(slots=True)
-class _Offenders:
+class _Offenders(msgspec.Struct):
     """The pods that violate a level for the same reasons."""
 
     first: str  # in the order of names
     count: int = 0
 
 
-@dataclass(slots=True)
-class _Candidates:
+class _Candidates(msgspec.Struct):
     """The pods of a namespace in the order in which they are evaluated."""
 
-    unique: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)  # of controllers that have a pod in `unique`
-    controllers: set[str] = field(default_factory=set)
+    unique: list[str] = msgspec.field(default_factory=list)
+    others: list[str] = msgspec.field(default_factory=list)  # of controllers that have a pod in `unique`
+    controllers: set[str] = msgspec.field(default_factory=set)
 
     def add(self, name: str, row: Row) -> None:
         controller = _controller(row)

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from rewound.actors.admission.configuration import PluginConfiguration
 from rewound.actors.errors import Resource
@@ -149,8 +150,7 @@ _DEFAULTS: Final = tuple(key for mode in MODES for key in (mode, f"{mode}-versio
 _EXEMPTIONS: Final = ("usernames", "namespaces", "runtimeClasses")
 
 
-@dataclass(frozen=True, slots=True)
-class PodSecurityConfiguration:
+class PodSecurityConfiguration(msgspec.Struct, frozen=True):
     defaults: Policy = FULLY_PRIVILEGED
     exempt_users: frozenset[str] = frozenset()
     exempt_namespaces: frozenset[str] = frozenset()

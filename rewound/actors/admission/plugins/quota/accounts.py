@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from rewound.actors.admission.plugins.quota.usage import (
     COUNT,
@@ -242,8 +243,7 @@ class QuotaAccounts:
 Key = tuple[int, str]  # type id and name
 
 
-@dataclass(frozen=True, slots=True)
-class Exceeded:
+class Exceeded(msgspec.Struct, frozen=True):
     quota: Quota
     requested: Usage
     used: Usage
@@ -388,8 +388,7 @@ def _sum(one: Amount, other: Amount) -> Amount:
 Charges = tuple[Usage, ...]  # one usage for each quota
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True):
     name: str
     hard: Usage
     texts: Mapping[str, str]  # `hard` as stored

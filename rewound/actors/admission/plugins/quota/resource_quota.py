@@ -16,8 +16,8 @@ configuration names resources that need a quota:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from rewound.actors.admission.configuration import PluginConfiguration
@@ -154,8 +154,7 @@ def _listed(usage: Usage) -> str:
     return ",".join(f"{name}={text}" for name, text in texts_of(usage).items())
 
 
-@dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(msgspec.Struct, frozen=True):
     resource: Resource
     contains: tuple[str, ...]  # parts of names that must be in a quota if an object uses them
     scopes: tuple[Requirement, ...]  # a pod that one of these selects needs a quota with that scope

@@ -9,9 +9,10 @@ keep the style (binary or decimal suffixes) of their first nonzero addend.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.core.pod import qos_class
@@ -29,8 +30,7 @@ from rewound.actors.quantity import NANOS, parse_quantity, quantity_text
 from rewound.actors.versions.features import DYNAMIC_ALLOCATION, RECOVER_EXPANSION, STRUCTURED_DEVICES
 
 
-@dataclass(frozen=True, slots=True)
-class PodTraits:
+class PodTraits(msgspec.Struct, frozen=True):
     """The properties of a pod that scopes select by."""
 
     terminating: bool  # it has an activeDeadlineSeconds
@@ -39,8 +39,7 @@ class PodTraits:
     crosses_namespaces: bool  # by a term of its affinity or anti-affinity
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     scope: str
     operator: str
     values: tuple[str, ...] = ()
@@ -190,8 +189,7 @@ REQUIRED_OF_CONTAINERS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """The usage of one object, before it is known which quotas count it."""
 
     usage: Usage
@@ -199,8 +197,7 @@ class Demand:
     until: int = 0  # when a pod that is being deleted stops counting, in microseconds since 1970; 0: never
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(msgspec.Struct, frozen=True):
     """How objects of one kind are measured."""
 
     resource: Resource
