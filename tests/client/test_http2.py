@@ -194,9 +194,9 @@ async def test_server_that_takes_no_request_is_an_error(how: str) -> None:
         watches = [watch(nursery, session, f"/kind{number}") for number in range(20)]
         for one in watches:
             message = await one.failure()
-            assert http2.NOTHING_TAKEN in message or "the server closed the connection" in message
+            # An end is noticed before the first request, or with it.
+            assert (http2.NOTHING_TAKEN if how != "end" else "cannot reach") in message
         assert len(server.peers) <= 3 * http2.ATTEMPTS
-        assert how == "end" or http2.NOTHING_TAKEN in message
 
 
 @pytest.mark.parametrize("disabled", [True, False])
@@ -286,7 +286,7 @@ async def test_lost_connection_ends_all_its_streams_and_no_other() -> None:
         assert await session.get_document("/api") == {}
         await trio.aclose_forcefully(peer.stream)
         for one in watches:
-            assert "the server closed the connection" in await one.failure()
+            assert "cannot reach" in await one.failure()
         assert await session.get_document("/api") == {}
         assert len(server.peers) == 2
         again = watch(nursery, session, "/kind0")
