@@ -3,6 +3,7 @@
     python -m benchmarks.cluster                            # everything, about five minutes
     python -m benchmarks.cluster --only nodes,deployment    # some of it
     python -m benchmarks.cluster --scale 0.1                # a tenth of the nodes and pods: shows that it runs
+    python -m benchmarks.cluster --kubernetes-version 1.25  # as another version: newer ones write more
 
 Each measurement starts a new server and prints seconds of wall time and of CPU beside the targets. Other programs on
 the machine lengthen wall time; CPU stays about the same.
@@ -88,13 +89,17 @@ class Cluster:
 
 
 @contextmanager
-def running(*flags: str) -> Iterator[Cluster]:
+def running(version: str, *flags: str) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="rewound-cluster-") as folder:
-        server = ServerProcess(Path(folder), dialect="kubernetes", flags=flags)
+        server = ServerProcess(Path(folder), dialect="kubernetes", flags=(*of_version(version), *flags))
         try:
             yield Cluster(server)
         finally:
             server.stop()
+
+
+def of_version(version: str) -> tuple[str, ...]:
+    return ("--kubernetes-version", version) if version else ()
 
 
 def deployment(replicas: int) -> dict[str, Any]:
@@ -111,10 +116,10 @@ def cron_job(number: int) -> dict[str, Any]:
     return {"metadata": {"name": f"tick-{number}"}, "spec": spec}
 
 
-def nodes_and_large_deployment(scale: float) -> Iterator[Figure]:
+def nodes_and_large_deployment(scale: float, version: str) -> Iterator[Figure]:
     nodes, replicas = round(NODES * scale), round(REPLICAS * scale)
     # A share of the pods may be so few that nodes record all Events about them by default; 10,000 are not.
-    with running("--nodes", str(nodes), "--node-events", "failures") as cluster:
+    with running(version, "--nodes", str(nodes), "--node-events", "failures") as cluster:
         begin = time.perf_counter()
         cluster.wait(lambda: cluster.count("/api/v1/nodes") >= nodes)
         cluster.wait(lambda: cluster.schedulable_nodes() >= nodes, 1.0)  # it lists them all
@@ -132,8 +137,8 @@ def nodes_and_large_deployment(scale: float) -> Iterator[Figure]:
         yield Figure("all its pods deleted", used, "60 s")
 
 
-def small_deployment(scale: float) -> Iterator[Figure]:
-    with running("--nodes", "10") as cluster:
+def small_deployment(scale: float, version: str) -> Iterator[Figure]:
+    with running(version, "--nodes", "10") as cluster:
         started = f"{cluster.ready_seconds:.2f} s, {cluster.ready_cpu:.2f} s of CPU"
         yield Figure("new server ready with 10 nodes", started, "1.5 s")
         cluster.wait(lambda: cluster.schedulable_nodes() >= 10)
@@ -142,9 +147,9 @@ def small_deployment(scale: float) -> Iterator[Figure]:
         yield Figure("Deployment of 100 available", used, "1 s")
 
 
-def a_day(scale: float) -> Iterator[Figure]:
+def a_day(scale: float, version: str) -> Iterator[Figure]:
     pods = round(1_000 * scale)
-    with start(nodes=10) as server:
+    with start(nodes=10, flags=of_version(version)) as server:
         server.advance(1)
         server.request("POST", APPS, deployment(pods))
         for number in range(20):
@@ -156,9 +161,9 @@ def a_day(scale: float) -> Iterator[Figure]:
     yield Figure(f"advance(86400) with {pods} pods and 20 CronJobs", f"{seconds:.1f} s", "10 s")
 
 
-def at_rest(scale: float) -> Iterator[Figure]:
+def at_rest(scale: float, version: str) -> Iterator[Figure]:
     pods = round(REPLICAS * scale)
-    with running("--nodes", str(max(1, pods // 100))) as cluster:
+    with running(version, "--nodes", str(max(1, pods // 100))) as cluster:
         cluster.wait(lambda: cluster.schedulable_nodes() >= pods // 100)
         cluster.deploy(pods)
         time.sleep(15)
@@ -168,13 +173,13 @@ def at_rest(scale: float) -> Iterator[Figure]:
         yield Figure(f"at rest with {pods} pods on {max(1, pods // 100)} nodes", f"{share:.2%} CPU", "0.5%")
 
 
-def unrelated_writes(scale: float) -> Iterator[Figure]:
+def unrelated_writes(scale: float, version: str) -> Iterator[Figure]:
     """Writes ConfigMaps with and without all controllers, in turns, because the machine's load changes."""
     costs: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(3):
         for everything in (False, True):
             flags = ("--nodes", "0") if everything else ()
-            with running(*flags) as cluster:
+            with running(version, *flags) as cluster:
                 time.sleep(3)
                 before = cluster.cpu
                 for number in range(round(_WRITES * scale)):
@@ -184,8 +189,8 @@ def unrelated_writes(scale: float) -> Iterator[Figure]:
     yield Figure("writes that concern no controller", f"{share:+.1%} CPU with all on", "+5%")
 
 
-def fixture(scale: float) -> Iterator[Figure]:
-    flags = ("--nodes=3",)
+def fixture(scale: float, version: str) -> Iterator[Figure]:
+    flags = ("--nodes=3", *of_version(version))
     with closing(Pool()) as pool:
         pool.take("process", "kubernetes", flags)  # makes the template
         seconds = []
@@ -196,7 +201,7 @@ def fixture(scale: float) -> Iterator[Figure]:
     yield Figure("fixture start with 3 nodes", f"{statistics.median(seconds):.3f} s", "0.4 s")
 
 
-MEASUREMENTS: Final[dict[str, Callable[[float], Iterator[Figure]]]] = {
+MEASUREMENTS: Final[dict[str, Callable[[float, str], Iterator[Figure]]]] = {
     "nodes": nodes_and_large_deployment,
     "deployment": small_deployment,
     "day": a_day,
@@ -214,12 +219,13 @@ def main(arguments: list[str]) -> int:
         "--only", default=",".join(MEASUREMENTS), metavar="NAME,...", help=", ".join(MEASUREMENTS)
     )
     parser.add_argument("--scale", type=float, default=1.0, help="a share of the nodes, pods and writes")
+    parser.add_argument("--kubernetes-version", default="", help="of the server (default: its own default)")
     options = parser.parse_args(arguments)
     chosen = options.only.split(",")
     if unknown := [name for name in chosen if name not in MEASUREMENTS]:
         parser.error(f"--only: {unknown[0]} is none of {', '.join(MEASUREMENTS)}")
     for name in chosen:
-        for figure in MEASUREMENTS[name](options.scale):
+        for figure in MEASUREMENTS[name](options.scale, options.kubernetes_version):
             print(f"{figure.what:<55} {figure.measured:<55} (aim: {figure.aim})", flush=True)
     return 0
 
