@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rewound.journal import Journal, retention, stream
-from rewound.journal.backup import BackupFile, BadBackup, restore_backup
+from rewound.journal import Event, Journal, retention, stream
+from rewound.journal.backup import BATCH_BYTES, BackupFile, BadBackup, restore_backup
+from rewound.journal.batch import Batch
 from rewound.journal.errors import Diverged, JournalExists, StorageFailed
 from rewound.journal.repair import verify
 from rewound.journal.stream import Commit, Header, Stored, StreamParser, Types
@@ -91,6 +94,29 @@ def test_restore_to_a_time_and_to_the_end(filled: Journal, model: Model, tmp_pat
     check_restored(tmp_path / "then", filled, model, 33)
     restore_backup(tmp_path / "b", tmp_path / "end")
     check_restored(tmp_path / "end", filled, model, 90)
+
+
+def test_restore_holds_few_large_events_at_once(
+    journal: Journal, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events of a megabyte of one letter are a kilobyte in the file, and a megabyte each in memory."""
+    journal.register_type("configmaps")
+    for number in range(12):
+        filler = f',"data":"{"x" * (1 << 20)}"'
+        journal.append([model.put(f"n{number}", filler=filler)])
+    make_backup(journal, tmp_path / "b")
+    assert (tmp_path / "b").stat().st_size < 1 << 20
+    held: list[int] = []
+    encode = Journal.encode
+
+    def measured(self: Journal, events: Sequence[Event], **more: Any) -> Batch:
+        held.append(sum(len(event.body) for event in events))
+        return encode(self, events, **more)
+
+    monkeypatch.setattr(Journal, "encode", measured)
+    restore_backup(tmp_path / "b", tmp_path / "end")
+    assert sum(held) > 12 << 20
+    assert max(held) <= BATCH_BYTES + (1 << 20) + 1000
 
 
 @pytest.mark.parametrize("floor", [0, 40], ids=["whole", "compacted"])
