@@ -114,10 +114,11 @@ coverage: setup
 	$(BIN)/python .ci/covered.py $(VENV)/coverage.json $(BASE:%=--base %)
 
 # What surrounds the server, and what kills it: packages, benchmarks, clients and examples in other languages, the page in
-# a browser, the fixture and envtest with test runs of their own, servers and commands as processes, several machines,
-# faults.
+# a browser, the fixture and envtest with test runs of their own, servers, recorders and commands as processes, several
+# machines, faults.
 PROGRAMS := tests/api/server tests/benchmarks tests/browser tests/clients tests/cli/journal tests/cli/local tests/cluster \
-	tests/testing/envtest tests/testing/fixture tests/workers tests/robustness tests/test_commands_of_pages.py \
+	tests/recording/flight tests/recording/record tests/recording/replay tests/recording/rules tests/testing/envtest \
+	tests/testing/explore tests/testing/fixture tests/workers tests/robustness tests/test_commands_of_pages.py \
 	tests/test_deploy.py tests/test_distribution.py
 test-programs: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
