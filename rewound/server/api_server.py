@@ -152,6 +152,7 @@ class ApiServer:
         )
         nursery.start_soon(store.supervisor.keep, "watch rights", rights.run)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
+        nursery.start_soon(store.supervisor.keep, "free memory", store.memory.trim_after_work)
         self._tracing: Tracing | None = (
             build_tracing(settings.tracing.tracing_config_file, store.names, os.environ)
             if predecessor is None

@@ -161,8 +161,9 @@ def configure_malloc() -> bool:
     """Set malloc options of the C library before a server starts.
 
     With its defaults glibc returns the memory of a response of some megabytes to the kernel, which zeroes it
-    again for the next response. That costs a list of 2,000 objects a fifth of its time. Rejected: environment
-    variables, which only a wrapper around the command could set.
+    again for the next response. That costs a list of 2,000 objects a fifth of its time. A few seconds after the last
+    large one, `MemoryBudget.trim_after_work` returns it. Rejected: environment variables, which only a wrapper around
+    the command could set.
 
     False where the C library has no such options: the server then runs with its defaults.
     """

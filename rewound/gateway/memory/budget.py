@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 import trio
@@ -43,6 +43,10 @@ MAX_WAITING = 1000
 BUDGET_SHARE = 1 / 2
 
 _UNAUTHENTICATED = ("", ANONYMOUS)
+# Once requests have held this much at once, malloc keeps memory that is worth returning to the kernel. The next large
+# response would need it again at once, so this waits until there was none for some seconds.
+MUCH = 1 << 20
+REST = 5.0
 NO_LIMIT = 1 << 62
 # The quota shared by all workers, and the bytes in one of its units.
 MEMORY = "memory"
@@ -99,6 +103,7 @@ class MemoryBudget:
         self.process = process or ProcessMemory(NO_LIMIT)
         self.held = 0  # bytes
         self._most = self._refused = 0
+        self._much = trio.Event()  # requests have held MUCH since the event was made
         self._by_user: dict[str, int] = {}
         self._waiting: OrderedDict[trio.lowlevel.Task, _Waiter] = OrderedDict()
 
@@ -164,6 +169,8 @@ class MemoryBudget:
         if self._ask is not None and 2 * self.held > self._total:
             self._ask()
         self._most = max(self._most, self.held)
+        if self.held >= MUCH:
+            self._much.set()
         self._by_user[request.user] = self._of_user(request.user) + size
         request.reserved += size
         return True
@@ -211,6 +218,15 @@ class MemoryBudget:
         return (
             next(one.request for one in self._waiting.values() if one.request.user == request.user) is request
         )
+
+    async def trim_after_work(self) -> NoReturn:
+        """Return what malloc keeps to the kernel whenever requests have held MUCH, and then not for a while."""
+        while True:
+            await self._much.wait()
+            while self._much.is_set():
+                self._much = trio.Event()
+                await trio.sleep(REST)
+            self.process.trim()
 
     def release(self, request: Holder, size: int | None = None) -> None:
         """Return some of the bytes of a request, or all of them."""

@@ -141,8 +141,12 @@ class ProcessMemory:
 
     def _trim_sometimes(self, now: float) -> None:
         if now >= self._trim_at:
-            self._trim_at = now + _TRIM_PERIOD
-            self._trim()
+            self.trim()
+
+    def trim(self) -> None:
+        """Return the free memory of malloc to the kernel, in a thread."""
+        self._trim_at = self._clock() + _TRIM_PERIOD
+        self._trim()
 
 
 def _trim_in_thread() -> None:

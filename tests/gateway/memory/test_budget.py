@@ -215,3 +215,29 @@ async def test_room_that_comes_in_the_instant_of_a_cancellation_goes_to_others()
         budget.release(first)
     assert (given_up.reserved, other.reserved) == (0, 500)
     assert budget.statistics().waiting == 0
+
+
+async def test_free_memory_is_returned_once_after_large_requests(autojump_clock: MockClock) -> None:
+    trims: list[float] = []
+    process = ProcessMemory(memory.NO_LIMIT, trim=lambda: trims.append(trio.current_time()))
+    budget = MemoryBudget(4 * memory.MUCH, process)
+
+    def hold(size: int) -> None:
+        one = request("ann")
+        budget.take(one, size)
+        budget.release(one)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.trim_after_work)
+        hold(memory.MUCH - 1)
+        await trio.sleep(10 * memory.REST)
+        assert trims == []
+        for _ in range(10):  # each puts it off
+            hold(memory.MUCH)
+            await trio.sleep(memory.REST * 0.9)
+        assert trims == []
+        last = trio.current_time()
+        await trio.sleep(10 * memory.REST)
+        assert len(trims) == 1
+        assert trims[0] <= last + 2 * memory.REST
+        nursery.cancel_scope.cancel()
