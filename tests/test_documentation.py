@@ -74,6 +74,11 @@ def _anchors(page: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+def test_decisions_have_numbers_of_their_own() -> None:
+    numbers = [page.name[:4] for page in (ROOT / "docs/decisions").glob("0*.md")]
+    assert sorted(numbers) == sorted(set(numbers))
+
+
 COLUMNS = 120
 
 

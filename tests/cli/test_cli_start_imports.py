@@ -93,7 +93,7 @@ NOT_AT_THE_START = (
 )
 
 
-# Making a dataclass takes a millisecond, and a record of msgspec a fiftieth of it (0094). These have what such records
+# Making a dataclass takes a millisecond, and a record of msgspec a fiftieth of it (0096). These have what such records
 # lack: fields that the text of an object leaves out or no caller gives, cached properties, metadata of fields, and
 # (the settings) the functions of `dataclasses` that list fields.
 DATACLASSES_AT_THE_START = (
