@@ -278,8 +278,8 @@ class Connection:
         """Queue as much of a body as the windows allow, and its end with the last byte; returns how much."""
         if len(self._unsent) >= _FULL and rest:
             return 0  # `_write` wakes the stream
-        size = min(len(rest), stream.send_window, self._send_window, frames.FRAME_SIZE)
-        if size <= 0 and rest:
+        size = max(0, min(len(rest), stream.send_window, self._send_window, frames.FRAME_SIZE))
+        if not size and rest:
             return 0
         stream.send_window -= size
         self._send_window -= size

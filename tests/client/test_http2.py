@@ -478,6 +478,34 @@ async def test_server_that_opens_no_window() -> None:
         assert peer.bodies[number] == b"x" * 10
 
 
+async def test_body_of_nothing_needs_no_window() -> None:
+    """Nor does one whose window has become negative, because the server made all windows smaller."""
+    async with serving(empty, {WINDOW: 100}) as server, session_to(server) as session:
+        assert await session.post_bytes("/first", b"", 60) == b"{}"
+        async with trio.open_nursery() as nursery:
+            peer = server.peers[0]
+            peer.opens_windows, peer._answer = False, lambda _: None
+            found: list[bytes] = []
+
+            async def post() -> None:
+                found.append(await session.post_bytes("/second", b"x" * 150, 60))
+
+            nursery.start_soon(post)
+            number = await peer.request("/second")
+            await until(lambda: len(peer.bodies[number]) == 100)
+            peer.h2.update_settings({WINDOW: 20})  # it is -80 now
+            await peer.flush()
+            await until(lambda: peer.h2.local_settings.initial_window_size == 20)
+            peer.h2.increment_flow_control_window(90, number)
+            await peer.flush()
+            await until(lambda: len(peer.bodies[number]) == 110)
+            peer.h2.increment_flow_control_window(40, number)
+            await peer.flush()
+            await until(lambda: len(peer.bodies[number]) == 150)
+            await peer.respond(number, b"[]")
+        assert found == [b"[]"]
+
+
 async def test_large_body_waits_for_windows() -> None:
     body = bytes(range(256)) * 4096
     async with serving() as server, session_to(server) as session, trio.open_nursery() as nursery:
