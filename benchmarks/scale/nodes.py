@@ -103,20 +103,23 @@ def _writes(
     cluster: LocalCluster, first: Endpoint, pids: Pids, connections: int, seconds: float, rounds: int
 ) -> Figures:
     creates = Creates(first, _config_maps(first, f"w{connections}"), connections)
-    used = dict.fromkeys(pids, 0.0)
-    made, busy = 0, 0.0
+    turns: list[dict[str, float]] = []  # CPU us of an operation, by round
     bare: list[float] = []
-    reads: list[float] = []
+    reads = trio.run(_reads_of_etcd, cluster)
     creates.round(seconds / 4)
     creates.latencies.clear()
     for number in range(rounds):
-        busy -= cpu_seconds(pids["etcd"])
-        trio.run(_bare_round, cluster, connections, seconds, number, bare, reads)
-        busy += cpu_seconds(pids["etcd"])
-        before = {name: cpu_seconds(some) for name, some in pids.items()}
-        made += creates.round(seconds).operations
+        before, own, count = cpu_seconds(pids["etcd"]), time.process_time(), len(bare)
+        trio.run(_bare_round, cluster, connections, seconds, number, bare)
+        done = (len(bare) - count) / 1e6
+        turn = {"bare_etcd": (cpu_seconds(pids["etcd"]) - before) / done}
+        turn["bare_client"] = (time.process_time() - own) / done
+        used = {name: cpu_seconds(some) for name, some in pids.items()}
+        made = creates.round(seconds).operations / 1e6
         time.sleep(SETTLE_SECONDS / 4)  # until all nodes have followed
-        used = {name: used[name] + cpu_seconds(some) - before[name] for name, some in pids.items()}
+        turn |= {name: (cpu_seconds(some) - used[name]) / made for name, some in pids.items()}
+        turn["create"] = sum(turn[name] for name in pids)
+        turns.append(turn)
     creates.close()
     etcd, node = summary(bare), summary(creates.latencies)
     return {
@@ -125,29 +128,35 @@ def _writes(
         "node_ms": node,
         "p50_ratio": round(node["p50"] / etcd["p50"], 2),
         "p99_ratio": round(node["p99"] / etcd["p99"], 2),
-        "bare_etcd_us": round(busy / len(bare) * 1e6, 1),
-        **{f"{name}_us": round(cpu / made * 1e6, 1) for name, cpu in used.items()},
+        **{f"{name}_us": round(median(turn[name] for turn in turns), 1) for name in turns[0]},
+        # The CPU of all processes over that of etcd and its client, and over that of etcd.
+        "cpu_ratio": round(
+            median(one["create"] / (one["bare_etcd"] + one["bare_client"]) for one in turns), 2
+        ),
+        "etcd_ratio": round(median(one["create"] / one["bare_etcd"] for one in turns), 2),
     }
 
 
 async def _bare_round(
-    cluster: LocalCluster,
-    connections: int,
-    seconds: float,
-    number: int,
-    writes: list[float],
-    reads: list[float],
+    cluster: LocalCluster, connections: int, seconds: float, number: int, writes: list[float]
 ) -> None:
-    """Adds the seconds of each transaction, and of some linearizable reads."""
+    """Adds the seconds of each transaction."""
     async with cluster.members.running_client() as client:
         bare = Bare(client, connections, made=number * 1_000_000 + connections * 10_000_000)
         await client.range(b"bare-head")  # it connects
         await bare.round(seconds)
         writes += bare.latencies
-        for _ in range(50):
+
+
+async def _reads_of_etcd(cluster: LocalCluster) -> list[float]:
+    """The seconds of some linearizable reads."""
+    found: list[float] = []
+    async with cluster.members.running_client() as client:
+        for _ in range(150):
             begun = time.perf_counter()
             await client.range(b"bare-head")
-            reads.append(time.perf_counter() - begun)
+            found.append(time.perf_counter() - begun)
+    return found
 
 
 # Reads.

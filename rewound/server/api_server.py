@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -54,8 +54,8 @@ from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.operations import Operations
 from rewound.gateway.ops.request_series import RequestSeries, ServedRoutes
 from rewound.gateway.pipeline.aggregated import aggregated_at
+from rewound.gateway.pipeline.context import READING, RequestContext
 from rewound.gateway.pipeline.context import Limits as RequestLimits
-from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import Failure, plain_failure
 from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
@@ -549,7 +549,13 @@ def _connection_lease(holder: Holder | None) -> ConnectionLease | None:
 
 def _with_nodes(node: Node) -> CatchUp:
     """If a request needs it, wait until this node has every write that other nodes have acknowledged."""
-    return lambda context: node.freshness.wait() if needs_newest(context) else None
+
+    def catch_up(context: RequestContext) -> Awaitable[None] | None:
+        if not needs_newest(context):
+            return None
+        return node.freshness.wait(to_write=context.route.verb not in READING)
+
+    return catch_up
 
 
 def _server_of(settings: Settings) -> MakeServer:

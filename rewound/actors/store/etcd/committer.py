@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from os import urandom
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import trio
 
@@ -53,6 +53,7 @@ from rewound.actors.store.committer import (
     WriteDurations,
 )
 from rewound.actors.store.etcd.epoch import Epoch, newest_version, version_of
+from rewound.actors.store.etcd.freshness import Round
 from rewound.actors.store.etcd.records import Change, Head, Keys, encode_heads
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
@@ -84,6 +85,17 @@ class NotLeading(RequestError):
     """A controller of this node wrote, but another node runs the controllers now."""
 
     message = "another node runs the controllers"
+
+
+class SharedReads(Protocol):
+    """Requests that wait for a linearizable read (`freshness`): a transaction is one."""
+
+    def take_deferred(self) -> Round | None:
+        """Called before a transaction is sent; `settle` is called after it."""
+
+    def settle(self, asked: Round | None, version: int) -> None: ...
+
+    def end_transactions(self, writes: int, seconds: float) -> None: ...
 
 
 class _Flight:
@@ -171,11 +183,12 @@ class EtcdCommitter:
         self._early: list[_Submission] = []  # submitted before `run`
         self._waiting: list[_Waiting] = []  # for a shared transaction
         self._sending = 0  # transactions under way of writes that could share one
-        self._newest_size = 0  # writes in the newest of them
+        self._newest_size, self._newest_seconds = 0, 0.0  # writes in the newest of them, and how long it took
         self._type_names: dict[int, str] = {}
         self._idle = trio.lowlevel.ParkingLot()
         self.pause: trio.Event | None = None
         self.durations = WriteDurations()
+        self.reads: SharedReads | None = None  # that transactions serve
         self.term: Callable[[], int] = lambda: 0  # of this node, if it runs the controllers
         self.problem: Callable[[], str] = lambda: ""  # with the connection to etcd
         self._failures = 0
@@ -183,6 +196,11 @@ class EtcdCommitter:
     @property
     def is_shared(self) -> bool:
         return True
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a transaction is under way that writes could share, or could have shared."""
+        return self._sending > 0
 
     @property
     def last_failure(self) -> str:
@@ -362,8 +380,7 @@ class EtcdCommitter:
             try:
                 await self._write_alone(flight, submission, counted_before, previous)
             finally:
-                self._sending -= 1
-                self._send_waiting()
+                self._end_sending()
         elif not await self._write_with_others(flight, submission.condition, previous):
             await self._write_alone(flight, submission, counted_before, previous)
         flight.replied.set()
@@ -435,17 +452,22 @@ class EtcdCommitter:
             await self._gather()
             shared = self._take_waiting()
             self._newest_size = len(shared)
-            if len(shared) > 1:
+            if shared:
                 await self._send_shared(shared)
         except Exception as crash:
             logger.exception("a transaction of several writes failed")
             for one in shared:
                 one.failure = crash
         finally:
-            self._sending -= 1
             for one in shared:
                 one.done.set()
-            self._send_waiting()
+            self._end_sending()
+
+    def _end_sending(self) -> None:
+        self._sending -= 1
+        self._send_waiting()
+        if not self._sending and self.reads is not None:
+            self.reads.end_transactions(self._newest_size, self._newest_seconds)
 
     async def _gather(self) -> None:
         """Let the event loop read more requests, as long as that adds writes."""
@@ -482,6 +504,8 @@ class EtcdCommitter:
             compares.append(Compare(one.key, "mod_revision", keys.revision(one.previous)))
             heads.append(self._add_change(then, one.flight, one.key, one.previous, place))
         then.append(Put(keys.head, encode_heads(heads, keys.layout)))
+        asked = None if self.reads is None else self.reads.take_deferred()
+        version, began = 0, trio.current_time()
         try:
             result = await self._etcd.txn(compares, then)
         except OutcomeUnknown as lost:
@@ -496,8 +520,13 @@ class EtcdCommitter:
             )
         else:
             if result.succeeded:
+                version = keys.version(result.revision)
                 for place, one in enumerate(shared):
-                    one.flight.version = keys.version(result.revision, place)
+                    one.flight.version = version + place
+        finally:
+            self._newest_seconds = trio.current_time() - began
+            if self.reads is not None:
+                self.reads.settle(asked, version)
 
     async def _version_before(self, proposal: Proposal) -> int:
         """The version of the object that a proposal was decided on; waits until it is known."""

@@ -86,7 +86,8 @@ class Node:
             self.foreign,
             declared_by,
         )
-        self.freshness = Freshness(etcd, keys, feed, self._local)
+        self.freshness = Freshness(etcd, keys, feed, self._local, self.committer)
+        self.committer.reads = self.freshness
         self.election = Election(etcd, keys, member.node, keep)
         self.committer.term = self.election.term
         self.committer.problem = lambda: self.follower.problem

@@ -3,54 +3,116 @@
 A read waits for one linearizable read of the key `head`, and then until this node has followed the log up to there.
 Only one such read runs at a time; all requests that arrive meanwhile share the next, so their number costs etcd
 nothing.
+
+A write waits for the same before it is decided. While transactions of this node are under way, a write needs no read of
+its own: the next transaction is one, because its revision comes after everything that was acknowledged before it was
+sent. When none follows, a read serves all writes that wait, and their transactions are one. That read waits a moment
+for the clients of the last transaction, which have just got their replies; no reader waits for them.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from rewound.actors.errors import Unreachable
 from rewound.actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
-from rewound.actors.store.committer import Committer
+from rewound.actors.store.committer import Committer, passes_in_real_time
 from rewound.actors.store.etcd.epoch import newest_version
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
 
+# The fraction of a transaction's time that a read for writes waits, until as many wait as the transaction had.
+GATHERING: Final = 0.25
 WITHIN: Final = 5.0  # seconds that this node may take to receive the version that a round found
 
 
-class _Round:
-    __slots__ = ("done", "failure", "version")
+class Sending(Protocol):
+    @property
+    def is_sending(self) -> bool:
+        """Whether a transaction is under way, after which `Freshness.end_transactions` or another one follows."""
+
+
+class Round:
+    """What several requests wait for."""
+
+    __slots__ = ("done", "failure", "requests", "version")
 
     def __init__(self) -> None:
         self.done = trio.Event()
+        self.requests = 0
         self.version = 0
         self.failure: EtcdError | None = EtcdUnavailable("this node stops")  # until there is a reply
 
 
 class Freshness:
-    def __init__(self, etcd: Etcd, keys: Keys, feed: Feed, local: Committer) -> None:
-        """`local` stores the changes that this node follows."""
+    def __init__(self, etcd: Etcd, keys: Keys, feed: Feed, local: Committer, writes: Sending) -> None:
+        """`local` stores the changes that this node follows; `writes` sends transactions."""
         self._etcd = etcd
         self._local = local
         self._keys = keys
         self._feed = feed
-        self._waiting: _Round | None = None
+        self._writes = writes
+        self._waiting: list[Round] = []  # for the next read; at most one can still be joined
+        self._joined: Round | None = None
+        self._deferred: Round | None = None  # of writes, for the next transaction
         self._wanted = trio.Event()
+        self._expected = 0  # writes whose clients have just got their replies
+        self._ended, self._seconds = 0.0, 0.0  # when their transaction ended, and how long it took
+        self._arrived = trio.lowlevel.ParkingLot()
 
-    async def wait(self) -> None:
+    async def wait(self, *, to_write: bool = False) -> None:
         """Wait until this node has all changes acknowledged before this call. Raises Unreachable if it cannot."""
-        asked = self._waiting
-        if asked is None:
-            asked = self._waiting = _Round()
-            self._wanted.set()
+        if to_write and self._writes.is_sending:
+            asked = self._deferred = self._deferred or Round()
+        else:
+            asked = self._joined = self._joined or self._want(Round())
+        asked.requests += 1
+        if not to_write:
+            self._expected = 0
+        self._arrived.unpark_all()
         await asked.done.wait()  # at most two rounds, and a call of etcd has its own deadline
         if asked.failure is not None:
             raise Unreachable(f"the newest version is not known: {asked.failure}")
         if not self._feed.is_complete(asked.version):
             await self._reach(asked.version)
+
+    def take_deferred(self) -> Round | None:
+        """The writes that wait when a transaction is sent, which `settle` ends."""
+        asked, self._deferred = self._deferred, None
+        return asked
+
+    def settle(self, asked: Round | None, version: int) -> None:
+        """A transaction was applied at this version; 0 if it was not, or nobody knows."""
+        if asked is None:
+            return
+        if version:
+            asked.version, asked.failure = version, None
+            asked.done.set()
+        else:
+            self._want(asked)
+
+    def end_transactions(self, writes: int, seconds: float) -> None:
+        """No transaction is under way any more; the last one took so long, and had so many writes."""
+        if writes > 1 and passes_in_real_time(seconds):
+            self._expected, self._seconds, self._ended = writes, seconds, trio.current_time()
+        if self._deferred is not None:
+            self._want(self._deferred)
+            self._deferred = None
+
+    async def _gather(self) -> None:
+        """Wait for the clients of the last transaction, whose replies need about as long as it took."""
+        if trio.current_time() < self._ended + 2 * self._seconds:
+            with trio.move_on_after(self._seconds * GATHERING):
+                while sum(one.requests for one in self._waiting) < self._expected:
+                    await self._arrived.park()
+        self._expected = 0
+
+    def _want(self, asked: Round) -> Round:
+        self._waiting.append(asked)
+        self._wanted.set()
+        return asked
 
     async def _reach(self, version: int) -> None:
         if self._local.last_failure:
@@ -64,14 +126,20 @@ class Freshness:
         """Read the newest version for the waiting reads, forever."""
         while True:
             await self._wanted.wait()
+            if self._expected:
+                await self._gather()
             self._wanted = trio.Event()
-            asked, self._waiting = self._waiting, None
-            if asked is None:
-                continue
+            asked, self._waiting = self._waiting, []
+            self._joined = None
+            if (deferred := self.take_deferred()) is not None:
+                asked.append(deferred)
             try:
-                asked.version = await newest_version(self._etcd, self._keys)
-                asked.failure = None
+                version = await newest_version(self._etcd, self._keys)
+                for one in asked:
+                    one.version, one.failure = version, None
             except EtcdError as error:
-                asked.failure = error
+                for one in asked:
+                    one.failure = error
             finally:
-                asked.done.set()
+                for one in asked:
+                    one.done.set()

@@ -1,11 +1,12 @@
-"""Consistent reads wait for everything that other nodes have acknowledged, and share one read of etcd."""
+"""Consistent reads wait for all that other nodes have acknowledged, and share a read or a transaction of etcd."""
 
 import pytest
 import trio
 
 from rewound.actors.errors import Unreachable
+from rewound.actors.store.etcd.epoch import newest_version
 from tests.actors.store.etcd.fake import FakeCluster
-from tests.actors.store.etcd.nodes import running
+from tests.actors.store.etcd.nodes import RunningNode, running
 from tests.actors.store.proposals import creation
 
 
@@ -38,3 +39,55 @@ async def test_read_without_quorum_is_refused(tmp_path, autojump_clock):
         a.etcd.is_cut = True
         with pytest.raises(Unreachable, match="no member answers"):
             await a.node.freshness.wait()
+
+
+class Slow:
+    """Transactions of a node take a second until etcd applies them."""
+
+    def __init__(self, node: RunningNode) -> None:
+        self._txn = node.etcd.txn
+
+    async def txn(self, *args, **named):
+        await trio.sleep(1)
+        return await self._txn(*args, **named)
+
+
+@pytest.mark.parametrize("another", [True, False], ids=["another transaction follows", "none follows"])
+async def test_write_needs_no_read_while_transactions_follow_each_other(
+    tmp_path, autojump_clock, monkeypatch, another
+):
+    reads: list[int] = []
+
+    async def read(*args):
+        reads.append(await newest_version(*args))
+        return reads[-1]
+
+    monkeypatch.setattr("rewound.actors.store.etcd.freshness.newest_version", read)
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        a.etcd.txn = Slow(a).txn
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.write, creation(1, "first"))
+            await trio.sleep(0.5)
+            if another:
+                nursery.start_soon(a.write, creation(1, "second"))
+            assert await b.write(creation(1, "of-b")) is None
+            before = trio.current_time()
+            await a.node.freshness.wait(to_write=True)
+            assert a.feed.head >= b.events()[-1].offset
+            assert trio.current_time() - before < (2 if another else 1)
+            assert len(reads) == (0 if another else 1)
+
+
+async def test_write_is_fresh_when_the_transaction_that_it_waits_for_fails(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        a.etcd.txn = Slow(a).txn
+        assert await b.write(creation(1, "taken")) is None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.write, creation(1, "first"))
+            await trio.sleep(0.5)
+            nursery.start_soon(a.write, creation(1, "taken"))  # etcd does not apply it
+            with trio.fail_after(10):
+                await a.node.freshness.wait(to_write=True)
+            assert a.feed.head >= b.events()[0].offset
