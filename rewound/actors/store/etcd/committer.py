@@ -53,7 +53,7 @@ from rewound.actors.store.committer import (
     WriteDurations,
 )
 from rewound.actors.store.etcd.epoch import Epoch, newest_version, version_of
-from rewound.actors.store.etcd.freshness import Round
+from rewound.actors.store.etcd.freshness import Round, Sent
 from rewound.actors.store.etcd.records import Change, Head, Keys, encode_heads
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
@@ -95,7 +95,7 @@ class SharedReads(Protocol):
 
     def settle(self, asked: Round | None, version: int) -> None: ...
 
-    def end_transactions(self, writes: int, seconds: float) -> None: ...
+    def end_transactions(self, last: Sent) -> None: ...
 
 
 class _Flight:
@@ -183,7 +183,7 @@ class EtcdCommitter:
         self._early: list[_Submission] = []  # submitted before `run`
         self._waiting: list[_Waiting] = []  # for a shared transaction
         self._sending = 0  # transactions under way of writes that could share one
-        self._newest_size, self._newest_seconds = 0, 0.0  # writes in the newest of them, and how long it took
+        self._newest = Sent(0, 0.0, 0)  # of them
         self._type_names: dict[int, str] = {}
         self._idle = trio.lowlevel.ParkingLot()
         self.pause: trio.Event | None = None
@@ -375,8 +375,8 @@ class EtcdCommitter:
         previous = await self._version_before(flight.proposal)
         if not self._can_share(flight, submission.condition):
             await self._write_alone(flight, submission, counted_before, previous)
-        elif not self._sending and not self._waiting and self._newest_size < 2:
-            self._sending, self._newest_size = 1, 1
+        elif not self._sending and not self._waiting and self._newest.writes < 2:
+            self._sending, self._newest = 1, Sent(1, 0.0, 0)
             try:
                 await self._write_alone(flight, submission, counted_before, previous)
             finally:
@@ -451,7 +451,6 @@ class EtcdCommitter:
         try:
             await self._gather()
             shared = self._take_waiting()
-            self._newest_size = len(shared)
             if shared:
                 await self._send_shared(shared)
         except Exception as crash:
@@ -467,7 +466,7 @@ class EtcdCommitter:
         self._sending -= 1
         self._send_waiting()
         if not self._sending and self.reads is not None:
-            self.reads.end_transactions(self._newest_size, self._newest_seconds)
+            self.reads.end_transactions(self._newest)
 
     async def _gather(self) -> None:
         """Let the event loop read more requests, as long as that adds writes."""
@@ -524,7 +523,7 @@ class EtcdCommitter:
                 for place, one in enumerate(shared):
                     one.flight.version = version + place
         finally:
-            self._newest_seconds = trio.current_time() - began
+            self._newest = Sent(len(shared), trio.current_time() - began, version)
             if self.reads is not None:
                 self.reads.settle(asked, version)
 

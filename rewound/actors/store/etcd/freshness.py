@@ -12,7 +12,7 @@ for the clients of the last transaction, which have just got their replies; no r
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -25,7 +25,17 @@ from rewound.actors.store.feed import Feed
 
 # The fraction of a transaction's time that a read for writes waits, until as many wait as the transaction had.
 GATHERING: Final = 0.25
+# Seconds that a write waits for transactions before it reads: most take milliseconds, one whose reply is lost eight.
+DEFERRED: Final = 0.1
 WITHIN: Final = 5.0  # seconds that this node may take to receive the version that a round found
+
+
+class Sent(NamedTuple):
+    """A transaction that has ended."""
+
+    writes: int
+    seconds: float  # until its reply
+    version: int  # 0 if etcd did not apply it
 
 
 class Sending(Protocol):
@@ -58,25 +68,32 @@ class Freshness:
         self._joined: Round | None = None
         self._deferred: Round | None = None  # of writes, for the next transaction
         self._wanted = trio.Event()
-        self._expected = 0  # writes whose clients have just got their replies
-        self._ended, self._seconds = 0.0, 0.0  # when their transaction ended, and how long it took
+        self._sent: Sent | None = None  # whose clients get their replies now, and may write again
+        self._ended = 0.0  # when its reply came
         self._arrived = trio.lowlevel.ParkingLot()
 
     async def wait(self, *, to_write: bool = False) -> None:
         """Wait until this node has all changes acknowledged before this call. Raises Unreachable if it cannot."""
-        if to_write and self._writes.is_sending:
-            asked = self._deferred = self._deferred or Round()
-        else:
-            asked = self._joined = self._joined or self._want(Round())
-        asked.requests += 1
         if not to_write:
-            self._expected = 0
-        self._arrived.unpark_all()
-        await asked.done.wait()  # at most two rounds, and a call of etcd has its own deadline
+            self._sent = None
+        asked = await self._defer() if to_write and self._writes.is_sending else None
+        if asked is None:
+            asked = self._joined = self._joined or self._want(Round())
+            asked.requests += 1
+            self._arrived.unpark_all()
+            await asked.done.wait()  # at most two reads, and a call of etcd has its own deadline
         if asked.failure is not None:
             raise Unreachable(f"the newest version is not known: {asked.failure}")
         if not self._feed.is_complete(asked.version):
             await self._reach(asked.version)
+
+    async def _defer(self) -> Round | None:
+        """Wait for a transaction, or the read after it; None if that takes too long."""
+        asked = self._deferred = self._deferred or Round()
+        asked.requests += 1
+        with trio.move_on_after(DEFERRED):
+            await asked.done.wait()
+        return asked if asked.done.is_set() else None
 
     def take_deferred(self) -> Round | None:
         """The writes that wait when a transaction is sent, which `settle` ends."""
@@ -93,21 +110,25 @@ class Freshness:
         else:
             self._want(asked)
 
-    def end_transactions(self, writes: int, seconds: float) -> None:
-        """No transaction is under way any more; the last one took so long, and had so many writes."""
-        if writes > 1 and passes_in_real_time(seconds):
-            self._expected, self._seconds, self._ended = writes, seconds, trio.current_time()
+    def end_transactions(self, last: Sent) -> None:
+        """No transaction is under way any more."""
+        if last.writes > 1 and passes_in_real_time(last.seconds):
+            self._sent, self._ended = last, trio.current_time()
         if self._deferred is not None:
             self._want(self._deferred)
             self._deferred = None
 
     async def _gather(self) -> None:
-        """Wait for the clients of the last transaction, whose replies need about as long as it took."""
-        if trio.current_time() < self._ended + 2 * self._seconds:
-            with trio.move_on_after(self._seconds * GATHERING):
-                while sum(one.requests for one in self._waiting) < self._expected:
-                    await self._arrived.park()
-        self._expected = 0
+        """Wait for the clients of the last transaction; they get their replies when this node has it."""
+        sent = self._sent
+        if sent is None or trio.current_time() > self._ended + 2 * sent.seconds:
+            return
+        with trio.move_on_after(sent.seconds):
+            await self._feed.completed(sent.version)
+        with trio.move_on_after(sent.seconds * GATHERING):
+            while self._sent is sent and sum(one.requests for one in self._waiting) < sent.writes:
+                await self._arrived.park()
+        self._sent = None
 
     def _want(self, asked: Round) -> Round:
         self._waiting.append(asked)
@@ -126,8 +147,7 @@ class Freshness:
         """Read the newest version for the waiting reads, forever."""
         while True:
             await self._wanted.wait()
-            if self._expected:
-                await self._gather()
+            await self._gather()
             self._wanted = trio.Event()
             asked, self._waiting = self._waiting, []
             self._joined = None

@@ -10,6 +10,7 @@ from rewound.actors.errors import OutcomeUnclear, Unreachable
 from rewound.actors.etcd.api import Put
 from rewound.actors.store.committer import Condition, Overtaken
 from rewound.actors.store.etcd.committer import NotLeading
+from rewound.actors.store.etcd.freshness import Sent
 from rewound.actors.store.etcd.records import LAYOUT, PER_REVISION, Cluster
 from rewound.actors.store.proposal import Proposal
 from tests.actors.store.etcd.fake import FakeCluster, Lost
@@ -207,7 +208,7 @@ async def test_creates_updates_and_removals_share_a_transaction(tmp_path, autoju
         assert await write_together(a, gone, changed) == [None, None]
         removal, update = thing("gone", gone), thing("changed", changed)
         removal.removed, removal.user = True, "gardener"
-        a.node.committer._newest_size = 2  # the first write waits for others, too
+        a.node.committer._newest = Sent(2, 0.0, 0)  # the first write waits for others, too
         assert await write_together(a, update, removal, thing("new")) == [None] * 3
         assert ["changed", "gone", "new"] in map(sorted, revisions(a).values())
         assert [one.user for one in a.events() if one.removed] == ["gardener"]
@@ -231,7 +232,7 @@ async def test_overtaken_write_of_a_shared_transaction_does_not_stop_the_others(
 @pytest.mark.parametrize("lost", [Lost(0.0), Lost(None), Lost(3.0)], ids=["applied", "never", "later"])
 async def test_lost_reply_of_a_shared_transaction_is_resolved_for_each_write(tmp_path, autojump_clock, lost):
     async with running(FakeCluster(), tmp_path) as node:
-        node.node.committer._newest_size = 2  # the first write waits for others, too
+        node.node.committer._newest = Sent(2, 0.0, 0)  # the first write waits for others, too
         node.etcd.lose = [lost]
         names = ["x", "y", "z"]
         assert await write_together(node, *map(thing, names)) == [None] * 3

@@ -8,6 +8,7 @@ import trio
 from rewound.actors.etcd.api import DeleteRange, EtcdUnavailable, OutcomeUnknown, Put
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.copy import CannotJoin, UnsyncedMarker, prepare
+from rewound.actors.store.etcd.freshness import Sent
 from rewound.actors.store.etcd.records import Cluster, Floor, is_batched
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
@@ -198,7 +199,7 @@ async def test_floor_is_the_last_event_of_its_revision(tmp_path, autojump_clock)
             assert await a.write(proposal) is None
         removal = thing("gone", gone, time=20)
         removal.removed = True
-        a.node.committer._newest_size = 2  # they wait for each other
+        a.node.committer._newest = Sent(2, 0.0, 0)  # they wait for each other
         outcomes: list[Exception | None] = []
         for proposal in (thing("y", time=20), removal):
             a.node.committer.submit([proposal], outcomes.append)

@@ -42,13 +42,15 @@ async def test_read_without_quorum_is_refused(tmp_path, autojump_clock):
 
 
 class Slow:
-    """Transactions of a node take a second until etcd applies them."""
+    """Transactions of a node take a while until etcd applies them."""
+
+    SECONDS = 0.04
 
     def __init__(self, node: RunningNode) -> None:
         self._txn = node.etcd.txn
 
     async def txn(self, *args, **named):
-        await trio.sleep(1)
+        await trio.sleep(self.SECONDS)
         return await self._txn(*args, **named)
 
 
@@ -68,14 +70,14 @@ async def test_write_needs_no_read_while_transactions_follow_each_other(
         a.etcd.txn = Slow(a).txn
         async with trio.open_nursery() as nursery:
             nursery.start_soon(a.write, creation(1, "first"))
-            await trio.sleep(0.5)
+            await trio.sleep(Slow.SECONDS / 2)
             if another:
                 nursery.start_soon(a.write, creation(1, "second"))
             assert await b.write(creation(1, "of-b")) is None
             before = trio.current_time()
             await a.node.freshness.wait(to_write=True)
             assert a.feed.head >= b.events()[-1].offset
-            assert trio.current_time() - before < (2 if another else 1)
+            assert trio.current_time() - before < Slow.SECONDS * (2 if another else 1)
             assert len(reads) == (0 if another else 1)
 
 
@@ -86,8 +88,22 @@ async def test_write_is_fresh_when_the_transaction_that_it_waits_for_fails(tmp_p
         assert await b.write(creation(1, "taken")) is None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(a.write, creation(1, "first"))
-            await trio.sleep(0.5)
+            await trio.sleep(Slow.SECONDS / 2)
             nursery.start_soon(a.write, creation(1, "taken"))  # etcd does not apply it
             with trio.fail_after(10):
                 await a.node.freshness.wait(to_write=True)
             assert a.feed.head >= b.events()[0].offset
+
+
+async def test_write_does_not_wait_for_a_transaction_without_a_reply(tmp_path, autojump_clock, monkeypatch):
+    monkeypatch.setattr(Slow, "SECONDS", 8.0)
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        a.etcd.txn = Slow(a).txn
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.write, creation(1, "first"))
+            await trio.sleep(1)
+            assert await b.write(creation(1, "of-b")) is None
+            with trio.fail_after(1):
+                await a.node.freshness.wait(to_write=True)
+            assert a.feed.head >= b.events()[-1].offset
