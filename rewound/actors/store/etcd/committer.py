@@ -496,7 +496,10 @@ class EtcdCommitter:
         keys, epoch = self._keys, self._epoch.revision
         compares = [Compare(self._epoch.key, "mod_revision", epoch)]
         if any(one.leading for one in shared):
-            compares.append(Compare(keys.leader, "create_revision", self.term()))
+            term = self.term()
+            if not term:
+                return  # each alone: those of other clients are none of the leader's
+            compares.append(Compare(keys.leader, "create_revision", term))
         then: list[Operation] = []
         heads: list[Head] = []
         for place, one in enumerate(shared):

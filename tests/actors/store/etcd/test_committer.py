@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from rewound.actors.errors import OutcomeUnclear, Unreachable
-from rewound.actors.etcd.api import Put
-from rewound.actors.store.committer import Condition, Overtaken
+from rewound.actors.etcd.api import DeleteRange, Put
+from rewound.actors.store.committer import UNCONDITIONAL, Condition, Overtaken
 from rewound.actors.store.etcd.committer import NotLeading
 from rewound.actors.store.etcd.freshness import Sent
 from rewound.actors.store.etcd.records import LAYOUT, PER_REVISION, Cluster
@@ -160,15 +160,42 @@ async def test_controller_of_a_node_that_lost_its_lease_cannot_write(tmp_path, a
         assert [one.name for one in a.events()] == ["x"]
 
 
-async def write_together(node: RunningNode, *proposals: Proposal) -> list[Exception | None]:
+async def write_together(
+    node: RunningNode, *proposals: Proposal, condition: Condition = UNCONDITIONAL
+) -> list[Exception | None]:
     """Submit each as a write of its own, before any of them is sent; returns their outcomes."""
     outcomes: dict[Proposal, Exception | None] = {}
     for one in proposals:
-        node.node.committer.submit([one], lambda failure, one=one: outcomes.update({one: failure}))
+        node.node.committer.submit([one], lambda failure, one=one: outcomes.update({one: failure}), condition)
     with trio.fail_after(60):
         while len(outcomes) < len(proposals):
             await trio.sleep(0.1)
     return [outcomes[one] for one in proposals]
+
+
+async def test_controllers_of_a_node_cannot_write_together_while_no_node_leads(tmp_path, autojump_clock):
+    """A comparison with no term would hold: etcd has no key of a leader either."""
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        with trio.fail_after(10):
+            while not a.node.election.term():
+                await trio.sleep(0.1)
+        send = a.etcd.txn
+
+        async def without_election(compares, then, *otherwise):
+            if any(one.key == KEYS.leader for one in then):
+                await trio.sleep_forever()
+            return await send(compares, then, *otherwise)
+
+        a.etcd.txn = without_election
+        await send([], [DeleteRange(KEYS.leader)])
+        a.node.committer.term = lambda: 0
+        a.node.committer.submit([thing("of a client")], lambda failure: None)  # for whose end the others wait
+        names = [f"x{number}" for number in range(6)]
+        found = await write_together(a, *map(thing, names), condition=Condition(leading=True))
+        assert KEYS.leader not in cluster.at(cluster.revision)
+        assert [type(one) for one in found] == [NotLeading] * len(names)
+        assert [one.name for one in a.events()] == ["of a client"]
 
 
 def revisions(node: RunningNode) -> dict[int, list[str]]:
