@@ -498,7 +498,7 @@ class EtcdCommitter:
         if any(one.leading for one in shared):
             term = self.term()
             if not term:
-                return  # each alone: those of other clients are none of the leader's
+                return  # sent alone, writes of controllers are refused, and those of clients are not
             compares.append(Compare(keys.leader, "create_revision", term))
         then: list[Operation] = []
         heads: list[Head] = []
