@@ -275,6 +275,7 @@ async def test_first_node_of_a_newer_version_migrates_the_cluster():
 
         async with started("a", kubernetes_version="1.25") as a:
             before = await a.create("statefulsets", STATEFUL_SET)
+            kept = await a.create("configmaps", config_map("kept"))
             with raises_group(CannotJoin, "nodes of Kubernetes 1.25 serve the cluster in etcd"):
                 async with started("b", kubernetes_version="1.36"):
                     pass
@@ -284,6 +285,7 @@ async def test_first_node_of_a_newer_version_migrates_the_cluster():
             assert "persistentVolumeClaimRetentionPolicy" not in before["spec"]
             assert "persistentVolumeClaimRetentionPolicy" in after["spec"]
             assert after["metadata"]["uid"] == before["metadata"]["uid"]
+            assert await a.get("configmaps", "kept") == kept
             async with started("b") as b:  # without the flag
                 assert await version_of(b) == "36"
                 assert await b.get("statefulsets", "work") == after

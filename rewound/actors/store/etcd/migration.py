@@ -14,7 +14,7 @@ from typing import Final
 from rewound.actors.etcd.api import Compare, DeleteRange, Etcd, KeyValue, OutcomeUnknown, Put, prefix_end
 from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.catalog import Catalog
-from rewound.actors.store.document import encode_unversioned, facts_of
+from rewound.actors.store.document import at_version, encode_unversioned, facts_of
 from rewound.actors.store.etcd.copy import CannotJoin
 from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable, encode_heads
 from rewound.actors.store.migration import in_new_form, reason_for
@@ -72,13 +72,14 @@ async def _migrate_object(
     try:
         type_name, namespace, name = keys.parse_object(one.key)
         before = Change.decode(one.value)
-    except (Unreadable, UnknownLayout):
-        return
+        previous = keys.version(one.mod_revision, before.place)
+        body = at_version(before.body, previous)
+    except (Unreadable, UnknownLayout, ValueError):
+        return  # this server did not write it
     known = catalog.stored_type(type_name)
-    new = None if known is None else in_new_form(known.storage, before.body, before.facts)
+    new = None if known is None else in_new_form(known.storage, body, before.facts)
     if known is None or new is None:
         return
-    previous = keys.version(one.mod_revision, before.place)
     after = Change(
         *("update", previous, max(now, before.time), SERVER_USER, "", reason_for(release)),
         *(urandom(16), facts_of(known.storage, new), encode_unversioned(new)),
