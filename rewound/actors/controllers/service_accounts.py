@@ -12,7 +12,7 @@ import base64
 import logging
 import re
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -21,6 +21,7 @@ from rewound.actors.access.accounts.tokens import AccountTokens, TokenIssuer
 from rewound.actors.certificates.pki import CertificateError
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.controllers.stored_objects import Page, each_stored, take_pages
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
@@ -128,17 +129,23 @@ class LegacyTokenTracking:
         if row is None and now < self._created + _RECREATION:
             self.queue.add_after(key, (self._created + _RECREATION - now) / 1_000_000)
             return
-        try:
-            if row is None:
-                self._created = now
-                new = {"metadata": {"name": name}, "data": {"since": today}}
-                decoded = self._definition.schema.decode_object(new).object
-                await self._client.create(self._definition, namespace, decoded)
-            elif not _IS_DATE((stored := decode(row.body)).get("data", {}).get("since", "")):
-                changed = {**stored, "data": {**stored.get("data", {}), "since": today}}
+        if row is None:
+            await self._create(namespace, name, today)
+            self._created = now
+        elif not _IS_DATE((stored := decode(row.body)).get("data", {}).get("since", "")):
+            changed = {**stored, "data": {**stored.get("data", {}), "since": today}}
+            with suppress(Conflict, NotFound):  # an event adds the key again
                 await self._client.replace(self._definition, changed)
-        except (AlreadyExists, Conflict, NotFound):
-            return  # its event adds the key again
+
+    async def _create(self, namespace: str, name: str, today: str) -> None:
+        new = {"metadata": {"name": name}, "data": {"since": today}}
+        decoded = self._definition.schema.decode_object(new).object
+        try:
+            await self._client.create(self._definition, namespace, decoded)
+        except AlreadyExists:
+            return
+        except NotFound:  # the namespace: on etcd, controllers may start before the initial objects are there
+            raise RetryLater from None
 
 
 def _tracking_key(names: Names) -> tuple[str, str]:

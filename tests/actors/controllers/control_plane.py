@@ -103,10 +103,15 @@ class ControlPlane:
         self.client = Client(self.directory, self.write_contexts, "client")
         self._nursery = nursery
 
-    async def start(self, controllers: bool, **options: Any) -> None:
+    async def create_namespaces(self) -> None:
+        """Those that every cluster has."""
         await Bootstrap(
             CLUSTER, self.catalog, self.journal, self.directory, self.write_contexts
         ).create_namespaces()
+
+    async def start(self, controllers: bool, has_namespaces: bool = True, **options: Any) -> None:
+        if has_namespaces:
+            await self.create_namespaces()
         if controllers:
             self.start_controllers(**options)
             await self.wait_until_idle()

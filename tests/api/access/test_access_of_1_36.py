@@ -12,7 +12,7 @@ from tests.actors.kinds.test_secret_warnings import CERTIFICATE, CURVE, OTHER, p
 from tests.actors.kinds.test_trust_bundle_rules import bundle
 from tests.actors.kinds.test_trust_bundle_rules import certificate as trust_anchor
 from tests.api.access.test_service_account_secrets import decoded, filled_secret, make_secret
-from tests.gateway.account_tokens import claims_of, make_account, status_with
+from tests.gateway.account_tokens import claims_of, eventually, make_account, status_with
 from tests.gateway.account_tokens import issued as issued_token
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.audit.auditing import audited, rules
@@ -169,11 +169,10 @@ async def test_config_map_says_since_when_tokens_in_secrets_are_tracked() -> Non
         path = (
             "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
         )
-        found = (await api.ask("GET", path)).expect(200)
+        found = (await eventually(api, path, lambda one: one.status == 200)).document
         assert found["data"]["since"] == found["metadata"]["creationTimestamp"][:10]
         assert found["metadata"]["managedFields"][0]["manager"] == "kube-apiserver"
         found["data"] = {"since": "yesterday", "more": "x"}
         (await api.ask("PUT", path, found)).expect(200)
-        await settled()
-        repaired = (await api.ask("GET", path)).expect(200)["data"]
-        assert repaired == {"since": found["metadata"]["creationTimestamp"][:10], "more": "x"}
+        repaired = {"since": found["metadata"]["creationTimestamp"][:10], "more": "x"}
+        await eventually(api, path, lambda one: one.expect(200)["data"] == repaired)
