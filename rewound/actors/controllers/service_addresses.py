@@ -2,9 +2,10 @@
 
 `ServiceAddresses` stores and removes IPAddress objects in the commit of their Service: first the address, then the
 Service, and on removal the other way round, as clients see it in Kubernetes. `AddressRepair` corrects what differs
-nevertheless: the services of a folder of an earlier version, an address that a client deleted, writes of other nodes on
-etcd. `DefaultServiceCidr` maintains the ServiceCIDR with the ranges of the flags, and `ServiceCidrController` decides
-which ServiceCIDRs are ready, and keeps those that are deleted while a ClusterIP needs them.
+nevertheless: the services of a folder of an earlier version, an address that a client deleted. On etcd, where a commit
+has one object, it writes the addresses of all services. `DefaultServiceCidr` maintains the ServiceCIDR with the ranges
+of the flags, and `ServiceCidrController` decides which ServiceCIDRs are ready, and keeps those that are deleted while a
+ClusterIP needs them.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ class AddressRepair:
         self._definition = context.registry.current.storage(address_type(names))
         self._objects = AddressObjects(names, self._definition)
         self._client = Client(context.directory, context.write_contexts, SERVER_USER, names.server_manager)
-        self._released: set[str] = set()  # addresses of services that were removed: they wait for nobody
+        self._released: set[str] = set()  # addresses that a service has lost: they wait for nobody
+        # Services that have just changed: an address that one of them lacks is new, and not lost.
+        self._changed: set[Key] = set()
         self.queue: WorkQueue[Key] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -184,9 +187,19 @@ class AddressRepair:
             for address in addresses:
                 gone.pop(address, None)
         else:
+            self._release(self._addresses_before(event) - addresses - gone.keys())
             if not addresses <= came:
+                self._changed.add((event.namespace, event.name))
                 self.queue.add((event.namespace, event.name))
             came -= addresses
+
+    def _addresses_before(self, event: Event) -> set[str]:
+        """The addresses of a service before an event, as far as the journal has it."""
+        if not event.previous:
+            return set()
+        with self._journal.read() as view:
+            before = view.event(event.previous)
+        return set() if before is None else {canonical(one) for one in addresses_in(before.body)}
 
     def _release(self, addresses: Iterable[str]) -> None:
         for address in addresses:
@@ -209,14 +222,18 @@ class AddressRepair:
             await self._reconcile_address(name)
 
     async def _reconcile_service(self, namespace: str, name: str) -> None:
-        service = self._read(self._services, namespace, name)
+        service, changed = self._read(self._services, namespace, name), (namespace, name) in self._changed
+        self._changed.discard((namespace, name))
         for text in service["spec"].get("clusterIPs", ()) if service is not None else ():
             address = parse_ip(text)
             if address is None or not self._is_in_range(str(address)):
                 continue  # headless, or its ServiceCIDR is gone: it has to be created again
             found = self._read(self._addresses, "", str(address))
             if found is None:
-                logger.warning("the ClusterIP %s of %s/%s is not allocated; repairing", text, namespace, name)
+                if not changed:
+                    logger.warning(
+                        "the ClusterIP %s of %s/%s is not allocated; repairing", text, namespace, name
+                    )
                 await self._create(str(address), namespace, name)
             elif not self._is_right(found, namespace, name, str(address)):
                 await self._delete(str(address))
