@@ -51,25 +51,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Tests that only hold for a journal in a single process, by file and test: the order and the versions of events within
-# a collection, quotas and addresses charged in the commit of objects, what the committer does with its disk, which
-# files a data folder has, and what a start has already or not yet done when it ends.
+# a collection, quotas charged in the commit of objects, what the committer does with its disk, and which files a data
+# folder has.
 _EMBEDDED_ONLY = (
-    "access/test_access_of_1_36.py::test_config_map_says_since_when_tokens_in_secrets_are_tracked",
     "access/test_damaged_account_key.py::test_folder_that_cannot_be_written_fails_requests_with_a_reason",
     "access/test_damaged_account_key.py::test_unusable_key_fails_requests_with_a_reason",
-    "access/test_oidc_authentication.py::test_id_token_signs_in",
     "admission/test_quota_charges.py::",
     "custom/test_established.py::",
     "lists/test_api_timeouts.py::test_delete_collection_beyond_its_timeout_leaves_the_rest",
     "objects/test_api_component_statuses.py::test_full_disk_makes_the_journal_unhealthy",
     "objects/test_api_delete_collection.py::test_each_object_has_a_delete_event",
     "objects/test_api_delete_collection.py::test_objects_are_deleted_in_the_order_of_the_list",
-    "objects/test_service_addresses.py::test_an_address_is_stored_and_removed_with_its_service",
     "requests/test_api_overload.py::test_full_disk_refuses_writes_with_507",
     "server/test_api_damaged_journal.py::test_damaged_object_is_reported_and_stops_writes",
     "server/test_api_damaged_journal.py::test_refused_write_names_the_folder_in_the_log_only",
     "server/test_api_damaged_journal.py::test_replaced_data_file_stops_writes",
-    "server/test_api_version.py::test_newer_version_migrates_the_folder_and_says_so",
     "server/test_serving_data_folder.py::test_contents_of_the_data_folder",
     "server/test_serving_data_folder.py::test_no_certificates_without_a_secure_port",
     "server/test_serving_failed_start.py::test_folder_with_data_keeps_it",

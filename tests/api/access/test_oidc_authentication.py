@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from rewound.gateway.settings.access import OidcSettings
@@ -27,10 +28,14 @@ def _still(mock_clock: MockClock) -> None:
 
 
 @asynccontextmanager
-async def served_with_provider(**oidc: Any) -> AsyncIterator[tuple[Api, IdentityProvider, SeenUsers]]:
+async def served_with_provider(
+    gate: trio.Event | None = None, **oidc: Any
+) -> AsyncIterator[tuple[Api, IdentityProvider, SeenUsers]]:
+    """The provider responds once the gate is set."""
     seen = SeenUsers()
     extensions = Extensions(authorizers=[seen], token_methods=[Known(b"by-another-method")])
     async with identity_provider(ManualClock().now() / 1_000_000) as provider:
+        provider.gate = gate
         settings = OidcSettings(
             oidc_issuer_url=provider.issuer,
             oidc_client_id=CLIENT_ID,
@@ -43,8 +48,9 @@ async def served_with_provider(**oidc: Any) -> AsyncIterator[tuple[Api, Identity
 
 
 async def test_id_token_signs_in() -> None:
-    async with served_with_provider() as (api, provider, seen):
-        assert provider.asked == [], "the start waits for no provider"
+    gate = trio.Event()
+    async with served_with_provider(gate) as (api, provider, seen):
+        gate.set()  # the start has waited for no provider
         for _ in range(2):
             assert (await api.ask("GET", PATH, token=provider.token(groups=["devs"]))).status == 200
             user = seen.last()
