@@ -590,9 +590,11 @@ class SimulatedNodes(WorkloadController):
     def observe(self, events: Sequence[Event]) -> None:
         if self._awaited:
             for event in events:
-                changed = Reference(self._resources[event.type_id], event.namespace, event.name)
-                for key in self._awaited.get(changed, ()):
-                    self.queue.add(key)
+                resource = self._resources.get(event.type_id)  # a batch also has events of other types
+                if resource is not None:
+                    changed = Reference(resource, event.namespace, event.name)
+                    for key in self._awaited.get(changed, ()):
+                        self.queue.add(key)
 
     async def _admits(self, pod: Object, known: SimulatedNode) -> bool:
         """Whether a node admits a new pod; if not, the pod fails."""

@@ -419,3 +419,21 @@ async def test_node_lists_its_images_after_ten_seconds(tmp_path: Path, autojump_
         await trio.sleep(11)
         await cluster.wait_until_idle()
         assert names() == ["example.io/given:1", "docker.io/library/web:latest", "docker.io/team/web:2"]
+
+
+async def test_pod_starts_when_its_config_map_is_committed_with_other_objects(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        volume = {"name": "v", "configMap": {"name": "late"}}
+        container = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        content = bound_to("node-0", volumes=[volume], containers=[container])
+        await cluster.create("pods", "p", content=content)
+        await cluster.wait_until_idle()
+        assert phase(cluster, "p") == "Pending"
+        async with trio.open_nursery() as nursery:  # the committer makes one batch of all
+            nursery.start_soon(cluster.create, "serviceaccounts", "beside")
+            nursery.start_soon(cluster.create, "configmaps", "late")
+        await cluster.wait_until_idle()
+        assert cluster.feed.behind() == 0  # in whatever order they are
+        assert phase(cluster, "p") == "Running"
