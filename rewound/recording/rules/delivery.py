@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import httpx
@@ -46,6 +47,10 @@ class NotSent(Exception):
         self.again = again
 
 
+class BadSink(Failure):
+    """A sink cannot be made: a file that it names is missing or invalid. It may be there later."""
+
+
 class Sink(ABC):
     name: str
     repeats = False  # what fires is reported again and again
@@ -65,12 +70,20 @@ class Stdout(Sink):
         self._form, self._base, self._stream = form, base, stream or sys.stdout
 
     async def send(self, alerts: Sequence[Alert]) -> None:
-        for one in alerts:
-            line = (
-                orjson.dumps(one.document(self._base)).decode() if self._form == "json" else self._text(one)
-            )
-            self._stream.write(line + "\n")
+        text = "".join(f"{self._line(one)}\n" for one in alerts)
+        try:  # in a thread: nobody may read the pipe
+            await trio.to_thread.run_sync(self._write, text, abandon_on_cancel=True)
+        except (OSError, ValueError) as error:
+            raise NotSent(f"stdout: {error}") from error
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
         self._stream.flush()
+
+    def _line(self, alert: Alert) -> str:
+        if self._form == "json":
+            return orjson.dumps(alert.document(self._base)).decode()
+        return self._text(alert)
 
     def _text(self, alert: Alert) -> str:
         message = " ".join(alert.message.split())
@@ -80,11 +93,13 @@ class Stdout(Sink):
 class _Posting(Sink):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        bundle = None if options.ca_file is None else options.ca_file.read_bytes()
         try:
-            context = verifying(bundle)
-        except InvalidBundle as error:
-            raise Failure(f"{options.ca_file}: {error}; name a file of certificates in PEM form") from error
+            context = verifying(None if options.ca_file is None else options.ca_file.read_bytes())
+        except (InvalidBundle, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise BadSink(
+                f"sinks: {options.kind}.caFile: {options.ca_file}: {why}; name a file of certificates in PEM form"
+            ) from error
         self._client = httpx.AsyncClient(timeout=_SECONDS, verify=context, follow_redirects=False)
 
     async def aclose(self) -> None:
@@ -94,16 +109,25 @@ class _Posting(Sink):
         headers = {"content-type": "application/json", **headers}
         try:
             if self._options.token_file is not None:
-                headers["authorization"] = f"Bearer {self._options.token_file.read_text().strip()}"
+                headers["authorization"] = f"Bearer {_token(self._options.token_file)}"
             with trio.fail_after(_SECONDS):  # of everything: a peer may send a byte a second
                 async with self._client.stream(
                     "POST", url, content=orjson.dumps(body), headers=headers
                 ) as got:
                     status = got.status_code
-        except (httpx.HTTPError, OSError, trio.TooSlowError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, trio.TooSlowError) as error:
+            # ValueError: a host name that cannot be encoded.
             raise NotSent(f"{url}: {error or type(error).__name__}") from error
         if status >= 300:
             raise NotSent(f"{url} responded with {status}", again=status in (408, 425, 429) or status >= 500)
+
+
+def _token(file: Path) -> str:
+    """Raises OSError, or NotSent without any of the content: it is a secret."""
+    found = file.read_bytes().strip()
+    if not found.isascii() or not (token := found.decode()).isprintable():
+        raise NotSent(f"tokenFile {file}: is no token in one line; write it there")
+    return token
 
 
 class Webhook(_Posting):
@@ -276,7 +300,7 @@ class Queue:
 def make_sinks(
     options: Sequence[SinkOptions], base: str, session: Session | None, stream: TextIO | None = None
 ) -> list[Sink]:
-    """`session`: of the recorded cluster, for Events. Raises OSError or Failure for a CA file that cannot be used."""
+    """`session`: of the recorded cluster, for Events. Raises BadSink for a CA file that cannot be used."""
     found: list[Sink] = []
     for one in options:
         if one.kind == "stdout":

@@ -132,8 +132,7 @@ def _sink(where: str, given: Any) -> SinkOptions:
     texts = {name: reader._text(f"{where}.{name}", one) for name, one in own.items()}
     if "url" in _SINKS[kind]:
         url = texts.get("url", "")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_url(url):
             raise BadRules(f"{where}.url: {url!r} is no URL; write one like https://alerts.example/hook")
     if texts.get("format", "json") not in ("json", "text"):
         raise BadRules(f"{where}.format: must be json or text, not {texts['format']!r}")
@@ -145,6 +144,15 @@ def _sink(where: str, given: Any) -> SinkOptions:
         texts.get("format", "json"),
         texts.get("namespace", "default"),
     )
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError:  # a host or a port that cannot be
+        return False
+    return parts.scheme in ("http", "https") and bool(host) and url.isprintable() and " " not in url
 
 
 class _Reader:

@@ -54,10 +54,7 @@ class RulesFile(RulesSource):
 
 
 def _changed(path: Path) -> tuple[int, int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0, 0
+    found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 

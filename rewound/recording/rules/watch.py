@@ -28,7 +28,7 @@ from rewound.client.session import Session
 from rewound.recording.query.folder import Folder, Kinds
 from rewound.recording.query.folder_source import FolderSource
 from rewound.recording.query.moments import micros_of
-from rewound.recording.rules.delivery import GRACE, Queue, Sink, make_sinks
+from rewound.recording.rules.delivery import GRACE, BadSink, Queue, Sink, make_sinks
 from rewound.recording.rules.engine import Alert, Engine, Limited, Rule
 from rewound.recording.rules.feed import Feed, JournalFeed
 from rewound.recording.rules.file import BadRules, RuleFile
@@ -67,6 +67,7 @@ class Watch:
         self.version = 0  # that the rules have looked at
         self._refused = 0  # the time up to which refused requests were looked at
         self._saved = -_SAVED
+        self._unsaved = False  # the state could not be written
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -164,13 +165,23 @@ class Watch:
             "limits": [asdict(one) for one in self._engine.limited()],
             "waiting": {queue.sink.name: [one.document() for one in queue.waiting] for queue in self.queues},
         }
+        self._saved = trio.current_time()
+        try:
+            self._write(orjson.dumps(state))
+        except OSError as error:
+            if not self._unsaved:
+                logger.warning("%s: %s; after a kill, alerts may come again", self._path, error.strerror)
+            self._unsaved = True
+        else:
+            self._unsaved = False
+
+    def _write(self, state: bytes) -> None:
         temporary = self._path.with_suffix(".new")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-            stream.write(orjson.dumps(state))
+            stream.write(state)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(self._path)
-        self._saved = trio.current_time()
 
 
 class RulesBeside:
@@ -188,16 +199,15 @@ class RulesBeside:
         # The kinds of a journal take a while to read; other rules look at the same ones.
         folder = Folder(flight.journal, Kinds(flight.journal), flight.folder)
         feed = JournalFeed(flight.journal, FolderSource(folder))
-        rules = await self._next_rules(flight.folder)
+        rules, sinks = await self._next_rules(flight.folder)
         while True:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch, rules, feed, flight)
-                rules = await self._next_rules(flight.folder, _FOLLOWED)
+                nursery.start_soon(self._watch, rules, sinks, feed, flight)
+                rules, sinks = await self._next_rules(flight.folder, _FOLLOWED)
                 logger.info("the rules have changed")
                 nursery.cancel_scope.cancel()
 
-    async def _watch(self, rules: RuleFile, feed: Feed, flight: Flight) -> None:
-        sinks = make_sinks(rules.sinks, self._base, self._session)
+    async def _watch(self, rules: RuleFile, sinks: Sequence[Sink], feed: Feed, flight: Flight) -> None:
         self.watch = Watch(rules.rules, feed, sinks, flight.folder, flight.clock.now)
         try:
             await self.watch.run()
@@ -206,27 +216,32 @@ class RulesBeside:
                 for sink in sinks:
                     await sink.aclose()
 
-    async def _next_rules(self, folder: Path, pause: float = 0.0) -> RuleFile:
+    async def _next_rules(self, folder: Path, pause: float = 0.0) -> tuple[RuleFile, list[Sink]]:
         """Wait until there are other rules; what is invalid, or cannot be read, changes nothing."""
+        found: RuleFile | None = None  # whose sinks cannot be made yet
+        invalid = ""
         while True:
             await trio.sleep(pause)
             pause = _FOLLOWED
-            problem = ""
             try:
-                found = await trio.to_thread.run_sync(self._source.read, folder, abandon_on_cancel=True)
-                if found is not None:
-                    return found
+                new = await trio.to_thread.run_sync(self._source.read, folder, abandon_on_cancel=True)
+                if new is not None:
+                    found, invalid = new, ""
+                sinks = None if found is None else make_sinks(found.sinks, self._base, self._session)
+                self._problem = invalid
+                if found is not None and sinks is not None:
+                    return found, sinks
             except BadRules as error:
-                problem = str(error)
-                logger.warning("the rules stay as they are: %s", problem)
+                found, invalid = None, str(error)
+                self._report(invalid)
                 await trio.to_thread.run_sync(self._source.refuse, error, abandon_on_cancel=True)
-            except (ClientError, OSError, ValueError) as error:
-                problem = str(error)
-                if problem != self._problem:
-                    logger.warning("the rules stay as they are: %s", problem)
-            else:
-                continue
-            self._problem = problem
+            except (ClientError, BadSink, OSError, ValueError) as error:
+                self._report(str(error))
+
+    def _report(self, problem: str) -> None:
+        if problem != self._problem:
+            logger.warning("the rules stay as they are: %s", problem)
+        self._problem = problem
 
     def document(self) -> Document:
         """What /debug/rewound/flight shows: what fires, the newest first, and how the sinks are."""

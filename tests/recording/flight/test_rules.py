@@ -72,13 +72,20 @@ async def test_alerts_of_a_recording(
             with trio.fail_after(6000):
                 while "the rules stay as they are" not in caplog.text:
                     await trio.sleep(0.1)
-        write(file, RULES.replace("NAME", "second"), 3)
         before = rules.watch
+        lost = f"webhook: {{url: 'https://127.0.0.1:1', caFile: {tmp_path / 'ca.crt'}}}"
+        write(file, RULES.replace("stdout: {}", lost), 3)
+        await until(lambda: "caFile" in rules.document()["problem"])
+        file.unlink()
+        await until(lambda: "No such file" in rules.document()["problem"])
+        assert rules.watch is before
+        write(file, RULES.replace("NAME", "second"), 4)
         with trio.fail_after(6000):
             while rules.watch is before:
                 await trio.sleep(0.1)
         await api.create("configmaps", config_map("b", "9"))
         await alerted("second b")
+        assert rules.document()["problem"] == ""
     assert [orjson.loads(line)["name"] for line in seen] == ["a", "b"]
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 import trio
+import trio.testing
 
 from rewound.client.errors import StatusError
-from rewound.recording.rules.delivery import Events, NotSent, make_sinks
+from rewound.recording.rules.delivery import BadSink, Events, NotSent, Sink, make_sinks
 from rewound.recording.rules.engine import Alert
 from rewound.recording.rules.file import BadRules, SinkOptions, parse_rules
 from tests.cases import cases
@@ -101,6 +103,61 @@ async def test_peers_that_refuse() -> None:
     await sink.aclose()
 
 
+async def test_what_cannot_be_sent_waits(tmp_path: Path) -> None:
+    """Whoever edits rules or a token may not end a recorder."""
+    token = tmp_path / "token"
+    for content in (b"\xff\xfe", "tökén".encode(), b"a\nb"):
+        token.write_bytes(content)
+        (sink,) = make_sinks([SinkOptions("webhook", "http://127.0.0.1:1", token)], PAGE, None)
+        assert f"tokenFile {token}: is no token in one line" in await refuses_for_now(sink)
+    for url in ("http://xn--", "http://x:99999", "http://x/\r\n"):
+        (sink,) = make_sinks([SinkOptions("webhook", url)], PAGE, None)
+        await refuses_for_now(sink)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", buffering=1) as broken:
+        (sink,) = make_sinks([SinkOptions("stdout")], PAGE, None, broken)
+        await refuses_for_now(sink)
+        with suppress(BrokenPipeError):
+            broken.close()
+
+
+async def refuses_for_now(sink: Sink) -> str:
+    with pytest.raises(NotSent) as raised:
+        await sink.send(fight())
+    assert raised.value.again
+    await sink.aclose()
+    return str(raised.value)
+
+
+async def test_pipe_that_nobody_reads_holds_up_nothing() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb") as left, open(writer, "w") as full:
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while os.write(writer, b"x" * 65536):
+                pass
+        os.set_blocking(writer, True)
+        (sink,) = make_sinks([SinkOptions("stdout")], PAGE, None, full)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sink.send, fight())
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        os.set_blocking(reader, False)
+        with trio.fail_after(60):
+            while b"fights" not in (left.read() or b""):  # the thread goes on
+                await trio.sleep(0.01)
+
+
+def test_ca_file_that_is_missing_or_no_certificate(tmp_path: Path) -> None:
+    wrong = tmp_path / "ca.crt"
+    for content, why in ((None, "No such file"), ("x", "name a file of certificates in PEM form")):
+        if content is not None:
+            wrong.write_text(content)
+        with pytest.raises(BadSink, match=f"webhook.caFile: {wrong}: .*{why}"):
+            make_sinks([SinkOptions("webhook", "https://x", ca_file=wrong)], PAGE, None)
+
+
 class Cluster:
     """Takes Events; one with a name that it has is refused."""
 
@@ -144,6 +201,14 @@ async def test_stdout() -> None:
         ("sinks: [{webhok: {}}]", "sinks[0].webhok: is not known; did you mean webhook?"),
         ("sinks: [{webhook: {}}]", "sinks[0].webhook.url: '' is no URL; write one like https://"),
         ("sinks: [{webhook: {url: 'ftp://x'}}]", "sinks[0].webhook.url: 'ftp://x' is no URL"),
+        ("sinks: [{webhook: {url: 'http://[::1'}}]", "sinks[0].webhook.url: 'http://[::1' is no URL"),
+        ("sinks: [{webhook: {url: 'http://x:99999'}}]", "sinks[0].webhook.url: 'http://x:99999' is no URL"),
+        ("sinks: [{webhook: {url: 'http://a b'}}]", "sinks[0].webhook.url: 'http://a b' is no URL"),
+        (
+            "sinks: [{alertmanager: {url: 'http://a..b'}}]",
+            "sinks[0].alertmanager.url: 'http://a..b' is no URL",
+        ),
+        ('sinks: [{webhook: {url: "http://x/\\r\\n"}}]', "sinks[0].webhook.url: 'http://x/\\r\\n' is no URL"),
         ("sinks: [{webhook: {url: 'http://x', ca: x}}]", "sinks[0].webhook.ca: is not known"),
         ("sinks: [{stdout: {format: xml}}]", "sinks[0].stdout.format: must be json or text, not 'xml'"),
     ],

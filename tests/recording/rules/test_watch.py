@@ -229,3 +229,12 @@ async def test_limits_outlast_kills(autojump_clock: trio.testing.MockClock, tmp_
             await watch(feed, folder, [sink], range(start, min(start + every, length), 7), rules=LIMITED)
         found = [(one.id, one.state, one.left_out) for one in sink.got]
         assert sorted(found) == sorted(expected), every
+
+
+async def test_state_that_cannot_be_written_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    sink = Remembering()
+    await watch(Memory(story().occurrences), tmp_path / "missing", [sink], range(0, 2000, 20))
+    assert sink.got
+    assert caplog.text.count("after a kill, alerts may come again") == 1
