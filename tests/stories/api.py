@@ -96,13 +96,23 @@ class RealTime:
 
 
 class Api:
-    """One server. `advance` lets time pass for it and for the nodes that a story plays."""
+    """One server. `advance` lets time pass for it and for the nodes that a story plays.
 
-    def __init__(self, clock: Clock, client: httpx.Client, *, step: float = 0.5) -> None:
+    A story looks at all lists again and again. A server with `one_version` for all kinds, as Rewound is, gets such a
+    request again only if something was written since.
+    """
+
+    def __init__(
+        self, clock: Clock, client: httpx.Client, *, step: float = 0.5, one_version: bool = False
+    ) -> None:
         self._clock = clock
         self._client = client
         self._started = self.now
         self.step = step  # seconds that pass between two looks
+        self._one_version = one_version
+        self._version = ""  # of the server when it gave the lists
+        self._is_current = False  # nothing has happened since
+        self._lists: dict[str, bytes] = {}  # by path
 
     @property
     def now(self) -> datetime:
@@ -118,6 +128,7 @@ class Api:
         return (self.now - self._started).total_seconds()
 
     def advance(self, seconds: float) -> None:
+        self._is_current = False
         self._clock.advance(seconds)
 
     def path(self, kind: str, namespace: str, name: str = "", subresource: str = "") -> str:
@@ -126,12 +137,30 @@ class Api:
         return f"/{group}{within}/{'/'.join(part for part in (plural, name, subresource) if part)}"
 
     def list(self, kind: str, namespace: str = "") -> list[Object]:
-        response = self._client.get(self.path(kind, namespace))
-        if response.status_code == 404:  # this version does not serve it
-            return []
-        response.raise_for_status()
-        body = orjson.loads(response.content)
+        path = self.path(kind, namespace)
+        self._forget_changed()
+        if path not in self._lists:
+            response = self._client.get(path)
+            if response.status_code == 404:  # this version does not serve it
+                self._lists[path] = b'{"apiVersion": "", "items": []}'
+            else:
+                response.raise_for_status()
+                self._lists[path] = response.content
+        body = orjson.loads(self._lists[path])
         return [{"apiVersion": body["apiVersion"], "kind": kind, **item} for item in body["items"] or ()]
+
+    def _forget_changed(self) -> None:
+        """Forget the lists if the server has written since."""
+        if self._is_current:
+            return
+        if self._one_version:
+            listed = self._client.get("/api/v1/namespaces?limit=1").raise_for_status()
+            version = orjson.loads(listed.content)["metadata"]["resourceVersion"]
+            self._is_current = True
+            if version == self._version:
+                return
+            self._version = version
+        self._lists.clear()
 
     def find(self, kind: str, namespace: str, name: str) -> Object | None:
         response = self._client.get(self.path(kind, namespace, name))
@@ -143,6 +172,7 @@ class Api:
 
     def send(self, method: str, path: str, body: Object | None = None, type_: str = "") -> tuple[int, Object]:
         """The status code and the document of the response; `type_` is that of a patch."""
+        self._is_current = False
         headers = {"content-type": _PATCHES[type_]} if type_ else {}
         response = self._client.request(method, path, json=body, headers=headers)
         document: Object = orjson.loads(response.content) if response.content else {}
@@ -170,7 +200,7 @@ def served(version: str, *, own_nodes: bool, scheduler: Path | None = None) -> I
         start(mode="in-process", kubernetes=version, flags=flags) as server,
         server.client("in-process") as client,
     ):
-        yield Api(server, client)
+        yield Api(server, client, one_version=True)
 
 
 @contextmanager
