@@ -16,6 +16,13 @@ class Model:
     """The contents of a journal as a list of all events."""
 
     events: list[Event] = field(default_factory=list)
+    _present: dict[tuple[int, str, str], int] = field(
+        default_factory=dict, init=False
+    )  # offsets of objects' last events
+
+    def __post_init__(self) -> None:
+        for event in self.events:
+            self._remember(event)
 
     def put(self, name: str, *, namespace: str = "default", type_id: int = 1, filler: str = "") -> Event:
         """The next event that creates or changes an object."""
@@ -25,7 +32,7 @@ class Model:
         return self._next(name, namespace, type_id, removed=True, filler="")
 
     def _next(self, name: str, namespace: str, type_id: int, *, removed: bool, filler: str) -> Event:
-        before = self.state().get((type_id, namespace, name))
+        before = self._present.get((type_id, namespace, name), 0)
         offset = self.head + 1
         event = Event(
             offset=offset,
@@ -33,7 +40,7 @@ class Model:
             verb="delete" if removed else "update" if before else "create",
             namespace=namespace,
             name=name,
-            previous=before.offset if before else 0,
+            previous=before,
             removed=removed,
             time=NOON + 1000 * offset,
             user="alice",
@@ -43,7 +50,15 @@ class Model:
             % (name.encode(errors="replace"), offset, filler.encode()),
         )
         self.events.append(event)
+        self._remember(event)
         return event
+
+    def _remember(self, event: Event) -> None:
+        key = (event.type_id, event.namespace, event.name)
+        if event.removed:
+            self._present.pop(key, None)
+        else:
+            self._present[key] = event.offset
 
     @property
     def head(self) -> int:
