@@ -275,37 +275,38 @@ class GarbageCollector:
         self._foreground.clear()
         self._waiting_owners.clear()
         self._unresolved.clear()
+        await in_turns(self._scan_all())
+
+    def _scan_all(self) -> Steps[None]:
         with self._journal.read() as view:
             written = view.written_types()  # the feed reports the first object of any other type
         for type_id in written:
-            definition = self._types.definition(type_id)
-            if definition is not None:
-                await self._scan_type(type_id, definition)
+            yield from self._scan_type(type_id)
 
-    async def _scan_type(self, type_id: int, definition: Definition) -> None:
+    def _scan_type(self, type_id: int) -> Steps[None]:
+        definition = self._types.definition(type_id)
         after: Position | None = None
-        while True:
-            after, owned = self._scan(type_id, definition, after)
-            for item in owned:
-                owners = await in_turns(self._classify_references(item))
+        while definition is not None:
+            after, owned = self._scan(type_id, after)
+            yield
+            for key, body in owned:
+                item = Item(key, definition, decode(body))
+                owners = yield from self._classify_references(item)
                 if owners is not None and not owners.all_solid:
-                    self.queue.add(item.key)
+                    self.queue.add(key)
             if after is None:
                 return
-            await trio.lowlevel.checkpoint()
 
-    def _scan(
-        self, type_id: int, definition: Definition, after: Position | None
-    ) -> tuple[Position | None, list[Item]]:
+    def _scan(self, type_id: int, after: Position | None) -> tuple[Position | None, list[tuple[Key, bytes]]]:
         """Scan one page; returns the position of its last object, or None at the end, and the objects with owners."""
-        last, owned = None, list[Item]()
+        last, owned = None, list[tuple[Key, bytes]]()
         with self._journal.read() as view:
             for namespace, name, row in next_page(view, type_id, None, after):
                 last = (namespace, name)
                 key = (type_id, namespace, name)
                 if has_owners(row.facts):
                     self._index_owners(key, row.facts)
-                    owned.append(Item(key, definition, decode(row.body)))
+                    owned.append((key, row.body))
                 if needs_garbage_collector(row.body):
                     self._observe_deletion(key, row.facts, row.body)
         return last, owned
@@ -314,9 +315,7 @@ class GarbageCollector:
         if isinstance(key, str):
             await self._enqueue_dependents(key)
         elif isinstance(key, int):
-            definition = self._types.definition(key)
-            if definition is not None:
-                await self._scan_type(key, definition)
+            await in_turns(self._scan_type(key))
         else:
             await self._reconcile_object(key)
 

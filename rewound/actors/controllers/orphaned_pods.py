@@ -27,7 +27,7 @@ from rewound.actors.kinds.core.pod import disruption_target, is_ready
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import in_order
-from rewound.actors.runtime.turns import in_turns
+from rewound.actors.runtime.turns import in_turns, next_turn
 from rewound.actors.selectors.facts import PackedValue, field_bytes, packed_value, unpack_value
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import (
@@ -192,7 +192,7 @@ class PodGarbageCollector:
                 raise errors[0]
             if after is None:
                 return
-            await trio.lowlevel.checkpoint()
+            await next_turn()  # a key for each deleted node: many scan all pods at once
 
     def _is_gone(self, node: str) -> bool:
         """Whether the node does not exist; in an API server alone, whether the journal still has its deletion."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 
-import trio
-
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from rewound.actors.kinds.registry import Registry
@@ -29,9 +27,9 @@ def next_page(
 ) -> Iterator[tuple[str, str, Row]]:
     """The next objects after a position, at least one; none at the end.
 
-    Each page is read in its own view. A controller that scans all objects must not block the event loop: it runs a
-    checkpoint between two pages, while no view is open. The feed reports objects that are written at positions that the
-    scan has passed.
+    Each page is read in its own view. A controller that scans all objects must not block the event loop: it waits for
+    its next turn between two pages, while no view is open. The feed reports objects that are written at positions that
+    the scan has passed.
     """
     if after is None and view.count(type_id, namespace) <= PAGE_SIZE:
         rows = view.rows(type_id, namespace)  # reads no row of the following types
@@ -50,16 +48,20 @@ def next_page(
 async def take_pages(
     journal: Journal, type_id: int, namespace: str | None, take: Callable[[View, Page], None]
 ) -> None:
-    """Call `take` with all objects of a type, or of one namespace, page by page; other tasks run between two pages."""
+    """Call `take` with all objects of a type, or of one namespace, page by page.
+
+    A page is a turn: at a start many controllers scan all objects at once, and requests wait for one page, not for one
+    of each controller.
+    """
     after: Position | None = None
     while True:
+        await next_turn()
         with journal.read() as view:
             page = list(next_page(view, type_id, namespace, after))
             if not page:
                 return
             take(view, page)
         after = page[-1][:2]
-        await trio.lowlevel.checkpoint()
 
 
 async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncGenerator[Object, None]:

@@ -1,8 +1,22 @@
-"""A page of a collection is bounded in objects and bytes, so that large objects do not block the event loop."""
+"""A page of a collection is bounded in objects and bytes, and one is read in each pass, so that none blocks the event
+loop.
+"""
 
 from __future__ import annotations
 
-from rewound.actors.controllers.stored_objects import PAGE_BYTES, PAGE_SIZE, Position, next_page
+import pytest
+import trio
+
+from rewound.actors.controllers import stored_objects
+from rewound.actors.controllers.stored_objects import (
+    PAGE_BYTES,
+    PAGE_SIZE,
+    Page,
+    Position,
+    next_page,
+    take_pages,
+)
+from rewound.journal.view import View
 from tests.actors.object_store import Store, open_store
 
 
@@ -31,3 +45,33 @@ async def test_pages_are_bounded_by_objects() -> None:
         for number in range(PAGE_SIZE + 1):
             await store.create("configmaps", {"metadata": {"name": f"{number:03}"}})
         assert [len(page) for page in pages(store)] == [PAGE_SIZE, 1]
+
+
+async def test_a_pass_reads_one_page_of_all_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a start many controllers scan all objects at once."""
+    monkeypatch.setattr(stored_objects, "PAGE_SIZE", 1)
+    pages_read = most = 0
+
+    def count(_view: View, _page: Page) -> None:
+        nonlocal pages_read
+        pages_read += 1
+
+    async def other(done: trio.Event) -> None:
+        nonlocal most
+        while not done.is_set():
+            before = pages_read
+            await trio.lowlevel.checkpoint()
+            most = max(most, pages_read - before)
+
+    async with open_store() as store:
+        for number in range(10):
+            await store.create("configmaps", {"metadata": {"name": f"{number}"}})
+        type_id, done = store.journal.type_id("configmaps"), trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other, done)
+            async with trio.open_nursery() as scans:
+                for _ in range(20):
+                    scans.start_soon(take_pages, store.journal, type_id, None, count)
+            done.set()
+    assert pages_read == 200
+    assert most <= 2  # those of the pass before and after it, as trio runs tasks in any order
