@@ -57,6 +57,8 @@ class Batch:
             removed = event.removed
             if offset <= newest:
                 raise ValueError(f"offset {offset} does not ascend: the one before it is {newest}")
+            if offset > keys.LARGEST_OFFSET:
+                raise ValueError(f"offset {offset} is more than {keys.LARGEST_OFFSET}, and could not be read")
             newest = offset
             key, offset_key = keys.of_object(type_id, namespace, event.name), keys.pack_offset(offset)
             type_key = key[:2] + offset_key

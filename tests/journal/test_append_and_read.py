@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rewound.journal import Journal
+from rewound.journal.keys import LARGEST_OFFSET
 from tests.journal.model import Model
 
 
@@ -93,6 +94,13 @@ def test_offsets_must_ascend(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with pytest.raises(ValueError, match="ascend"):
         journal.append([model.put("b")._replace(offset=1)])
+
+
+def test_offset_that_could_not_be_read_is_refused(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a")])
+    with pytest.raises(ValueError, match="could not be read"):
+        journal.append([model.put("b")._replace(offset=LARGEST_OFFSET + 1)])
+    assert journal.head == 1
 
 
 def test_offsets_may_have_gaps(journal: Journal, model: Model) -> None:

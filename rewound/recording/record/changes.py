@@ -31,7 +31,8 @@ MASKED_MANIFEST: Final = "***"
 # Prefixes of the reasons of events that had no version on the recorded server.
 FOUND_DELETED: Final = "found to be deleted"
 ADDED: Final = "added by the recorder"
-_LARGEST: Final = (1 << 63) - 1  # resourceVersions are signed: a larger one would leave no room for others
+# A larger version gets a free offset instead: the journal has to have room for the events after it.
+_LARGEST: Final = keys.LARGEST_OFFSET - (1 << 40)
 _LONGEST: Final = 128  # letters of a uid or a version
 
 

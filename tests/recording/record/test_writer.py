@@ -67,6 +67,19 @@ def test_versions_are_offsets(journal: Journal) -> None:
     assert row is not None and b'"resourceVersion":"905"' in row.body
 
 
+@pytest.mark.parametrize("version", [1 << 62, (1 << 62) + 1, (1 << 63) - 1, 10**30])
+def test_versions_that_no_journal_can_have_get_the_next_offset(journal: Journal, version: int) -> None:
+    """A log, and so whoever wrote it, may have any: the journal stays readable, and goes on after it."""
+    writer = RecordingWriter(journal)
+    writer.write([change("a", "20")])
+    writer.write([change("b", str(version))])
+    writer.write([change("c", "30")])
+    assert stored(journal)[1:] == [
+        (21, "create", "b", 0, f"recorded as version {version}"),
+        (30, "create", "c", 0, ""),
+    ]
+
+
 def test_late_changes_get_the_next_offset(journal: Journal) -> None:
     writer = RecordingWriter(journal)
     writer.write([change("a", "20")])
