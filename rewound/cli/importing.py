@@ -256,6 +256,10 @@ class _Log:
             yield cls(file, _decompressed(raw), raw, os.fstat(raw.fileno()).st_size)
 
     @property
+    def is_empty(self) -> bool:
+        return not self._first
+
+    @property
     def position(self) -> int:
         """How many bytes of the file have been read."""
         return self._raw.tell() if self.size else 0
@@ -295,6 +299,10 @@ def _dialect(logs: list[_Log]) -> str:
     for log in logs:
         if log.dialect:
             return log.dialect
+    if all(log.is_empty for log in logs):
+        raise Failure(
+            f"{', '.join(log.name for log in logs[:10])}: there is nothing in it; name an audit log"
+        )
     raise Failure(
         f"{logs[0].name} is not an audit log: none of its first {_MOST_SEARCHED:,} lines is an Event or EventList of "
         f"{' or '.join(GROUPS)}, or an entry of GKE, EKS or AKS that has one; logs in the legacy format have too "
@@ -309,7 +317,8 @@ def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:
     try:
         yield from audit_lines(stream)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise Failure(f"{name}: {error}") from error
+        whole = f"gzip -dc {shlex.quote(name)} | rewound import audit - OUT"
+        raise Failure(f"{name}: {error}; copy it again, or import what is sound: {whole}") from error
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:

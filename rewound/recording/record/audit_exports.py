@@ -66,7 +66,7 @@ def audit_lines(stream: BinaryIO) -> Iterator[bytes]:
         except orjson.JSONDecodeError:
             yield raw
             continue
-        if isinstance(value, dict) and value.get("apiVersion") in GROUPS:
+        if isinstance(value, dict) and str(value.get("apiVersion")) in GROUPS:
             yield raw
         else:
             yield from _lines_in(value, raw)
@@ -271,8 +271,8 @@ def _lines_in(value: Any, raw: bytes, depth: int = 0) -> Iterator[bytes]:
         yield from _lines_in_text(value, raw, depth)
     elif isinstance(value, list) and depth < _DEEPEST:
         # A row of CloudWatch Logs Insights.
-        cells = {one["field"]: one.get("value") for one in value if isinstance(one, dict) and "field" in one}
-        for one in [cells] if cells else value:
+        fields = [one for one in value if isinstance(one, dict) and isinstance(one.get("field"), str)]
+        for one in [{cell["field"]: cell.get("value") for cell in fields}] if fields else value:
             yield from _lines_in(one, raw, depth + 1)
     elif isinstance(value, dict) and depth < _DEEPEST:
         yield from _lines_of(value, raw, depth)
@@ -283,7 +283,7 @@ def _lines_in(value: Any, raw: bytes, depth: int = 0) -> Iterator[bytes]:
 def _lines_of(value: Document, raw: bytes, depth: int) -> Iterator[bytes]:
     payload, properties = value.get("protoPayload"), value.get("properties")
     listed = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
-    if value.get("apiVersion") in GROUPS:
+    if str(value.get("apiVersion")) in GROUPS:
         yield orjson.dumps(value)
     elif isinstance(payload, dict):
         yield _event_of_gke(value, payload) or raw
@@ -361,8 +361,7 @@ def _event_of_gke(entry: Document, payload: Document) -> bytes | None:
         return None
     verb = method.rpartition(".")[2]
     reference = _reference_of(resource)
-    metadata = payload.get("requestMetadata") or {}
-    status = payload.get("status") or {}
+    metadata, status = _part(payload, "requestMetadata"), _part(payload, "status")
     response = _object_of(payload.get("response"), reference)
     request = _object_of(payload.get("request"), reference)
     if reference is not None and verb == "create" and "name" not in reference:
@@ -370,29 +369,34 @@ def _event_of_gke(entry: Document, payload: Document) -> bytes | None:
             one["metadata"] for one in (response, request) if one and isinstance(one.get("metadata"), dict)
         ]
         reference["name"] = next((one["name"] for one in known if one.get("name")), "")
-    code = status.get("code", 0) if isinstance(status, dict) else 0
-    operation = entry.get("operation") or {}
-    begins = isinstance(operation, dict) and operation.get("first") and not operation.get("last")
+    operation = _part(entry, "operation")
+    begins = operation.get("first") and not operation.get("last")
     event: Document = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "RequestResponse" if response else "Request" if request else "Metadata",
-        "auditID": entry.get("insertId") or (operation.get("id") if isinstance(operation, dict) else ""),
+        "auditID": entry.get("insertId") or operation.get("id"),
         # A long request has an entry for its beginning, too.
         "stage": "ResponseStarted" if begins and verb in ("watch", "connect") else "ResponseComplete",
         "requestURI": _uri_of(reference, resource),
         "verb": verb,
-        "user": {"username": (payload.get("authenticationInfo") or {}).get("principalEmail", "")},
+        "user": {"username": _part(payload, "authenticationInfo").get("principalEmail", "")},
         "sourceIPs": [metadata["callerIp"]] if metadata.get("callerIp") else [],
         "userAgent": metadata.get("callerSuppliedUserAgent", ""),
         "objectRef": reference,
-        "responseStatus": _status_of(code, status, response, verb),
+        "responseStatus": _status_of(status, response, verb),
         "requestObject": request,
         "responseObject": response,
         "requestReceivedTimestamp": entry.get("timestamp"),
         "stageTimestamp": entry.get("timestamp"),
     }
     return orjson.dumps({name: one for name, one in event.items() if one is not None})
+
+
+def _part(entry: Document, name: str) -> Document:
+    """A member that should be an object; whoever can write to a log can write anything else there."""
+    found = entry.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _reference_of(resource: str) -> Document | None:
@@ -438,12 +442,15 @@ def _object_of(given: Any, reference: Document | None) -> Document | None:
     return found
 
 
-def _status_of(code: Any, status: Any, response: Document | None, verb: str) -> Document:
+def _status_of(status: Document, response: Document | None, verb: str) -> Document:
     """The responseStatus: an error has a code of gRPC, and often a Status of Kubernetes as its response."""
     if response is not None and response.get("kind") == "Status" and isinstance(response.get("code"), int):
         return response
+    code = status.get("code", 0)
     if not code:
         says = response if response is not None and response.get("kind") == "Status" else {}
         return {**says, "code": 201 if verb == "create" else 200}
-    number = _STATUS.get(code, 500) if isinstance(code, int) and code < 100 else code
+    if not isinstance(code, int):
+        return {"code": code}  # which is refused with its reason
+    number = _STATUS.get(code, 500) if code < 100 else code
     return {"code": number, "message": str(status.get("message", "")), "reason": _REASONS.get(number, "")}

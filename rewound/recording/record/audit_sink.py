@@ -329,6 +329,8 @@ def _events_in(body: bytes, encoding: bytes) -> tuple[list[AuditRequest], Unread
         raise _UnknownEncoding(
             f"the Content-Encoding {name[:40].decode('latin-1')} is not known; send gzip, or none"
         )
+    if not body:
+        raise Unreadable("it is empty")
     try:
         for request in requests_in(body):
             found.append(request.without_content())

@@ -137,18 +137,18 @@ def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
     except orjson.JSONDecodeError as error:
         raise Unreadable(f"it is no JSON ({error})") from None
     events = _events(given)
-    wrong: list[Exception] = []
+    wrong: list[ValueError] = []
     for event in events:
         try:
             found = _request(event, reads=reads)
-        except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+        except ValueError as error:
             wrong.append(error)
             continue
         if found is not None:
             found.size = len(line) // len(events)
             yield found
     if wrong:
-        raise UnreadableEvents(f"it is not an audit event ({wrong[0]!r:.200})", len(wrong))
+        raise UnreadableEvents(f"it is not an audit event: {wrong[0]!s:.200}", len(wrong))
 
 
 def dialect_in(line: bytes) -> str:
@@ -184,12 +184,16 @@ def _events(given: Any) -> list[Document]:
     return items
 
 
-def _request(event: Document, *, reads: bool) -> Request | None:
-    """Parse an event; None if its stage or request does not count. Raises any error if it is malformed."""
-    status = event.get("responseStatus") or {}
+def _request(event: Any, *, reads: bool) -> Request | None:
+    """Parse an event; None if its stage or request does not count. Raises ValueError that names a malformed field."""
+    if not isinstance(event, dict):
+        raise ValueError("it is not an object")
+    status, stage = _part(event, "responseStatus"), event.get("stage")
+    if not isinstance(stage, str):
+        raise ValueError("stage is missing" if stage is None else "stage is no text")
     # The last event of a request that fails authentication is the start of its response.
-    unknown = event["stage"] == "ResponseStarted" and status.get("code", 0) == 401
-    if event["stage"] not in _LAST_STAGES and not unknown:
+    unknown = stage == "ResponseStarted" and status.get("code", 0) == 401
+    if stage not in _LAST_STAGES and not unknown:
         return None
     code, verb = status.get("code", 0), _text(event.get("verb"))
     if type(code) is not int or not 0 <= code <= 999:
@@ -199,18 +203,20 @@ def _request(event: Document, *, reads: bool) -> Request | None:
     changes = verb in _WRITES and 0 < code < 400 and "dryRun=" not in query
     if not (refused or changes or reads):
         return None
-    user = event.get("impersonatedUser") or event.get("user") or {}
-    what = event.get("objectRef") or {}
+    user = _part(event, "impersonatedUser") or _part(event, "user")
+    what = _part(event, "objectRef")
     if not what and not refused:
         return None
-    details = status.get("details") or {}
+    details, addresses = _part(status, "details"), event.get("sourceIPs") or []
+    if not isinstance(addresses, list):
+        raise ValueError("sourceIPs is not a list")
     parameters, sent = parse_qs(query, max_num_fields=100) if query else {}, event.get("requestObject")
     return Request(
         audit_id=_text(event.get("auditID")),
         verb=verb,
         user=_text(user.get("username"))[:_LONGEST_NAME],
         agent=_text(event.get("userAgent"))[:_LONGEST_AGENT],
-        addresses=tuple(_text(one) for one in (event.get("sourceIPs") or ())[:_MOST_ADDRESSES]),
+        addresses=tuple(_text(one) for one in addresses[:_MOST_ADDRESSES]),
         group=_text(what.get("apiGroup")),
         version=_text(what.get("apiVersion")),
         resource=_text(what.get("resource")) or ("" if what else path[:_LONGEST_NAME]),
@@ -222,14 +228,30 @@ def _request(event: Document, *, reads: bool) -> Request | None:
         code=code,
         reason=_text(status.get("reason")),
         message=_text(status.get("message"))[:_LONGEST_MESSAGE],
-        received=micros(event.get("requestReceivedTimestamp")),
-        time=micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp")),
+        received=_time(event, "requestReceivedTimestamp"),
+        time=_time(event, "stageTimestamp" if event.get("stageTimestamp") else "requestReceivedTimestamp"),
         query=parameters,
         sent=sent,
         returned=event.get("responseObject"),
         status=status,
         is_apply=verb == "patch" and "fieldManager" in parameters and _is_configuration(sent),
     )
+
+
+def _part(event: Document, name: str) -> Document:
+    found = event.get(name) or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} is not an object")
+    return found
+
+
+def _time(event: Document, name: str) -> int:
+    try:
+        return micros(event.get(name))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{name}: {str(event.get(name))[:40]!r} is no time from 1970 to {_LATEST.year}"
+        ) from None
 
 
 _IDENTITY: Final = frozenset(

@@ -265,3 +265,18 @@ def test_import_of_a_compressed_export(tmp_path: Path, capsys: pytest.CaptureFix
         (3, "alice"),
     ]
     assert "1 lines or events" in capsys.readouterr().err
+
+
+def test_entries_with_fields_of_wrong_types_are_left_out() -> None:
+    """One of them, in gigabytes of others, does not end an import."""
+    good = gke("io.k8s.core.v1.configmaps.create", "core/v1/namespaces/shop/configmaps/web")
+    row = {"results": [[{"field": "@message", "value": orjson.dumps(event(1)).decode()}]]}
+    bad: list[Any] = [{"results": [[{"field": []}]]}, {"apiVersion": []}, {**event(1), "apiVersion": {}}]
+    for name in ("authenticationInfo", "requestMetadata", "status", "request", "response", "methodName"):
+        for value in ("x", 5, [], ["x"], {"code": []}, {"code": {}}, {"metadata": 5}):
+            changed = gke("io.k8s.core.v1.configmaps.create", "core/v1/namespaces/shop/configmaps/web")
+            changed["protoPayload"][name] = value
+            bad.append(changed)
+    for one in bad:
+        found, _ = read(b"\n".join(map(orjson.dumps, (good, one, row))))
+        assert {request.name for request in found} >= {"web", "web-1"}, one

@@ -12,7 +12,9 @@ import pytest
 from rewound.cli.main import main
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.recording.record.requests import Unreadable, requests_in
 from rewound.rewind.page.refused import refused_in
+from tests.cases import cases
 from tests.recording.record.recording import events_of
 
 TIME = "2026-11-17T10:00:{:02d}.000000Z"
@@ -212,7 +214,9 @@ def test_objects_that_existed_before_and_marks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not an audit log"),
+        (b"", "there is nothing in it; name an audit log"),
+        (b"\n \r\n", "there is nothing in it"),
+        (gzip.compress(b'{"kind":"Event"}\n' * 9)[:-9], "or import what is sound: gzip -dc "),
         (b'{"kind":"Event","apiVersion":"v1"}\n', "is not an audit log"),
         (b"2026-11-17 AUDIT: id=...\n", "legacy format"),
         (b"\x1f\x8bbroken", ""),
@@ -225,6 +229,32 @@ def test_what_is_no_log_leaves_nothing(
     assert main(["import", "audit", str(tmp_path / "log"), str(tmp_path / "out")]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@cases(
+    "wrong, why",
+    [
+        ({"stage": None}, "stage is missing"),
+        ({"user": "alice"}, "user is not an object"),
+        ({"objectRef": ["web"]}, "objectRef is not an object"),
+        ({"responseStatus": 5}, "responseStatus is not an object"),
+        ({"responseStatus": {"code": 200, "details": "x"}}, "details is not an object"),
+        ({"sourceIPs": 5}, "sourceIPs is not a list"),
+        ({"stageTimestamp": 5}, "stageTimestamp: '5' is no time from 1970 to 2200"),
+        ({"stageTimestamp": "2026-11-17T10:00:00"}, "stageTimestamp: '2026-11-17T10:00:00' is no time"),
+        ({"requestReceivedTimestamp": "2300-01-01T00:00:00Z"}, "requestReceivedTimestamp: '2300-"),
+        ({"requestReceivedTimestamp": None}, "requestReceivedTimestamp: 'None' is no time"),
+    ],
+)
+def test_what_is_left_out_names_the_field(wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unreadable) as raised:
+        list(requests_in(orjson.dumps(audit("create", 1, **wrong))))
+    assert str(raised.value).startswith(f"it is not an audit event: {why}")
+
+
+def test_event_that_is_no_object() -> None:
+    with pytest.raises(Unreadable, match="it is not an audit event: it is not an object"):
+        list(requests_in(b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[5]}'))
 
 
 def test_an_existing_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
