@@ -53,7 +53,9 @@ from rewound.journal.keys import MAX_NAMES, MAX_TYPE_NAME, find_object
 from rewound.journal.records import MAX_TIME
 
 LAYOUT: Final = 1
-BATCHED: Final = 2  # layout of changes, `head` and `cluster` where a transaction may change several objects
+# Layout of changes, `head` and `cluster` where a transaction may change several objects. No other record has had it:
+# the next layout of any record is 3.
+BATCHED: Final = 2
 # Changes of one revision. Their comparisons and operations are below etcd's limit of 128 in a transaction.
 PER_REVISION: Final = 32
 
@@ -353,7 +355,7 @@ def _unpack(
         raise Unreadable("it is no record of a node")
     layout = unpacked[0]
     expected = types if layout == LAYOUT else others.get(layout)
-    if expected is None and layout > LAYOUT:
+    if layout > BATCHED:
         raise UnknownLayout(what, layout)
     if list(map(type, unpacked)) != expected:
         raise Unreadable("it is another record than this key has")

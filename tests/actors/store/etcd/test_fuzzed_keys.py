@@ -196,6 +196,15 @@ async def test_nodes_survive_many_foreign_writes(autojump_clock, seed):
     await rounds(seed=seed, families=list(FAMILIES), count=20)
 
 
+async def test_node_joins_where_the_floor_is_a_record_of_another_key(tmp_path, autojump_clock):
+    """Of a layout that only other keys have: no later release wrote it."""
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a"):
+        cluster.apply([], [Put(KEYS.floor, encode_heads((Head("things", "ns", "x1", b""),), BATCHED))], [])
+        async with running(cluster, tmp_path, "b"):
+            pass
+
+
 @pytest.mark.parametrize("key", [KEYS.cluster, KEYS.floor])
 async def test_start_names_the_key_that_a_later_release_wrote(tmp_path, autojump_clock, key):
     cluster = FakeCluster()
