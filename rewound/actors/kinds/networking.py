@@ -12,7 +12,7 @@ stored one, and the `status` subresource can only clear it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final, cast
@@ -673,7 +673,7 @@ def prepare_status_clear_network_policy(new: Object, old: Object) -> None:
         new["status"] = old["status"]
 
 
-def network_policy_rules(errors: FieldErrors, new: Object, kept: Collection[str] = ()) -> None:
+def network_policy_rules(errors: FieldErrors, new: Object, kept: Set[str] = frozenset()) -> None:
     spec = new["spec"]
     label_selector_rules(errors, spec["podSelector"], "spec.podSelector")
     _traffic_rules(errors, spec.get("ingress", []), "from", "spec.ingress", kept)
@@ -709,9 +709,7 @@ def network_policy_status_rules(errors: FieldErrors, new: Object, _: Object) -> 
     condition_rules(errors, new["status"].get("conditions", ()), "status.conditions")
 
 
-def _traffic_rules(
-    errors: FieldErrors, rules: list[Object], peers: str, field: str, kept: Collection[str]
-) -> None:
+def _traffic_rules(errors: FieldErrors, rules: list[Object], peers: str, field: str, kept: Set[str]) -> None:
     for index, rule in enumerate(rules):
         for number, port in enumerate(rule.get("ports", ())):
             _policy_port_rules(errors, port, f"{field}[{index}].ports[{number}]")
@@ -742,7 +740,7 @@ def _policy_port_range_rules(errors: FieldErrors, first: int, last: int | None, 
     errors.add_each(f"{field}.endPort", last, port_number(last))
 
 
-def _peer_rules(errors: FieldErrors, peer: Object, field: str, kept: Collection[str]) -> None:
+def _peer_rules(errors: FieldErrors, peer: Object, field: str, kept: Set[str]) -> None:
     label_selector_rules(errors, peer.get("podSelector"), f"{field}.podSelector")
     label_selector_rules(errors, peer.get("namespaceSelector"), f"{field}.namespaceSelector")
     if "ipBlock" in peer:
@@ -753,7 +751,7 @@ def _peer_rules(errors: FieldErrors, peer: Object, field: str, kept: Collection[
         errors.add(forbidden(field, "may not specify both ipBlock and another peer"))
 
 
-def _ip_block_rules(errors: FieldErrors, block: Object, field: str, kept: Collection[str]) -> None:
+def _ip_block_rules(errors: FieldErrors, block: Object, field: str, kept: Set[str]) -> None:
     if not block["cidr"]:
         errors.add(required(f"{field}.cidr"))
         return

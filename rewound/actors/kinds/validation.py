@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from typing import Any, Concatenate, Final, ParamSpec
 
@@ -586,13 +586,13 @@ def canonical_cidr(value: str) -> list[str]:
     return wrong if wrong or str(network) == value else [f'must be in canonical form ("{network}")']
 
 
-def ip_rules(errors: FieldErrors, field: str, value: str, kept: Collection[str] = ()) -> None:
+def ip_rules(errors: FieldErrors, field: str, value: str, kept: Set[str] = frozenset()) -> None:
     """Validate an address in a field that once took odd forms; an object may keep those that it has."""
     if value not in kept or ADDRESSES_AND_NETWORKS not in errors.features:
         errors.add_each(field, value, ip_address(value, strict=STRICT_ADDRESSES in errors.features))
 
 
-def cidr_rules(errors: FieldErrors, field: str, value: str, kept: Collection[str] = ()) -> None:
+def cidr_rules(errors: FieldErrors, field: str, value: str, kept: Set[str] = frozenset()) -> None:
     """Validate a network in a field that once took odd forms; an object may keep those that it has."""
     if value not in kept or ADDRESSES_AND_NETWORKS not in errors.features:
         errors.add_each(field, value, cidr(value, strict=STRICT_ADDRESSES in errors.features))

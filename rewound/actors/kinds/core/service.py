@@ -472,7 +472,7 @@ def service_rules(errors: FieldErrors, new: Object, keys: AnnotationKeys, old: O
     label_rules(errors, spec.get("selector", {}), "spec.selector")
     _affinity_rules(errors, spec)
     address_rules(errors, spec, before)
-    _external_ip_rules(errors, spec.get("externalIPs", []), before.get("externalIPs", []))
+    _external_ip_rules(errors, spec.get("externalIPs", []), set(before.get("externalIPs", ())))
     _known_type_rules(errors, spec["type"])
     _node_port_rules(errors, spec)
     _duplicate_port_rules(errors, spec)
@@ -574,7 +574,7 @@ def _affinity_rules(errors: FieldErrors, spec: Object) -> None:
     errors.add(invalid(field, seconds, f"must be greater than 0 and less than {LONGEST_AFFINITY}"))
 
 
-def _external_ip_rules(errors: FieldErrors, ips: list[str], kept: list[str]) -> None:
+def _external_ip_rules(errors: FieldErrors, ips: list[str], kept: set[str]) -> None:
     for index, ip in enumerate(ips):
         field = f"spec.externalIPs[{index}]"
         if not errors.added_by(ip_rules, field, ip, kept):
@@ -617,7 +617,7 @@ def _source_range_rules(errors: FieldErrors, new: Object, old: Object | None, ra
     field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{ranges_key}]"
     if spec["type"] != "LoadBalancer":
         errors.add(forbidden(field, LOAD_BALANCER_ONLY))
-    kept = [one.strip() for one in old["spec"].get("loadBalancerSourceRanges", ())] if old else []
+    kept = {one.strip() for one in old["spec"].get("loadBalancerSourceRanges", ())} if old else set[str]()
     for index, text in enumerate(ranges):
         cidr_rules(errors, f"{field}[{index}]", text.strip(), kept)
     if ranges or not annotated.strip():
@@ -702,7 +702,7 @@ def family_of(address: str) -> str:
 def address_rules(errors: FieldErrors, spec: Object, before: Object | None = None) -> None:
     if not needs_address(spec):
         return
-    ips, kept = spec.get("clusterIPs", []), (before or {}).get("clusterIPs", [])
+    ips, kept = spec.get("clusterIPs", []), set((before or {}).get("clusterIPs", ()))
     _single_address_rules(errors, spec.get("clusterIP", ""), ips)
     _family_rules(errors, spec)
     wrong = errors.added_by(_address_format_rules, ips, kept)
@@ -736,7 +736,7 @@ def _family_rules(errors: FieldErrors, spec: Object) -> None:
         errors.add(not_supported(_POLICY, policy, FAMILY_POLICIES))
 
 
-def _address_format_rules(errors: FieldErrors, ips: list[str], kept: list[str]) -> None:
+def _address_format_rules(errors: FieldErrors, ips: list[str], kept: set[str]) -> None:
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
