@@ -39,6 +39,7 @@ from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.settings.settings import Addresses, AuditSettings, Settings
 from rewound.gateway.store import Store
+from rewound.journal.environment import FULL
 from rewound.journal.errors import CannotStore
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -361,15 +362,15 @@ class Flight:
                 await self._record_version(recorder)
                 continue  # with the new version
             except Exception as error:
-                problem = _single(error)
+                problem, *others = _causes(error)
                 has_begun = recorder.started.is_set()
-                if not isinstance(problem, ClientError | CannotStore) or (is_new and not has_begun):
+                if not all(map(_may_pass, (problem, *others))) or (is_new and not has_begun):
                     raise
                 if isinstance(problem, WrongFolder) or (
                     isinstance(problem, UnknownKind) and not self._accepted
                 ):
                     raise  # flags that do not fit: nothing would be recorded until somebody changes them
-                self.problem = str(problem)
+                self.problem = _problem_text(problem, self.folder)
             finally:
                 self.recorder = None
                 is_new = is_new and not recorder.started.is_set()
@@ -575,8 +576,21 @@ async def _unless_stopped(work: Callable[[], Awaitable[object]], stop: trio.Even
     return done
 
 
-def _single(error: BaseException) -> BaseException:
-    """The error of the only task that failed; the group if there are several of different kinds."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+def _causes(error: BaseException) -> list[BaseException]:
+    """The errors of the tasks that failed."""
+    if isinstance(error, BaseExceptionGroup):
+        return [cause for one in error.exceptions for cause in _causes(one)]
+    return [error]
+
+
+def _problem_text(error: BaseException, folder: Path) -> str:
+    if isinstance(error, OSError):
+        return f"no room in {error.filename or folder} ({error.strerror}): free some space there"
+    return str(error)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether recording may go on later: the API server, or room on the disk, is missing."""
+    return isinstance(error, ClientError | CannotStore) or (
+        isinstance(error, OSError) and error.errno in FULL
+    )

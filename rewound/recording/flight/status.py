@@ -7,6 +7,7 @@ journal, `gaps.jsonl` and the lock of the folder say what is newer.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from rewound.journal.errors import JournalError
 from rewound.journal.files.data_file import DATA, has_writer
 from rewound.journal.log import Journal
 from rewound.journal.view import View
-from rewound.recording.query.moments import rfc3339
+from rewound.recording.query.moments import rfc3339, span
 from rewound.rewind.gaps import gaps_in
 
 Document = dict[str, Any]
@@ -27,6 +28,7 @@ FILE: Final = "status.json"
 JOURNAL: Final = "journal"  # the folder of the journal
 SHOWN_GAPS: Final = 100
 _DAY: Final = 86400
+_SILENT: Final = 60.0  # seconds; a recorder writes its document every ten
 _SHORTEST: Final = 60.0  # seconds of recording that say something about a day
 
 
@@ -82,13 +84,18 @@ def is_recording(folder: Path) -> bool:
 
 def status_of_folder(folder: Path) -> Document:
     """The document of a recording's folder. Raises JournalError and OSError."""
+    path, silent = folder / FILE, 0.0
     try:
-        found: Document = orjson.loads((folder / FILE).read_bytes())
+        found: Document = orjson.loads(path.read_bytes())
+        silent = time.time() - path.stat().st_mtime
     except (FileNotFoundError, orjson.JSONDecodeError):
         found = {"kind": "Flight", "recording": False, "leftOut": [], "problem": ""}
     running = has_writer(folder / JOURNAL)
     if not running:
         found |= {"recording": False, "problem": "no recorder runs", "lagSeconds": 0.0}
+    elif silent > _SILENT:
+        problem = f"the recorder has written no status for {span(silent)}; is the disk full, or does it hang?"
+        found |= {"recording": False, "problem": problem, "lagSeconds": 0.0}
     journal = Journal.open(folder / JOURNAL, readonly=True, check_tail=False)
     try:
         found |= {"version": str(journal.head), "disk": found.get("disk", {}) | disk_document(journal)}

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -221,10 +222,24 @@ class Recorder:
         try:
             await self._follow(self._kinds)
         finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Write what has arrived, and close all files.
+
+        If the journal could not be written, the next recorder begins with what was saved before.
+        """
+        with ExitStack() as closing:
+            if self._authors is not None:
+                closing.callback(self._authors.close)
+            if self.sink is not None:
+                closing.callback(self.sink.spool.close)
             if self._lists_on_disk is not None:
-                self._lists_on_disk.close()
+                closing.callback(self._lists_on_disk.close)
             if self._audit_log is not None:
                 self._audit_log.read_rest()
+            if self._writer.failed:
+                return
             if self.started.is_set():
                 self._writer.write(self._reordering.all())
                 for state in self._states.values():
@@ -232,10 +247,6 @@ class Recorder:
                 self._save()
             if self._late is not None:
                 self._late.finish()
-            if self.sink is not None:
-                self.sink.spool.close()
-            if self._authors is not None:
-                self._authors.close()
 
     @property
     def release(self) -> Release:

@@ -10,7 +10,8 @@ reason of its event has its original version.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -81,6 +82,8 @@ class RecordingWriter:
         self._unwritten: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
         self.events = 0
         self.renumbered = 0
+        # A batch could not be written: what it knows of objects is ahead of the journal, and nothing more may follow.
+        self.failed = False
         with journal.read() as view:
             for type_name, type_id in journal.types().items():
                 of_type = self._objects[type_name] = {}
@@ -279,7 +282,8 @@ class RecordingWriter:
 
     def flush(self) -> None:
         batch = self._taken_batch()
-        self.journal.append(batch)
+        with self._noting_failure():
+            self.journal.append(batch)
         if batch:
             self._publish(batch)
 
@@ -288,14 +292,23 @@ class RecordingWriter:
         batch = self._taken_batch()
         if not batch:
             return
-        encoded = self.journal.encode(batch)
         began = time.perf_counter()
-        if in_thread or self._disk.slow:
-            await run_beside(partial(self.journal.write, encoded))
-        else:
-            self.journal.write(encoded)
+        with self._noting_failure():
+            encoded = self.journal.encode(batch)
+            if in_thread or self._disk.slow:
+                await run_beside(partial(self.journal.write, encoded))
+            else:
+                self.journal.write(encoded)
         self._disk.record(time.perf_counter() - began)
         self._publish(batch)
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.failed = True
+            raise
 
     def _taken_batch(self) -> list[Event]:
         batch, self._batch, self._batch_bytes = self._batch, [], 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,7 +134,10 @@ async def test_gap_of_an_earlier_run_ends_when_the_server_is_back(
 
 
 async def test_folder_says_the_same_while_it_runs_and_after(
-    folder: Path, autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    autojump_clock: MockClock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with served() as api:
         async with flying(api, folder, kinds=("configmaps",)) as flight:
@@ -148,6 +153,16 @@ async def test_folder_says_the_same_while_it_runs_and_after(
             own = await flight.document()
             for name in ("server", "kinds", "began", "leftOut", "version", "retention"):
                 assert found[name] == own[name], name
+
+            def refuse(*_: object) -> None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            monkeypatch.setattr("rewound.recording.flight.flight.save_status", refuse)
+            os.utime(folder / "status.json", (0, 0))
+            ended = await trio.to_thread.run_sync(run)
+            found = json.loads(ended.stdout)
+            assert found["running"] and not found["recording"] and ended.returncode == 3
+            assert "the recorder has written no status for" in found["problem"]
         found = status_of_folder(folder)
         assert (found["running"], found["recording"], found["problem"]) == (False, False, "no recorder runs")
         assert main(["status", "--data-dir", str(folder)]) == 3
