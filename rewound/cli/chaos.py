@@ -46,9 +46,9 @@ def _run(options: Options) -> int:
     plans = [one for one in items if (one.get("apiVersion"), one.get("kind")) == _KIND]
     if not plans:
         raise UsageError(f"{options.file}: has no Chaos of {_KIND[0]}; see docs/chaos.md")
+    names = [_name_of(one, options.file) for one in plans]
     for one in plans if options.seed is not None else ():
-        one.setdefault("spec", {})["seed"] = options.seed
-    names = [str(one["metadata"]["name"]) for one in plans]
+        one["spec"]["seed"] = options.seed
     with open_session(options) as session:
         for name in names:  # begin again
             _delete(session, name)
@@ -63,6 +63,26 @@ def _run(options: Options) -> int:
         finally:
             for name in names:
                 _delete(session, name)
+
+
+def _name_of(plan: dict[str, Any], file: Path) -> str:
+    """Raises Failure for an object that cannot be applied, or followed."""
+    from rewound.actors.chaos.plan import ChaosError, parse_plan
+    from rewound.testing.faults.parsing import FaultsError, faults_of
+
+    metadata, spec = plan.get("metadata"), plan.get("spec")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise Failure(f"{file}: a Chaos has no metadata.name; give it one")
+    try:
+        for fault in parse_plan(spec if isinstance(spec, dict) else {}).faults:
+            if fault.target is None:
+                faults_of(fault.document)
+    except ChaosError as error:
+        raise Failure(f"chaos/{name}: {error}") from error
+    except FaultsError as error:
+        raise Failure(f"chaos/{name}: {fault.name}: {fault.kind}: {error}") from error
+    return name
 
 
 def _follow(session: Session, names: Sequence[str]) -> int:

@@ -49,5 +49,27 @@ async def test_faults_are_printed_and_end_with_the_command(
         plan.write_text(PLAN.replace("choose: 1", "choose: most"))
         refused = await trio.to_thread.run_sync(run, "chaos", plan, *admin)
         assert refused.code == 1 and "chaos/day: spec.faults[0].stopNodes.choose: 'most'" in refused.err
+        for wrong, why in (
+            ("{name: down}", "chaos/day: spec.faults[0]: has to have one of stopNodes"),
+            (
+                "{name: down, every: 2s, for: 1s, times: -1, stopNodes: {}}",
+                "spec.faults[0].times: has to be 1 or",
+            ),
+            (
+                "{name: api, failRequests: {rules: [{foo: 1}]}}",
+                "chaos/day: api: failRequests: rules[0].foo: is not",
+            ),
+        ):
+            plan.write_text(
+                PLAN.replace("{name: down, stopNodes: {choose: 1}}", wrong).replace("beside", "other")
+            )
+            refused = await trio.to_thread.run_sync(run, "chaos", plan, *admin)
+            assert refused.code == 1 and why in refused.err
+        plan.write_text(PLAN.replace("metadata: {name: day}", ""))
+        refused = await trio.to_thread.run_sync(run, "chaos", plan, *admin)
+        assert refused.code == 1 and "a Chaos has no metadata.name; give it one" in refused.err
+        (await api.ask("GET", "/api/v1/namespaces/default/configmaps/other")).expect(404)
+
+        plan.write_text(PLAN)
         detached = await trio.to_thread.run_sync(run, "chaos", plan, "--detach", *admin)
         assert detached.out == "chaos/day applied\n"

@@ -33,6 +33,7 @@ STOPPED, LAG, BAD_IMAGES, CLOCK_SKEW = "sim/stopped", "sim/lag", "sim/bad-images
 # Patterns of a node without that annotation; Kubernetes' end-to-end tests use the last one.
 DEFAULT_BAD_IMAGES: Final = "*:non-existent,invalid.*/*,webserver:404"
 MOST_FAULTS: Final = 100
+_MOST_SECONDS: Final = 10 * 365 * 86400  # of a lag or a skew
 _SHORTEST: Final = 1.0  # seconds between two times of a fault
 _SCHEDULE: Final = ("name", "after", "every", "jitter", "for", "times")
 _TARGET: Final = ("names", "matchLabels", "zones", "choose")
@@ -108,6 +109,8 @@ class Plan:
 def parse_plan(spec: Object) -> Plan:
     """Raises ChaosError."""
     seed, faults = spec.get("seed", 0), spec.get("faults") or []
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ChaosError("spec.seed: has to be an integer")
     if not isinstance(faults, list) or not faults:
         raise ChaosError("spec.faults: has to be a list of at least one fault")
     if len(faults) > MOST_FAULTS:
@@ -120,7 +123,7 @@ def parse_plan(spec: Object) -> Plan:
                 f"spec.faults[{index}].name: another fault is called {fault.name}; give it its own name"
             )
         parsed[fault.name] = fault
-    return Plan(int(seed), tuple(parsed.values()))
+    return Plan(seed, tuple(parsed.values()))
 
 
 class _Reader:
@@ -197,11 +200,18 @@ class _Reader:
             raise ChaosError(f"{self._where}.{name}: has to be a list of texts")
         return tuple(found)
 
-    def number(self, name: str) -> float:
+    def seconds_text(self, name: str, least: int) -> str:
+        """A number of seconds, as annotations have it."""
         found = self._given.get(name)
-        if not isinstance(found, (int, float)) or isinstance(found, bool) or abs(found) > 10 * 365 * 86400:
-            raise ChaosError(f"{self._where}.{name}: has to be a number of seconds")
-        return found
+        if (
+            not isinstance(found, (int, float))
+            or isinstance(found, bool)
+            or not least <= found <= _MOST_SECONDS
+        ):
+            raise ChaosError(
+                f"{self._where}.{name}: has to be a number of seconds from {least} to {_MOST_SECONDS}"
+            )
+        return str(int(found) if found == int(found) else found)
 
     def document(self) -> Object:
         return self._given
@@ -227,11 +237,11 @@ def _stop_zones(given: _Reader) -> tuple[Target | None, Mapping[str, str], Objec
 
 
 def _lag_nodes(given: _Reader) -> tuple[Target | None, Mapping[str, str], Object]:
-    return given.target("seconds"), {LAG: f"{given.number('seconds'):g}"}, {}
+    return given.target("seconds"), {LAG: given.seconds_text("seconds", 0)}, {}
 
 
 def _skew_clocks(given: _Reader) -> tuple[Target | None, Mapping[str, str], Object]:
-    return given.target("seconds"), {CLOCK_SKEW: f"{given.number('seconds'):g}"}, {}
+    return given.target("seconds"), {CLOCK_SKEW: given.seconds_text("seconds", -_MOST_SECONDS)}, {}
 
 
 def _fail_images(given: _Reader) -> tuple[Target | None, Mapping[str, str], Object]:

@@ -75,9 +75,23 @@ def test_zones_go_as_a_whole() -> None:
         ({"faults": [{"stopNodes": {"choose": "most"}}]}, "stopNodes.choose: 'most' is no number"),
         ({"faults": [{"stopNodes": {"name": "n"}}]}, "stopNodes.name: is not a field; there are names"),
         ({"faults": [{"lagNodes": {}}]}, "lagNodes.seconds: has to be a number of seconds"),
+        (
+            {"faults": [{"lagNodes": {"seconds": -5}}]},
+            "lagNodes.seconds: has to be a number of seconds from 0 to",
+        ),
+        (
+            {"faults": [{"skewClocks": {"seconds": 1e30}}]},
+            "skewClocks.seconds: has to be a number of seconds",
+        ),
+        ({"seed": "7", "faults": [{"stopNodes": {}}]}, "spec.seed: has to be an integer"),
         ({"faults": [{"stopNodes": {}}, {"stopNodes": {}}]}, "another fault is called stopNodes"),
     ],
 )
 def test_mistakes_are_named(spec: Any, named: str) -> None:
     with pytest.raises(ChaosError, match=named):
         parse_plan(spec)
+
+
+def test_seconds_are_exact() -> None:
+    for seconds, text in ((1234567, "1234567"), (-1234567.5, "-1234567.5"), (1e6, "1000000"), (0.5, "0.5")):
+        assert fault(skewClocks={"seconds": seconds}).annotations == {"sim/clock-skew": text}
