@@ -159,6 +159,13 @@ class Unprocessable(RequestError):
         self.message = message
 
 
+class PatchFailed(RequestError):
+    """A strategic merge patch that Kubernetes refuses with 500, although the mistake is the client's."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
 class Forbidden(RequestError):
     """Authorization or admission refused the request. Without a resource it concerns a non-resource path."""
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LONGEST_TEXT: Final = 1000  # a patch may be megabytes long, an error message may not
+
+
+class Answer(NamedTuple):
+    """How Kubernetes refuses a patch: its text, and a code that may blame the server for a mistake of the client."""
+
+    code: int
+    text: str
 
 
 class PatchError(Exception):
     """Base of every error that this package raises on purpose."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, kubernetes: Answer | None = None) -> None:
         super().__init__(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...")
+        self.kubernetes = kubernetes
 
 
 class MalformedPatch(PatchError):

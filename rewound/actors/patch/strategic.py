@@ -10,9 +10,9 @@ patch:
     {"$deleteFromPrimitiveList/finalizers": []}  remove these values from a merged list of scalars
     {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
 
-Directives apply to existing values: where the document has none, the patch value is copied without its nulls, and a
-directive left in it is an unknown field. A value that replaces another keeps its nulls, and so does a new list entry.
-Fields that the declaration does not know are merged as plain maps and replaced as plain lists.
+Directives apply to existing values: where the document has none, the patch value is copied without its nulls. Until
+v1.27 a directive left in it is an unknown field; later versions leave out every object that has one. A value that
+replaces another keeps its nulls, and so does a new list entry.
 
 In a merged list, entries that the patch names keep its order, the others stay around them:
 
@@ -27,14 +27,14 @@ the next one that the patch names. Entries are matched by hash, because lists ma
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final
 
 from rewound.actors.golang.format import printed
 from rewound.actors.golang.json import DEEPEST, unescaped
-from rewound.actors.golang.quoting import LONGEST
+from rewound.actors.golang.quoting import LONGEST, quoted_start
 from rewound.actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
-from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from rewound.actors.patch.errors import Answer, MalformedPatch, PatchDoesNotFit, PatchError
 from rewound.actors.runtime.time_limit import check_time
 
 
@@ -71,77 +71,232 @@ def _places(entries: Sequence[Any], merge_key: str) -> dict[Hashable, int]:
 
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
-DELETE_FROM, ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
+_DELETE_FROM, _ORDER = "$deleteFromPrimitiveList", "$setElementOrder"
+_LEFT_OUT: Final = object()
 
 
-def apply_strategic_patch(document: dict[str, Any], patch: Any, struct: Struct) -> dict[str, Any]:
-    """Return the patched document; `document` may be changed, `patch` is not."""
+def apply_strategic_patch(
+    document: dict[str, Any], patch: Any, struct: Struct | None, *, directives_everywhere: bool = False
+) -> dict[str, Any]:
+    """Return the patched document; `document` may be changed, `patch` is not.
+
+    Without a struct all maps are merged and all lists replaced.
+    """
     if not isinstance(patch, dict):
         raise MalformedPatch("a strategic merge patch is an object")
-    return _merge_map(document, patch, struct, DEEPEST)
+    return _Merge(directives_everywhere).maps(document, patch, struct, DEEPEST)
 
 
-def _merge_map(
-    target: dict[str, Any], patch: dict[str, Any], type_: Type | None, room: int
-) -> dict[str, Any]:
-    check_time()
-    if not room:
-        raise MalformedPatch("the patch nests too deep")
-    directive = patch.get(DIRECTIVE)
+class _Merge:
+    def __init__(self, directives_everywhere: bool) -> None:
+        self._directives_everywhere = directives_everywhere
+
+    def maps(
+        self, target: dict[str, Any], patch: dict[str, Any], type_: Type | None, room: int
+    ) -> dict[str, Any]:
+        check_time()
+        if not room:
+            raise MalformedPatch("the patch nests too deep")
+        if DIRECTIVE in patch:
+            return _directed(patch)
+        _retain(target, patch)
+        arranged = {_named(key, _ORDER): order for key, order in patch.items() if key.startswith(_ORDER)}
+        for key, order in arranged.items():
+            self._arrange(target, key, order, patch, type_, room)
+        for key, value in patch.items():
+            if key.startswith(_DELETE_FROM):
+                self._delete_values(target, _named(key, _DELETE_FROM), value, type_, room)
+            elif key != RETAIN and not key.startswith(_ORDER) and key not in arranged:
+                self._merge_member(target, key, value, type_, room)
+        return target
+
+    def _merge_member(
+        self, target: dict[str, Any], key: str, value: Any, type_: Type | None, room: int
+    ) -> None:
+        current = target.get(key)
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(current, dict):
+            field, member = _member(type_, key)
+            replaced = field is not None and field.patch == "replace"
+            target[key] = _copied(value, room) if replaced else self.maps(current, value, member, room - 1)
+        elif isinstance(value, list) and isinstance(current, list):
+            field, member = _list_member(type_, key)
+            target[key] = self._merge_lists(current, value, field, member, room)
+        else:
+            self._put(target, key, value, room)
+
+    def _put(self, target: dict[str, Any], key: str, value: Any, room: int) -> None:
+        taken = _copied(value, room, nulls=False)
+        if self._directives_everywhere:
+            taken = _undirected(taken)
+        if taken is _LEFT_OUT:
+            target.pop(key, None)
+        else:
+            target[key] = taken
+
+    def _delete_values(
+        self, target: dict[str, Any], key: str, values: Any, type_: Type | None, room: int
+    ) -> None:
+        """Remove values from a list; where the document has none there is nothing to do."""
+        current = target.get(key)
+        if values is None:
+            target.pop(key, None)
+        elif isinstance(values, list) and isinstance(current, list):
+            field, member = _list_member(type_, key)
+            if _is_merged(field) or self._directives_everywhere:
+                merge_key = field.merge_key if field else ""
+                target[key] = self._merge_entries(current, values, merge_key, member, room, deletes=True)
+            else:
+                target[key] = _copied(values, room)
+        elif isinstance(values, dict) and isinstance(current, dict):
+            _, member = _member(type_, key)
+            target[key] = self.maps(current, values, member, room - 1)
+        elif type(values) is type(current):
+            target[key] = values
+
+    def _arrange(
+        self,
+        target: dict[str, Any],
+        key: str,
+        order: Any,
+        patch: dict[str, Any],
+        type_: Type | None,
+        room: int,
+    ) -> None:
+        """Merge a list and bring the entries that the order names into that order."""
+        _check_is_list(order)
+        for holder in (target, patch):
+            if key in holder:
+                _check_is_list(holder[key])
+        field, member = _list_member(type_, key)
+        before, changes = target.get(key), patch.get(key)
+        merge_key = field.merge_key if field else ""
+        _check_order(changes or [], order, merge_key)
+        if before is None and changes is None:
+            return
+        if changes is None:
+            merged = before or []
+        elif before is None:
+            taken = _copied(changes, room)
+            merged = _undirected(taken) if self._directives_everywhere else taken
+        else:
+            merged = self._merge_lists(before, changes, field, member, room)
+        if merge_key:
+            _check_keys(merged, order, merge_key)
+        if not before and not changes:
+            text = "no elements in any of the given slices"
+            raise PatchDoesNotFit(text, Answer(500, text))
+        _check_alike(before or [], changes or [])
+        target[key] = in_order(merged, order, before or [], merge_key)
+
+    def _merge_lists(
+        self, before: list[Any], patch: list[Any], field: Field | None, item: Type | None, room: int
+    ) -> list[Any]:
+        if field is None or not _is_merged(field):
+            return [_copied(entry, room) for entry in patch]
+        return self._merge_entries(before, patch, field.merge_key, item, room)
+
+    def _merge_entries(
+        self,
+        before: list[Any],
+        patch: list[Any],
+        key: str,
+        item: Type | None,
+        room: int,
+        *,
+        deletes: bool = False,
+    ) -> list[Any]:
+        if not before and not patch:
+            return before
+        if not _check_alike(before, patch):
+            if deletes:
+                unwanted = {identity(value, "") for value in patch}
+                return [value for value in before if identity(value, "") not in unwanted]
+            merged = list({identity(value, ""): value for value in (*before, *patch)}.values())
+            return in_order(merged, patch, before, "")
+        if not key:
+            text = f"cannot merge lists without merge key for {_go_kind(item)}"
+            raise PatchDoesNotFit(text, Answer(500, text))
+        special = [entry for entry in patch if DIRECTIVE in entry]
+        named = [entry for entry in patch if DIRECTIVE not in entry] if special else patch
+        before = _without(before, special, key)
+        if any(entry[DIRECTIVE] == "replace" for entry in special):
+            _check_keys(named, [], key)
+            return [_copied(entry, room) for entry in named]
+        merged = self._merge_by_key(before, named, key, item, room)
+        _check_keys(merged, named, key)
+        return in_order(merged, named, before, key)
+
+    def _merge_by_key(
+        self, before: list[Any], patch: list[Any], key: str, item: Type | None, room: int
+    ) -> list[Any]:
+        """Merge entries by key. Of entries that share a key, the first one is changed."""
+        merged: list[Any] = list(before)
+        found: dict[Any, int] = {}
+        for index, entry in enumerate(before):
+            if key in entry:
+                found.setdefault(identity(entry, key), index)
+        for entry in patch:
+            _check_key(entry, key)
+            who = identity(entry, key)
+            if who in found:
+                merged[found[who]] = self.maps(merged[found[who]], entry, item, room - 1)
+            else:
+                found[who] = len(merged)
+                merged.append(_copied(entry, room))
+        return merged
+
+
+def _directed(patch: dict[str, Any]) -> dict[str, Any]:
+    """Return what replaces a map by a directive in its patch."""
+    directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
     if directive == "delete":
         return {}
-    if DIRECTIVE in patch:
-        _check_directive(directive)
-    _retain(target, patch)
-    ordered = {key.removeprefix(ORDER): order for key, order in patch.items() if key.startswith(ORDER)}
-    before = {key: target.get(key) for key in ordered}
-    for key, value in patch.items():
-        if key.startswith(DELETE_FROM):
-            _delete_values(target, key.removeprefix(DELETE_FROM), value)
-        elif key not in (DIRECTIVE, RETAIN) and not key.startswith(ORDER):
-            _merge_member(target, key, value, patch, type_, room)
-    for key, order in ordered.items():
-        _arrange(target, key, before[key], order, patch, type_)
-    return target
+    raise _unknown_directive(patch)
 
 
-def _check_directive(directive: Any) -> None:
-    if directive not in ("delete", "replace"):
-        raise MalformedPatch(f"unknown directive {DIRECTIVE}: {_brief(directive)}; use delete or replace")
+def _unknown_directive(patch: dict[str, Any]) -> PatchError:
+    directive = patch[DIRECTIVE]
+    return MalformedPatch(
+        f"unknown directive {DIRECTIVE}: {_brief(directive)}; use delete or replace",
+        Answer(500, f"unknown patch type: {_as_text(directive)} in map: {printed(patch, LONGEST)}"),
+    )
+
+
+def _named(key: str, prefix: str) -> str:
+    """Return the name of the list that a directive is for."""
+    first, slash, name = key.partition("/")
+    if slash and first == prefix:
+        return name
+    lists = "primitive list" if prefix == _DELETE_FROM else "setElementOrder list"
+    raise MalformedPatch(
+        f"{_brief(key)} names no list; write {prefix}/LIST", Answer(400, f"invalid patch format of {lists}")
+    )
 
 
 def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
     if RETAIN not in patch:
         return
     kept = patch[RETAIN]
+    answer = Answer(400, "invalid patch format of retainKeys")
     if not isinstance(kept, list) or not all(isinstance(key, str) for key in kept):
-        raise MalformedPatch(f"{RETAIN} is a list of member names")
+        raise MalformedPatch(f"{RETAIN} is a list of member names", answer)
     named = set(kept)
+    directives = (RETAIN, _DELETE_FROM, _ORDER)
     unnamed = [
-        key for key, value in patch.items() if not (key.startswith("$") or value is None or key in named)
+        key
+        for key, value in patch.items()
+        if not (value is None or key in named or key.startswith(directives))
     ]
     if unnamed:
-        raise MalformedPatch(f"{RETAIN} must name every member that the patch sets: {_brief(unnamed)}")
+        raise MalformedPatch(
+            f"{RETAIN} must name every member that the patch sets: {_brief(unnamed)}", answer
+        )
     for key in target.keys() - named:
         del target[key]
-
-
-def _merge_member(
-    target: dict[str, Any], key: str, value: Any, patch: dict[str, Any], type_: Type | None, room: int
-) -> None:
-    field, member = _member(type_, key)
-    current = target.get(key)
-    if value is None:
-        target.pop(key, None)
-    elif isinstance(value, dict) and isinstance(current, dict):
-        replaced = field is not None and field.patch == "replace"
-        target[key] = _copied(value, room) if replaced else _merge_map(current, value, member, room - 1)
-    elif isinstance(value, list) and isinstance(current, list) and field is not None and _is_merged(field):
-        target[key] = _merge_list(current, value, patch.get(ORDER + key), field, member, room)
-    else:
-        target[key] = _copied(value, room, nulls=key in target)
 
 
 def _copied(value: Any, room: int, *, nulls: bool = True) -> Any:
@@ -157,108 +312,184 @@ def _copied(value: Any, room: int, *, nulls: bool = True) -> Any:
     return [_copied(part, room - 1, nulls=nulls) for part in value] if isinstance(value, list) else value
 
 
+def _undirected(value: Any) -> Any:
+    """Return a value without the objects in it that have a directive; `_LEFT_OUT` if it has one itself."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return _LEFT_OUT
+        kept = ((key, _undirected(part)) for key, part in value.items())
+        return {key: part for key, part in kept if part is not _LEFT_OUT}
+    if isinstance(value, list):
+        return [part for part in map(_undirected, value) if part is not _LEFT_OUT]
+    return value
+
+
 def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
+    """Return the field and the type of a member that is an object in the document and in the patch."""
     if isinstance(type_, Struct):
-        field = type_.by_name.get(key)
-        return field, field.type if field else None
+        field = _field(type_, key)
+        return field, field.type
     return None, type_.value if isinstance(type_, MapOf) else None
 
 
-def _is_merged(field: Field) -> bool:
-    return "merge" in field.patch.split(",")
+def _list_member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
+    """Return the field and the type of the items of a member that is a list in the document and in the patch."""
+    if type_ is None:
+        return None, None
+    if not isinstance(type_, Struct):
+        kind = _go_kind(type_)
+        raise MalformedPatch(
+            f"there is no list {_brief(key)}",
+            Answer(500, f"merging an object in json but data type is not struct, instead is: {kind}"),
+        )
+    field = _field(type_, key)
+    if not isinstance(field.type, ListOf):
+        raise MalformedPatch(
+            f"{_brief(key)} is not a list", Answer(500, "expected slice or array type, but got: struct")
+        )
+    return field, field.type.item
 
 
-def _merge_list(
-    before: list[Any], patch: list[Any], order: Any, field: Field, type_: Type | None, room: int
-) -> list[Any]:
-    """Merge the entries of both. Without an order directive, the order in the patch counts."""
-    if not field.merge_key:
-        merged = list({identity(value, ""): value for value in (*before, *patch)}.values())
-        return merged if order is not None else in_order(merged, patch, before, "")
-    special = [entry for entry in patch if _is_special(entry)]
-    if special:
-        patch = [entry for entry in patch if not _is_special(entry)]
-    before = _without(before, special, field)
-    if any(entry[DIRECTIVE] == "replace" for entry in special):
-        return [_copied(entry, room) for entry in patch]
-    item = type_.item if isinstance(type_, ListOf) else None
-    merged = _merge_entries(before, patch, field, item, room)
-    return merged if order is not None else in_order(merged, patch, before, field.merge_key)
+def _field(struct: Struct, key: str) -> Field:
+    field = struct.by_name.get(key)
+    if field is None:
+        named = struct.name.rpartition(".")[2]
+        raise MalformedPatch(
+            f"there is no field {_brief(key)}",
+            Answer(500, f"unable to find api field in struct {named} for the json field {quoted_start(key)}"),
+        )
+    return field
 
 
-def _is_special(entry: Any) -> bool:
-    """Whether an entry is a directive about the list and not an item of it."""
-    return isinstance(entry, dict) and DIRECTIVE in entry
+def _is_merged(field: Field | None) -> bool:
+    return field is not None and "merge" in field.patch.split(",")
 
 
-def _without(before: list[Any], special: list[Any], field: Field) -> list[Any]:
+def _without(before: list[Any], special: list[Any], key: str) -> list[Any]:
     """Return the entries that no directive deletes; a directive deletes all entries with its key."""
-    deleted = [entry for entry in special if entry[DIRECTIVE] == "delete"]
+    unwanted = set()
     for entry in special:
-        _check_directive(entry[DIRECTIVE])
-    for entry in deleted:
-        _check_entry(entry, field)
-    unwanted = {identity(entry, field.merge_key) for entry in deleted}
-    return [entry for entry in before if identity(entry, field.merge_key) not in unwanted]
+        directive = entry[DIRECTIVE]
+        if directive == "delete":
+            _check_key(entry, key)
+            unwanted.add(identity(entry, key))
+        elif directive == "merge":
+            text = "merging lists cannot yet be specified in the patch"
+            raise MalformedPatch(
+                f"unknown directive {DIRECTIVE}: 'merge'; use delete or replace", Answer(500, text)
+            )
+        elif directive != "replace":
+            raise _unknown_directive(entry)
+    if not unwanted:
+        return before
+    return [entry for entry in before if key not in entry or identity(entry, key) not in unwanted]
 
 
-def _merge_entries(
-    before: list[Any], patch: list[Any], field: Field, item: Type | None, room: int
-) -> list[Any]:
-    """Merge entries by key. Of entries that share a key, the first one is changed."""
-    merged: list[Any] = list(before)
-    found: dict[Any, int] = {}
-    for index, entry in enumerate(before):
-        found.setdefault(identity(entry, field.merge_key), index)
-    for entry in patch:
-        _check_entry(entry, field)
-        who = identity(entry, field.merge_key)
-        if who in found:
-            merged[found[who]] = _merge_map(merged[found[who]], entry, item, room - 1)
-        else:
-            found[who] = len(merged)
-            merged.append(_copied(entry, room))
-    return merged
+def _check_is_list(value: Any) -> None:
+    if not isinstance(value, list):
+        raise _wrong_type("[]interface {}", value)
 
 
-def _check_entry(entry: Any, field: Field) -> None:
+def _wrong_type(wanted: str, value: Any) -> PatchError:
+    text = f"expected a {wanted}, but received a {_type_text(value)}"
+    return MalformedPatch(
+        f"expected {'a list' if wanted[0] == '[' else 'an object'}: {_brief(value)}", Answer(500, text)
+    )
+
+
+def _check_key(entry: Any, key: str) -> None:
     if not isinstance(entry, dict):
-        raise PatchDoesNotFit(f"an entry of {field.name} is not an object")
-    if field.merge_key not in entry:
-        raise PatchDoesNotFit(
-            f"map: {printed(entry, LONGEST)} does not contain declared merge key: {field.merge_key}"
+        raise _wrong_type("map[string]interface {}", entry)
+    if key not in entry:
+        text = f"map: {printed(entry, LONGEST)} does not contain declared merge key: {key}"
+        raise PatchDoesNotFit(text, Answer(500, text))
+
+
+def _check_keys(merged: Iterable[Any], named: Sequence[Any], key: str) -> None:
+    """Check that the entries of a list have the key by which they are told from those that are named."""
+    stranger = next((place for place, entry in enumerate(named) if not isinstance(entry, dict)), -1)
+    known = {identity(entry, key) for entry in named[: stranger if stranger >= 0 else None] if key in entry}
+    for entry in merged:
+        _check_key(entry, key)
+        if stranger >= 0 and identity(entry, key) not in known:
+            text = f"value for key {stranger} is not a map"
+            raise MalformedPatch(
+                f"entry {stranger} of an order is not an object with the key {key}", Answer(500, text)
+            )
+
+
+def _check_alike(before: list[Any], patch: list[Any]) -> bool:
+    """Check that all entries of two lists have one type, and return whether they are objects."""
+    first = before[0] if before else patch[0]
+    if isinstance(first, list):
+        raise PatchDoesNotFit("lists of lists are not supported")
+    for entries in (before, patch):
+        for entry in entries:
+            if type(entry) is not type(first):
+                text = f"list element types are not identical: {printed([before, patch], LONGEST)}"
+                raise PatchDoesNotFit(text, Answer(500, text))
+    return isinstance(first, dict)
+
+
+def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
+    """Check that the order names all entries that the patch sets, in the order that they have in the patch."""
+    if not (changes and order):
+        return
+    if key:
+        for entry in changes:
+            if not isinstance(entry, dict):
+                raise _wrong_type("map[string]interface {}", entry)
+    wanted = [entry for entry in changes if not (isinstance(entry, dict) and DIRECTIVE in entry)]
+    at = 0
+    for place in order:
+        if at == len(wanted):
+            return
+        if key:
+            _check_key(wanted[at], key)
+            _check_key(place, key)
+        at += identity(wanted[at], key) == identity(place, key)
+    if at < len(wanted):
+        both = printed(changes, LONGEST), printed(order, LONGEST)
+        text = f"The order in patch list:\n{both[0]}\n doesn't match {_ORDER} list:\n{both[1]}\n"
+        raise MalformedPatch(
+            f"the order of a list must name every entry that the patch sets, in the order of the patch: "
+            f"{_brief(order)}",
+            Answer(500, text),
         )
 
 
-def _delete_values(target: dict[str, Any], key: str, values: Any) -> None:
-    if not isinstance(values, list):
-        raise MalformedPatch(f"{DELETE_FROM}{key} is a list of values")
-    if isinstance(target.get(key), list):
-        unwanted = {identity(value, "") for value in values}
-        target[key] = [value for value in target[key] if identity(value, "") not in unwanted]
+def _go_kind(type_: Type | None) -> str:
+    if isinstance(type_, Struct):
+        return "struct"
+    if isinstance(type_, MapOf):
+        return "map"
+    return "slice" if isinstance(type_, ListOf) else "string"
 
 
-def _arrange(
-    target: dict[str, Any], key: str, before: Any, order: Any, patch: dict[str, Any], type_: Type | None
-) -> None:
-    """Bring the entries that the order names into that order, whether or not the patch changes them."""
-    field, _ = _member(type_, key)
-    entries = target.get(key)
-    if field is None:
-        raise MalformedPatch(f"{ORDER}{key}: there is no list {_brief(key)}")
-    if not isinstance(order, list) or not isinstance(entries, list | None):
-        raise MalformedPatch(f"{ORDER}{key} is a list")
-    if not entries:
-        return
-    if field.merge_key and not all(isinstance(one, dict) for one in order):
-        raise MalformedPatch(f"{ORDER}{key} is a list of objects with the key {field.merge_key}")
-    named = {identity(one, field.merge_key) for one in order}
-    changes = patch.get(key)
-    for entry in changes if isinstance(changes, list) else ():
-        directed = isinstance(entry, dict) and entry.get(DIRECTIVE)
-        if not directed and identity(entry, field.merge_key) not in named:
-            raise MalformedPatch(f"the order list of {key} must name every entry that the patch sets")
-    target[key] = in_order(entries, order, before if isinstance(before, list) else [], field.merge_key)
+_GO_TYPES: Final = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def _type_text(value: Any) -> str:
+    """Return the type of a value as Go's %s prints it."""
+    return "%!s(<nil>)" if value is None else _GO_TYPES[type(value)]
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as Go's %s prints it, which prints text and says what is none."""
+    if isinstance(value, str):
+        return value[:LONGEST]
+    if value is None:
+        return "%!s(<nil>)"
+    if isinstance(value, dict | list):
+        return printed(value, LONGEST)
+    return f"%!s({_type_text(value)}={printed(value, LONGEST)})"
 
 
 def _brief(value: Any) -> str:

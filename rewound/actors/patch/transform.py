@@ -117,18 +117,27 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     return value, Problems(repeated).texts()
 
 
-def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> tuple[Any, int]:
+def transform(
+    format_: str,
+    document: dict[str, Any],
+    patch: Any,
+    struct: Struct | None,
+    *,
+    directives_everywhere: bool = False,
+) -> tuple[Any, int]:
     """Return the patched document and its size in bytes."""
-    patched = _patched(format_, document, patch, struct)
+    patched = _patched(format_, document, patch, struct, directives_everywhere)
     return patched, check_bounds(patched)
 
 
-def _patched(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:
+def _patched(
+    format_: str, document: dict[str, Any], patch: Any, struct: Struct | None, directives_everywhere: bool
+) -> Any:
     if format_ == "json":
         return apply_json_patch(document, patch)
     if format_ == "merge":
         return apply_merge_patch(document, patch)
-    return apply_strategic_patch(document, patch, struct)
+    return apply_strategic_patch(document, patch, struct, directives_everywhere=directives_everywhere)
 
 
 def _unknown_members(operations: list[dict[str, Any]]) -> Iterator[str]:

@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from rewound.actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
+from rewound.actors.errors import (
+    BadRequest,
+    Cause,
+    Invalid,
+    PatchFailed,
+    RequestError,
+    TooLarge,
+    Unprocessable,
+)
 from rewound.actors.golang.format import printed
 from rewound.actors.golang.json import unescaped
 from rewound.actors.golang.quoting import quoted
@@ -20,12 +28,14 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import check_address
 from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
 from rewound.actors.messages import Object, Patch
-from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.patch.errors import MalformedPatch, PatchError, PatchTooLarge
 from rewound.actors.patch.transform import transform
+from rewound.actors.profile import Rules
 from rewound.actors.resource.current import Current
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread
 from rewound.actors.store.document import decode, encode, encode_unversioned
+from rewound.actors.versions.features import DIRECTIVES_EVERYWHERE
 
 SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message
@@ -73,15 +83,28 @@ def _served_document(definition: Definition, current: Current) -> Object:
 def _transformed(definition: Definition, document: Object, command: Patch) -> tuple[object, int]:
     """The patched document and its size in bytes."""
     try:
-        patched, size = transform(command.format, document, command.patch, definition.fields)
+        patched, size = transform(
+            command.format,
+            document,
+            command.patch,
+            definition.fields,
+            directives_everywhere=DIRECTIVES_EVERYWHERE in definition.features,
+        )
         return _with_type(definition, patched) if command.format == "strategic" else patched, size
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
-    except MalformedPatch as error:
-        raise BadRequest(str(error)) from None
-    except PatchDoesNotFit as error:
-        why = f": {error}" if definition.rules.error_texts == "explained" else ""
-        raise Unprocessable(f"the server rejected our request due to an error in our request{why}") from None
+    except PatchError as error:
+        raise _refusal(error, definition.rules) from None
+
+
+def _refusal(error: PatchError, rules: Rules) -> RequestError:
+    if rules.error_texts == "kubernetes" and error.kubernetes is not None:
+        code, text = error.kubernetes
+        return BadRequest(text) if code == 400 else PatchFailed(text)
+    if isinstance(error, MalformedPatch):
+        return BadRequest(str(error))
+    why = f": {error}" if rules.error_texts == "explained" else ""
+    return Unprocessable(f"the server rejected our request due to an error in our request{why}")
 
 
 def _decode(definition: Definition, document: object, command: Patch, *, in_steps: bool) -> Decoded:

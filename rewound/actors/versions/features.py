@@ -179,6 +179,12 @@ END_IN_TABLES: Final = _change(
     since="1.34",
 )
 CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
+DIRECTIVES_EVERYWHERE: Final = _change(
+    "directives-everywhere",
+    "obeys directives of a strategic merge patch also where the object has no value yet, and deletes values from any "
+    "list",
+    since="1.28",
+)
 EXTERNAL_IDS_DEPRECATED: Final = _change(
     "external-ids-deprecated", "warns of the external id of a node", since="1.27"
 )

@@ -251,6 +251,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             | cause.ConversionFailed()
             | cause.RequestTooLarge()
             | cause.AdmissionFailed()
+            | cause.PatchFailed()
         ):
             return Failure(500, "", str(error))
         case cause.Overloaded() | TooManyRequests():

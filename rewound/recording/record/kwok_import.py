@@ -35,7 +35,6 @@ from rewound.gateway.wire import yaml
 from rewound.recording.record.changes import USER, Author, Change, change_of
 from rewound.recording.record.definitions import Definitions
 from rewound.recording.record.kinds import RecordedKind, kind_of
-from rewound.recording.record.sent import UNDECLARED
 from rewound.recording.record.writer import RecordingWriter
 
 Document = dict[str, Any]
@@ -156,9 +155,7 @@ class KwokImport:
         definition = kind.definition
         if definition is not None and definition.storage.conversion is not None:
             before = dict(definition.storage.conversion.from_storage(before))
-        patched, _ = transform(
-            "strategic", before, patch, UNDECLARED if definition is None else definition.fields
-        )
+        patched, _ = transform("strategic", before, patch, None if definition is None else definition.fields)
         return dict(patched)
 
     def _add(self, kind: RecordedKind, document: Document, verb: str, duration: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 from rewound.actors.admission.chain import working_copy
 from rewound.actors.errors import RequestError
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Create, Delete, DeleteOptions, Patch, Replace, Submit, WriteContext
 from rewound.actors.patch.errors import PatchError
@@ -255,7 +254,7 @@ def _patched(kind: RecordedKind, before: Document | None, request: Request) -> O
         if not _has_directive(patch) and _has_list(patch):
             how = ASSUMED_STRATEGIC
     if definition is None:
-        patched, _ = transform(form, before, patch, UNDECLARED)
+        patched, _ = transform(form, before, patch, None)
         return Outcome(False, patched, how)
     command = _patch(definition, form, patch, request)
     patched = patch_object(definition, _current(before), command, in_thread=True).object
@@ -317,6 +316,3 @@ def _has_list(patch: Any) -> bool:
     if isinstance(patch, dict):
         return any(map(_has_list, patch.values()))
     return isinstance(patch, list)
-
-
-UNDECLARED: Final = Struct("")  # for custom kinds: patches merge maps and replace lists

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewound.actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchError
 from rewound.actors.patch.strategic import apply_strategic_patch
 from tests.cases import cases
 
@@ -212,7 +212,7 @@ def test_the_order_must_name_what_the_patch_sets():
     [{"$setElementOrder/boxes": ["a"]}, {"$setElementOrder/boxes": "a"}, {"$setElementOrder/crates": []}],
 )
 def test_an_order_is_a_list_of_the_keys_of_a_known_list(order):
-    with pytest.raises(MalformedPatch, match="list"):
+    with pytest.raises(MalformedPatch, match=r"list|an order|no field"):
         patched(boxes("a"), order)
 
 
@@ -225,7 +225,7 @@ def test_a_patch_is_an_object(patch):
 def test_error_texts():
     with pytest.raises(PatchDoesNotFit, match="merge key: name"):
         patched(boxes("a"), {"boxes": [{"image": "x"}]})
-    with pytest.raises(PatchDoesNotFit):
+    with pytest.raises(PatchDoesNotFit, match="not identical"):
         patched(boxes("a"), {"boxes": ["a"]})
     with pytest.raises(MalformedPatch, match="directive"):
         patched({"labels": {}}, {"labels": {"$patch": "explode"}})
@@ -235,8 +235,156 @@ def test_error_texts():
         patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "merge"}]})
     with pytest.raises(MalformedPatch, match="directive"):
         patched({"labels": {}}, {"labels": {"$patch": "merge", "a": "b"}})
-    with pytest.raises(MalformedPatch):
-        patched({}, {"$deleteFromPrimitiveList/finalizers": "a"})
+    with pytest.raises(MalformedPatch, match=r"write \$deleteFromPrimitiveList/LIST"):
+        patched({}, {"$deleteFromPrimitiveList": ["a"]})
+
+
+A_BOX = {"boxes": [{"name": "a", "image": "i"}]}
+
+
+@cases(
+    ("document", "patch", "code", "text"),
+    [
+        (
+            A_BOX,
+            {"boxes": [{"image": "x"}]},
+            500,
+            "map: map[image:x] does not contain declared merge key: name",
+        ),
+        (
+            A_BOX,
+            {"boxes": [{"$patch": "delete"}]},
+            500,
+            "map: map[$patch:delete] does not contain declared merge key: name",
+        ),
+        (
+            {"boxes": [{"image": "old"}]},
+            {"boxes": [{"name": "x"}]},
+            500,
+            "map: map[image:old] does not contain declared merge key: name",
+        ),
+        (
+            {"boxes": [{"image": "old"}, {"name": "a"}]},
+            {"$setElementOrder/boxes": [{"name": "a"}]},
+            500,
+            "map: map[image:old] does not contain declared merge key: name",
+        ),
+        (A_BOX, {"$patch": "x"}, 500, "unknown patch type: x in map: map[$patch:x]"),
+        (
+            A_BOX,
+            {"boxes": [{"name": "a", "$patch": 1}]},
+            500,
+            "unknown patch type: %!s(int64=1) in map: map[$patch:1 name:a]",
+        ),
+        (A_BOX, {"$patch": None}, 500, "unknown patch type: %!s(<nil>) in map: map[$patch:<nil>]"),
+        (
+            A_BOX,
+            {"boxes": [{"name": "a", "$patch": "merge"}]},
+            500,
+            "merging lists cannot yet be specified in the patch",
+        ),
+        (
+            A_BOX,
+            {"boxes": [{"name": "b"}, "c"]},
+            500,
+            "list element types are not identical: [[map[image:i name:a]] [map[name:b] c]]",
+        ),
+        (A_BOX, {"$setElementOrder/boxes": "a"}, 500, "expected a []interface {}, but received a string"),
+        (
+            A_BOX,
+            {"$setElementOrder/boxes": None},
+            500,
+            "expected a []interface {}, but received a %!s(<nil>)",
+        ),
+        (
+            A_BOX,
+            {"$setElementOrder/boxes": [], "boxes": {}},
+            500,
+            "expected a []interface {}, but received a map[string]interface {}",
+        ),
+        (
+            A_BOX,
+            {"$setElementOrder/crates": []},
+            500,
+            'unable to find api field in struct Thing for the json field "crates"',
+        ),
+        (A_BOX, {"$setElementOrder/labels": []}, 500, "expected slice or array type, but got: struct"),
+        (
+            A_BOX,
+            {
+                "$setElementOrder/boxes": [{"name": "a"}, {"name": "b"}],
+                "boxes": [{"name": "b"}, {"name": "a"}],
+            },
+            500,
+            "The order in patch list:\n[map[name:b] map[name:a]]\n"
+            " doesn't match $setElementOrder list:\n[map[name:a] map[name:b]]\n",
+        ),
+        (A_BOX, {"$setElementOrder/boxes": ["x"]}, 500, "value for key 0 is not a map"),
+        (
+            {"boxes": []},
+            {"$setElementOrder/boxes": [], "boxes": []},
+            500,
+            "no elements in any of the given slices",
+        ),
+        (A_BOX, {"$retainKeys": "x"}, 400, "invalid patch format of retainKeys"),
+        (A_BOX, {"$retainKeys": ["labels"], "finalizers": []}, 400, "invalid patch format of retainKeys"),
+        (A_BOX, {"$deleteFromPrimitiveList": []}, 400, "invalid patch format of primitive list"),
+        (A_BOX, {"$setElementOrderX/boxes": []}, 400, "invalid patch format of setElementOrder list"),
+    ],
+)
+def test_how_kubernetes_refuses_a_patch(document, patch, code, text):
+    with pytest.raises(PatchError) as raised:
+        patched(document, patch)
+    assert raised.value.kubernetes == (code, text)
+
+
+def test_lists_of_lists_are_refused_without_a_text_of_kubernetes():
+    with pytest.raises(PatchDoesNotFit, match="lists of lists") as raised:
+        patched({"finalizers": [["a"]]}, {"finalizers": ["b"]})
+    assert raised.value.kubernetes is None
+
+
+@cases(
+    ("document", "patch", "before", "since"),
+    [
+        ({}, {"labels": {"$patch": "replace", "a": "1"}}, {"labels": {"$patch": "replace", "a": "1"}}, {}),
+        (
+            {},
+            {"boxes": [{"name": "a", "$patch": "delete"}, {"name": "b"}]},
+            {"boxes": [{"name": "a", "$patch": "delete"}, {"name": "b"}]},
+            {"boxes": [{"name": "b"}]},
+        ),
+        (
+            {},
+            {
+                "$setElementOrder/boxes": [{"name": "b"}],
+                "boxes": [{"name": "a", "$patch": "delete"}, {"name": "b"}],
+            },
+            {"boxes": [{"name": "b"}, {"name": "a", "$patch": "delete"}]},
+            {"boxes": [{"name": "b"}]},
+        ),
+        (
+            {"labels": ["x"]},
+            {"labels": {"$patch": "delete"}},
+            {"labels": {"$patch": "delete"}},
+            {},
+        ),
+        (
+            {"boxes": [{"name": "a", "args": ["x", "y"]}]},
+            {"boxes": [{"name": "a", "$deleteFromPrimitiveList/args": ["x"]}]},
+            {"boxes": [{"name": "a", "args": ["x"]}]},
+            {"boxes": [{"name": "a", "args": ["y"]}]},
+        ),
+    ],
+)
+def test_directives_where_they_had_no_effect_before_1_28(document, patch, before, since):
+    assert patched(document, patch) == before
+    assert apply_strategic_patch(deepcopy(document), patch, THING, directives_everywhere=True) == since
+
+
+@cases("values", ["a", {"a": None}, None, ["a"]])
+def test_values_deleted_from_what_is_no_list_change_nothing(values):
+    assert patched({"labels": {}}, {"$deleteFromPrimitiveList/finalizers": values}) == {"labels": {}}
 
 
 def test_depth_is_bounded():
