@@ -92,7 +92,7 @@ async def _applied(
         )
     except AmbiguousItems as error:
         if definition.rules.ill_typed_apply == "500" and not definition.is_custom:
-            found = find_typing_error(definition.fields, command.patch)
+            found = find_typing_error(definition.fields, command.patch, definition.features)
             raise IllTyped.fields(command.patch, found or str(error)) from None
         raise BadRequest(f"the applied object cannot be merged: {error}") from None
     wanted = _decoded(view, applied.object, in_thread) if applied.object is not None else _copied(current)

@@ -179,6 +179,9 @@ END_IN_TABLES: Final = _change(
     since="1.34",
 )
 CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; storage is ours
+PARTIAL_KEYS: Final = _change(
+    "partial-keys", "an applied entry of a list needs only one of the keys of the list", since="1.34"
+)
 DIRECTIVES_EVERYWHERE: Final = _change(
     "directives-everywhere",
     "obeys directives of a strategic merge patch also where the object has no value yet, and deletes values from any "

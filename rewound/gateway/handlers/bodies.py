@@ -421,7 +421,7 @@ def _refuse_ill_typed(definition: Definition, value: dict[str, Any], unknown: tu
     if definition.is_custom:
         wrong = undeclared(problem.removeprefix('unknown field "').removesuffix('"') for problem in unknown)
     else:
-        wrong = find_typing_error(definition.fields, value)
+        wrong = find_typing_error(definition.fields, value, definition.features)
     if wrong:
         raise IllTyped.fields(value, wrong)
 

@@ -8,6 +8,7 @@ from rewound.actors.errors import IllTyped
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import KUBERNETES
 from rewound.actors.patch.managed_fields.applied_types import find_typing_error
+from rewound.actors.versions.features import PARTIAL_KEYS
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -51,8 +52,8 @@ def pod(**container: Any) -> dict[str, Any]:
         (
             "pods",
             {"spec": {"containers": [{}]}},
-            '.spec.containers: element 0: associative list with keys has an element that omits all key fields ["name"] '
-            "(and doesn't have default values for any key fields)",
+            ".spec.containers: element 0: associative list with keys has an element that omits key field "
+            '"name" (and doesn\'t have default value)',
         ),
         (
             "pods",
@@ -68,7 +69,21 @@ def pod(**container: Any) -> dict[str, Any]:
     ],
 )
 def test_errors(plural: str, sent: dict[str, Any], error: str) -> None:
-    assert find_typing_error(KINDS[plural].fields, sent) == error
+    assert find_typing_error(KINDS[plural].fields, sent, frozenset()) == error
+
+
+def test_since_1_34_one_key_of_an_entry_is_enough() -> None:
+    ports = {"spec": {"containers": [{"name": "a", "ports": [{"protocol": "UDP"}]}]}}
+    without = '.spec.containers[name="a"].ports: element 0: associative list with keys has an element that omits key'
+    fields = KINDS["pods"].fields
+    assert find_typing_error(fields, ports, frozenset()) == (
+        f'{without} field "containerPort" (and doesn\'t have default value)'
+    )
+    assert not find_typing_error(fields, ports, {PARTIAL_KEYS})
+    assert find_typing_error(fields, {"spec": {"containers": [{}]}}, {PARTIAL_KEYS}) == (
+        '.spec.containers: element 0: associative list with keys has an element that omits all key fields ["name"] '
+        "(and doesn't have default values for any key fields)"
+    )
 
 
 def test_errors_name_the_applied_object() -> None:

@@ -82,7 +82,7 @@ def _checked(viewed: Definition, definition: Definition, config: Object) -> Obje
     if viewed.api_version != definition.api_version:
         raise Refused(f"{failed}: no corresponding type for {viewed.api_version}, Kind={viewed.kind}")
     struct = _struct(viewed)
-    if wrong := find_typing_error(struct, config, zero_keys=True):
+    if wrong := find_typing_error(struct, config, viewed.features, zero_keys=True):
         raise Refused(f"{failed}: {wrong}")
     if atomics := find_atomics(struct, None, config):
         text = "may not mutate atomic arrays, maps or structs"

@@ -7,7 +7,7 @@ validation decides whether a number is an integer. The decoder of built-in kinds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rewound.actors.golang.format import GoValue
@@ -36,6 +36,7 @@ from rewound.actors.patch.managed_fields.field_set import FIELD, INDEX, Path, en
 from rewound.actors.patch.managed_fields.field_set import value as member_value
 from rewound.actors.patch.managed_fields.topology import default_of_key, is_set_of_scalars, list_keys
 from rewound.actors.runtime.time_limit import check_time
+from rewound.actors.versions.features import PARTIAL_KEYS
 
 _LONGEST: Final = 64  # characters of the value in a message
 _NOT_DECLARED: Final = "field not declared in schema"
@@ -98,15 +99,16 @@ def _inside(schema: Mapping[str, Any], value: Any, embedded: str) -> list[tuple[
     ]
 
 
-def find_typing_error(struct: Struct, config: Any, *, zero_keys: bool = False) -> str:
+def find_typing_error(
+    struct: Struct, config: Any, features: Container[str], *, zero_keys: bool = False
+) -> str:
     """Return the error of Kubernetes for a configuration that the schema of a built-in kind does not describe.
 
     Several errors are listed in the order of the document; "" if there are none. `zero_keys`: keys of entries that
     an object always has may be missing.
     """
-    return _listed(
-        _typing_errors(struct, None, config, (), default_of_key if zero_keys else _declared_default)
-    )
+    defaults = default_of_key if zero_keys else _declared_default
+    return _listed(_TypingErrors(defaults, PARTIAL_KEYS in features).of(struct, None, config, ()))
 
 
 def undeclared(paths: Iterable[str]) -> str:
@@ -124,71 +126,77 @@ def _declared_default(key: Field) -> Any:
     return key.default
 
 
-def _typing_errors(
-    type_: Type, field: Field | None, value: Any, path: Path, default: Callable[[Field], Any]
-) -> list[str]:
-    """`field` is the field that has the value; it says how a list identifies its entries."""
-    check_time()
-    if value is None or isinstance(type_, JsonValue) or type_ in (ANY_JSON, FIELDS_V1):
-        return []
-    if isinstance(type_, Struct | MapOf):
-        if not isinstance(value, dict):
-            return [_unexpected(path, "map", value)]
-        return _errors_of_members(type_, value, path, default)
-    if isinstance(type_, ListOf):
-        if not isinstance(value, list):
-            return [_unexpected(path, "list", value)]
-        return _errors_of_items(type_, field, value, path, default)
-    return _errors_of_scalar(type_, value, path)
+class _TypingErrors:
+    def __init__(self, default: Callable[[Field], Any], partial_keys: bool) -> None:
+        self._default, self._partial_keys = default, partial_keys
 
+    def of(self, type_: Type, field: Field | None, value: Any, path: Path) -> list[str]:
+        """`field` is the field that has the value; it says how a list identifies its entries."""
+        check_time()
+        if value is None or isinstance(type_, JsonValue) or type_ in (ANY_JSON, FIELDS_V1):
+            return []
+        if isinstance(type_, Struct | MapOf):
+            if not isinstance(value, dict):
+                return [_unexpected(path, "map", value)]
+            return self._of_members(type_, value, path)
+        if isinstance(type_, ListOf):
+            if not isinstance(value, list):
+                return [_unexpected(path, "list", value)]
+            return self._of_items(type_, field, value, path)
+        return _errors_of_scalar(type_, value, path)
 
-def _errors_of_members(
-    type_: Struct | MapOf, value: dict[str, Any], path: Path, default: Callable[[Field], Any]
-) -> list[str]:
-    found: list[str] = []
-    for name, member in value.items():
-        inside = (*path, FIELD + name)
-        if isinstance(type_, MapOf):
-            found += _typing_errors(type_.value, None, member, inside, default)
-        elif name in type_.by_name:
-            found += _typing_errors(type_.by_name[name].type, type_.by_name[name], member, inside, default)
-        elif path or name not in ("apiVersion", "kind"):
-            found.append(f"{path_text(inside)}: {_NOT_DECLARED}")
-            break
-    return found
+    def _of_members(self, type_: Struct | MapOf, value: dict[str, Any], path: Path) -> list[str]:
+        found: list[str] = []
+        for name, member in value.items():
+            inside = (*path, FIELD + name)
+            if isinstance(type_, MapOf):
+                found += self.of(type_.value, None, member, inside)
+            elif name in type_.by_name:
+                found += self.of(type_.by_name[name].type, type_.by_name[name], member, inside)
+            elif path or name not in ("apiVersion", "kind"):
+                found.append(f"{path_text(inside)}: {_NOT_DECLARED}")
+                break
+        return found
 
+    def _of_items(self, type_: ListOf, field: Field | None, items: list[Any], path: Path) -> list[str]:
+        keys, is_set = (list_keys(field), is_set_of_scalars(field)) if field is not None else ((), False)
+        found: list[str] = []
+        seen: set[str] = set()
+        for index, item in enumerate(items):
+            element = f"{INDEX}{index}"
+            if keys or is_set:
+                wrong = _unkeyed(item) if keys else _no_member(item)
+                if not wrong and keys:
+                    assert isinstance(type_.item, Struct)
+                    element, wrong = self._entry(type_.item, keys, item)
+                elif not wrong:
+                    element = member_value(item)
+                if wrong:
+                    return [*found, f"{path_text(path)}: element {index}: {wrong}"]
+                if element in seen:
+                    found.append(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
+                seen.add(element)
+            found += self.of(type_.item, None, item, (*path, element))
+        return found
 
-def _errors_of_items(
-    type_: ListOf, field: Field | None, items: list[Any], path: Path, default: Callable[[Field], Any]
-) -> list[str]:
-    keys, is_set = (list_keys(field), is_set_of_scalars(field)) if field is not None else ((), False)
-    found: list[str] = []
-    seen: set[str] = set()
-    for index, item in enumerate(items):
-        element = f"{INDEX}{index}"
-        if keys or is_set:
-            wrong = _unkeyed(item) if keys else _no_member(item)
-            if not wrong and keys:
-                assert isinstance(type_.item, Struct)
-                fields = type_.item.by_name
-                known = {key: item[key] if key in item else default(fields[key]) for key in sorted(keys)}
-                known = {key: one for key, one in known.items() if one is not None}
-                element = entry(tuple(known), known.values())
-                if not known:
-                    named = " ".join(f'"{key}"' for key in keys)
-                    wrong = (
-                        f"associative list with keys has an element that omits all key fields [{named}] "
-                        "(and doesn't have default values for any key fields)"
-                    )
-            elif not wrong:
-                element = member_value(item)
-            if wrong:
-                return [*found, f"{path_text(path)}: element {index}: {wrong}"]
-            if element in seen:
-                found.append(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
-            seen.add(element)
-        found += _typing_errors(type_.item, None, item, (*path, element), default)
-    return found
+    def _entry(self, struct: Struct, keys: Sequence[str], item: dict[str, Any]) -> tuple[str, str]:
+        """Return the path element of an entry of a list with keys, and what is wrong with its keys."""
+        known = {
+            key: item[key] if key in item else self._default(struct.by_name[key]) for key in sorted(keys)
+        }
+        missing = [key for key in keys if known[key] is None and key not in item]
+        known = {key: one for key, one in known.items() if one is not None}
+        element = entry(tuple(known), known.values())
+        if missing and not self._partial_keys:
+            text = (
+                f"associative list with keys has an element that omits key field {quoted_start(missing[0])}"
+            )
+            return element, f"{text} (and doesn't have default value)"
+        if known:
+            return element, ""
+        named = " ".join(f'"{key}"' for key in keys)
+        text = f"associative list with keys has an element that omits all key fields [{named}]"
+        return element, f"{text} (and doesn't have default values for any key fields)"
 
 
 def find_atomics(type_: Type, field: Field | None, value: Any, path: Path = ()) -> list[str]:
