@@ -209,7 +209,8 @@ class Rules:
         ),
         (
             "kubernetes",
-            "they have the texts of kube-apiserver, and a resourceVersion that is no number gets 500",
+            "they have the texts of kube-apiserver, and a resourceVersion that is no number or a strategic merge patch "
+            "that does not fit gets 500",
         ),
         "document 1, errors; v1.28 and later compared",
     )

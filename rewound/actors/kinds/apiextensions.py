@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted, quoted_start
 from rewound.actors.kinds.declaration.definition import (
     Definition,
@@ -825,7 +826,8 @@ def _stored_versions(errors: FieldErrors, features: Set[str], new: Object) -> No
     """Every version in which objects may be stored must exist, including the current storage version."""
     field, stored = "status.storedVersions", new["status"]["storedVersions"] or []
     if not stored:
-        errors.add(invalid(field, stored, "must have at least one stored version"))
+        empty = Formatted("[]string(nil)", None) if new["status"]["storedVersions"] is None else stored
+        errors.add(invalid(field, empty, "must have at least one stored version"))
         return
     versions = new["spec"]["versions"] or []
     for version in versions:

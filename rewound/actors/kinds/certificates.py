@@ -195,7 +195,7 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
         plural="certificatesigningrequests",
         names=DiscoveryNames(short_names=("csr",)),
         namespaced=False,
-        check_name=any_name,
+        check_name=free_name,
         fields=CERTIFICATE_SIGNING_REQUEST,
         subresources=(
             Subresource(
@@ -227,8 +227,9 @@ def declare(names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
     return (request, *define_trust_bundles(names), *define_pod_requests(names))
 
 
-def any_name(name: str, prefix: bool) -> list[str]:
-    return name_is_path_segment(name, prefix)
+def free_name(_name: str, _prefix: bool) -> list[str]:
+    """The kind has no rule for names; `validate_create` checks last that a URL can hold the name."""
+    return []
 
 
 def prepare_update(new: Object, old: Object) -> None:
@@ -268,6 +269,9 @@ class RequestRules:
 
     def validate_create(self, errors: FieldErrors, new: Object) -> None:
         self._validate(errors, new, None)
+        if not errors.found:
+            name = new["metadata"].get("name", "")
+            errors.add_each("metadata.name", name, name_is_path_segment(name, False))
 
     def validate_update(
         self,
@@ -278,7 +282,7 @@ class RequestRules:
         may_approve: bool = False,
         may_set_certificate: bool = False,
     ) -> None:
-        metadata_rules(errors, new["metadata"], namespaced=False, check_name=any_name)
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=free_name)
         self._validate(errors, new, old)
         _condition_update_rules(errors, new, old, may_approve=may_approve)
         _certificate_update_rules(errors, new["status"], old["status"], may_set=may_set_certificate)

@@ -92,8 +92,9 @@ class _Rules:
 
     def priority_level(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
         name, spec = new["metadata"].get("name", ""), new["spec"]
-        if self._forbidden_annotation in (new["metadata"].get("annotations") or ()):
-            text = f"annotation '{self._forbidden_annotation}' is forbidden"
+        key = self._forbidden_annotation
+        if key and key in (new["metadata"].get("annotations") or ()):
+            text = f"annotation '{key}' is forbidden"
             errors.add(forbidden("metadata.annotations", text))
         if (name == "exempt") is not (spec["type"] == "Exempt"):
             text = "type must be 'Exempt' if and only if name is 'exempt'"

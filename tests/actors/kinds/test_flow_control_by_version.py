@@ -90,6 +90,11 @@ def test_v1beta3_marks_zero_shares_with_an_annotation() -> None:
     assert messages(served("1.30")["v1"], spec, annotations={key: ""}) == [forbidden]
 
 
+def test_versions_without_that_annotation_forbid_no_annotation() -> None:
+    spec = {"type": "Limited", "limited": {"nominalConcurrencyShares": 1, **REJECT}}
+    assert messages(served("1.25")["v1beta2"], spec, annotations={"": ""}) == []
+
+
 def test_only_the_shares_of_the_exempt_level_may_change() -> None:
     definition = served("1.36")["v1"]
     assert messages(definition, {"type": "Exempt", "exempt": {"lendablePercent": 7}}, name="exempt") == []

@@ -138,6 +138,15 @@ def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, field: str
     assert kinds.create_causes(PLURAL, request_object(**spec)) == [(f"spec.{field}", message)]
 
 
+def test_names_that_no_url_can_hold_are_refused_if_nothing_else_is_wrong(kinds: Definitions) -> None:
+    named = {**request_object(), "metadata": {"name": "a/b"}}
+    assert kinds.create_causes(PLURAL, named) == [
+        ("metadata.name", "Invalid value: \"a/b\": may not contain '/'")
+    ]
+    too_short = {**request_object(expirationSeconds=1), "metadata": {"name": "a/b"}}
+    assert [field for field, _ in kinds.create_causes(PLURAL, too_short)] == ["spec.expirationSeconds"]
+
+
 def test_signer_names_are_validated(kinds: Definitions) -> None:
     for name in ("example.com/ns.name-1", "a.b/" + ".".join(["x" * 63] * 3)):
         assert kinds.create_causes(PLURAL, request_object(signerName=name)) == []

@@ -481,7 +481,19 @@ async def error_texts(api: Api) -> str:
     await api.ask("POST", path, {"metadata": {"name": "texts"}})
     sent = {"metadata": {"name": "texts", "resourceVersion": "x"}}
     response = await api.ask("PUT", f"{path}/texts", sent)
+    assert await _refusals_of_strategic_patches(api) in ((400, 422, 400), (400, 500, 500))
     return {400: "explained", 500: "kubernetes"}[response.status]
+
+
+async def _refusals_of_strategic_patches(api: Api) -> tuple[int, ...]:
+    await api.create("services", {"metadata": {"name": "texts"}, "spec": {"ports": [{"port": 80}]}})
+    strategic = {"content-type": "application/strategic-merge-patch+json"}
+    path = api.path("services", name="texts")
+    found = []
+    for spec in ({"$retainKeys": "name"}, {"ports": [{"name": "a"}]}, {"$patch": "explode"}):
+        response = await api.ask("PATCH", path, {"spec": spec}, headers=strategic)
+        found.append(response.status)
+    return tuple(found)
 
 
 @probe
