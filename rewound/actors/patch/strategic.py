@@ -82,62 +82,79 @@ def apply_strategic_patch(
 
     Without a struct all maps are merged and all lists replaced.
     """
+    return _Merge(directives_everywhere).maps(document, _own(patch), struct)
+
+
+def left_of_patch(
+    document: dict[str, Any], patch: Any, struct: Struct | None, *, directives_everywhere: bool = False
+) -> dict[str, Any]:
+    """Return what Kubernetes has left of a patch when it has applied it, which its messages show.
+
+    `document` may be changed, `patch` is not.
+    """
+    left = _own(patch)
+    _Merge(directives_everywhere).maps(document, left, struct)
+    return left
+
+
+def _own(patch: Any) -> dict[str, Any]:
+    """Return a copy of a patch, which the merge takes apart."""
     if not isinstance(patch, dict):
         raise MalformedPatch("a strategic merge patch is an object")
-    return _Merge(directives_everywhere).maps(document, patch, struct, DEEPEST)
+    return {key: _copied(value, DEEPEST) for key, value in patch.items()}
+
+
+def _copied(value: Any, room: int) -> Any:
+    if not room:
+        raise MalformedPatch("the patch nests too deep")
+    if isinstance(value, dict):
+        return {key: _copied(part, room - 1) for key, part in value.items()}
+    return [_copied(part, room - 1) for part in value] if isinstance(value, list) else value
 
 
 class _Merge:
+    """Merges patches into documents; takes directives, and what it merged by them, out of the patch."""
+
     def __init__(self, directives_everywhere: bool) -> None:
         self._directives_everywhere = directives_everywhere
 
-    def maps(
-        self, target: dict[str, Any], patch: dict[str, Any], type_: Type | None, room: int
-    ) -> dict[str, Any]:
+    def maps(self, target: dict[str, Any], patch: dict[str, Any], type_: Type | None) -> dict[str, Any]:
         check_time()
-        if not room:
-            raise MalformedPatch("the patch nests too deep")
         if DIRECTIVE in patch:
             return _directed(patch)
         _retain(target, patch)
-        arranged = {_named(key, _ORDER): order for key, order in patch.items() if key.startswith(_ORDER)}
-        for key, order in arranged.items():
-            self._arrange(target, key, order, patch, type_, room)
+        for directive in [key for key in patch if key.startswith(_ORDER)]:
+            self._arrange(target, directive, patch, type_)
         for key, value in patch.items():
             if key.startswith(_DELETE_FROM):
-                self._delete_values(target, _named(key, _DELETE_FROM), value, type_, room)
-            elif key != RETAIN and not key.startswith(_ORDER) and key not in arranged:
-                self._merge_member(target, key, value, type_, room)
+                self._delete_values(target, _named(key, _DELETE_FROM), value, type_)
+            else:
+                self._merge_member(target, key, value, type_)
         return target
 
-    def _merge_member(
-        self, target: dict[str, Any], key: str, value: Any, type_: Type | None, room: int
-    ) -> None:
+    def _merge_member(self, target: dict[str, Any], key: str, value: Any, type_: Type | None) -> None:
         current = target.get(key)
         if value is None:
             target.pop(key, None)
         elif isinstance(value, dict) and isinstance(current, dict):
             field, member = _member(type_, key)
             replaced = field is not None and field.patch == "replace"
-            target[key] = _copied(value, room) if replaced else self.maps(current, value, member, room - 1)
+            target[key] = value if replaced else self.maps(current, value, member)
         elif isinstance(value, list) and isinstance(current, list):
             field, member = _list_member(type_, key)
-            target[key] = self._merge_lists(current, value, field, member, room)
+            target[key] = self._merge_lists(current, value, field, member)
         else:
-            self._put(target, key, value, room)
+            self._put(target, key, value)
 
-    def _put(self, target: dict[str, Any], key: str, value: Any, room: int) -> None:
-        taken = _copied(value, room, nulls=False)
-        if self._directives_everywhere:
-            taken = _undirected(taken)
+    def _put(self, target: dict[str, Any], key: str, value: Any) -> None:
+        _drop_nulls(value)
+        taken = _undirected(value) if self._directives_everywhere else value
         if taken is _LEFT_OUT:
             target.pop(key, None)
         else:
             target[key] = taken
 
-    def _delete_values(
-        self, target: dict[str, Any], key: str, values: Any, type_: Type | None, room: int
-    ) -> None:
+    def _delete_values(self, target: dict[str, Any], key: str, values: Any, type_: Type | None) -> None:
         """Remove values from a list; where the document has none there is nothing to do."""
         current = target.get(key)
         if values is None:
@@ -146,26 +163,26 @@ class _Merge:
             field, member = _list_member(type_, key)
             if _is_merged(field) or self._directives_everywhere:
                 merge_key = field.merge_key if field else ""
-                target[key] = self._merge_entries(current, values, merge_key, member, room, deletes=True)
+                target[key] = self._merge_entries(current, values, merge_key, member, deletes=True)
             else:
-                target[key] = _copied(values, room)
+                target[key] = values
         elif isinstance(values, dict) and isinstance(current, dict):
             _, member = _member(type_, key)
-            target[key] = self.maps(current, values, member, room - 1)
+            target[key] = self.maps(current, values, member)
         elif type(values) is type(current):
             target[key] = values
 
     def _arrange(
         self,
         target: dict[str, Any],
-        key: str,
-        order: Any,
+        directive: str,
         patch: dict[str, Any],
         type_: Type | None,
-        room: int,
     ) -> None:
-        """Merge a list and bring the entries that the order names into that order."""
+        """Merge a list and bring the entries that its order names into that order."""
+        order = patch.pop(directive)
         _check_is_list(order)
+        key = _named(directive, _ORDER)
         for holder in (target, patch):
             if key in holder:
                 _check_is_list(holder[key])
@@ -178,24 +195,26 @@ class _Merge:
         if changes is None:
             merged = before or []
         elif before is None:
-            taken = _copied(changes, room)
-            merged = _undirected(taken) if self._directives_everywhere else taken
+            merged = _undirected(changes) if self._directives_everywhere else changes
         else:
-            merged = self._merge_lists(before, changes, field, member, room)
+            merged = self._merge_lists(before, changes, field, member)
         if merge_key:
             _check_keys(merged, order, merge_key)
         if not before and not changes:
             text = "no elements in any of the given slices"
             raise PatchDoesNotFit(text, Answer(500, text))
-        _check_alike(before or [], changes or [])
+        if _check_alike(before or [], changes or []):
+            for entry in (*order, *(before or ())):
+                _check_key(entry, merge_key)
         target[key] = in_order(merged, order, before or [], merge_key)
+        patch.pop(key, None)
 
     def _merge_lists(
-        self, before: list[Any], patch: list[Any], field: Field | None, item: Type | None, room: int
+        self, before: list[Any], patch: list[Any], field: Field | None, item: Type | None
     ) -> list[Any]:
         if field is None or not _is_merged(field):
-            return [_copied(entry, room) for entry in patch]
-        return self._merge_entries(before, patch, field.merge_key, item, room)
+            return patch
+        return self._merge_entries(before, patch, field.merge_key, item)
 
     def _merge_entries(
         self,
@@ -203,7 +222,6 @@ class _Merge:
         patch: list[Any],
         key: str,
         item: Type | None,
-        room: int,
         *,
         deletes: bool = False,
     ) -> list[Any]:
@@ -223,14 +241,12 @@ class _Merge:
         before = _without(before, special, key)
         if any(entry[DIRECTIVE] == "replace" for entry in special):
             _check_keys(named, [], key)
-            return [_copied(entry, room) for entry in named]
-        merged = self._merge_by_key(before, named, key, item, room)
+            return named
+        merged = self._merge_by_key(before, named, key, item)
         _check_keys(merged, named, key)
         return in_order(merged, named, before, key)
 
-    def _merge_by_key(
-        self, before: list[Any], patch: list[Any], key: str, item: Type | None, room: int
-    ) -> list[Any]:
+    def _merge_by_key(self, before: list[Any], patch: list[Any], key: str, item: Type | None) -> list[Any]:
         """Merge entries by key. Of entries that share a key, the first one is changed."""
         merged: list[Any] = list(before)
         found: dict[Any, int] = {}
@@ -241,10 +257,10 @@ class _Merge:
             _check_key(entry, key)
             who = identity(entry, key)
             if who in found:
-                merged[found[who]] = self.maps(merged[found[who]], entry, item, room - 1)
+                merged[found[who]] = self.maps(merged[found[who]], entry, item)
             else:
                 found[who] = len(merged)
-                merged.append(_copied(entry, room))
+                merged.append(entry)
         return merged
 
 
@@ -252,7 +268,8 @@ def _directed(patch: dict[str, Any]) -> dict[str, Any]:
     """Return what replaces a map by a directive in its patch."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
-        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+        del patch[DIRECTIVE]
+        return patch
     if directive == "delete":
         return {}
     raise _unknown_directive(patch)
@@ -280,12 +297,12 @@ def _named(key: str, prefix: str) -> str:
 def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
     if RETAIN not in patch:
         return
-    kept = patch[RETAIN]
+    kept = patch.pop(RETAIN)
     answer = Answer(400, "invalid patch format of retainKeys")
-    if not isinstance(kept, list) or not all(isinstance(key, str) for key in kept):
+    if not isinstance(kept, list):
         raise MalformedPatch(f"{RETAIN} is a list of member names", answer)
-    named = set(kept)
-    directives = (RETAIN, _DELETE_FROM, _ORDER)
+    named = {key for key in kept if isinstance(key, str)}
+    directives = (_DELETE_FROM, _ORDER)
     unnamed = [
         key
         for key, value in patch.items()
@@ -299,17 +316,15 @@ def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
         del target[key]
 
 
-def _copied(value: Any, room: int, *, nulls: bool = True) -> Any:
-    """Return a copy of a value that is merged with nothing: as it is, or without null members."""
-    if not room:
-        raise MalformedPatch("the patch nests too deep")
+def _drop_nulls(value: Any) -> None:
     if isinstance(value, dict):
-        return {
-            key: _copied(part, room - 1, nulls=nulls)
-            for key, part in value.items()
-            if nulls or part is not None
-        }
-    return [_copied(part, room - 1, nulls=nulls) for part in value] if isinstance(value, list) else value
+        for key in [key for key, part in value.items() if part is None]:
+            del value[key]
+        for part in value.values():
+            _drop_nulls(part)
+    elif isinstance(value, list):
+        for part in value:
+            _drop_nulls(part)
 
 
 def _undirected(value: Any) -> Any:
@@ -397,9 +412,13 @@ def _wrong_type(wanted: str, value: Any) -> PatchError:
     )
 
 
-def _check_key(entry: Any, key: str) -> None:
+def _check_is_map(entry: Any) -> None:
     if not isinstance(entry, dict):
         raise _wrong_type("map[string]interface {}", entry)
+
+
+def _check_key(entry: Any, key: str) -> None:
+    _check_is_map(entry)
     if key not in entry:
         text = f"map: {printed(entry, LONGEST)} does not contain declared merge key: {key}"
         raise PatchDoesNotFit(text, Answer(500, text))
@@ -431,23 +450,29 @@ def _check_alike(before: list[Any], patch: list[Any]) -> bool:
     return isinstance(first, dict)
 
 
+def _is_directive(entry: Any) -> bool:
+    return isinstance(entry, dict) and DIRECTIVE in entry
+
+
 def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
     """Check that the order names all entries that the patch sets, in the order that they have in the patch."""
     if not (changes and order):
         return
     if key:
         for entry in changes:
-            if not isinstance(entry, dict):
-                raise _wrong_type("map[string]interface {}", entry)
-    wanted = [entry for entry in changes if not (isinstance(entry, dict) and DIRECTIVE in entry)]
-    at = 0
-    for place in order:
-        if at == len(wanted):
-            return
+            _check_is_map(entry)
+    wanted = [entry for entry in changes if not (key and entry.get(DIRECTIVE) == "delete")]
+    at = placed = 0
+    while at < len(wanted) and placed < len(order):
+        if _is_directive(wanted[at]):
+            at += 1
+            continue
         if key:
+            _check_is_map(order[placed])
             _check_key(wanted[at], key)
-            _check_key(place, key)
-        at += identity(wanted[at], key) == identity(place, key)
+            _check_key(order[placed], key)
+        at += identity(wanted[at], key) == identity(order[placed], key)
+        placed += 1
     if at < len(wanted):
         both = printed(changes, LONGEST), printed(order, LONGEST)
         text = f"The order in patch list:\n{both[0]}\n doesn't match {_ORDER} list:\n{both[1]}\n"

@@ -26,9 +26,10 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.core.secret import REDACTED
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import check_address
-from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
+from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import MalformedPatch, PatchError, PatchTooLarge
+from rewound.actors.patch.strategic import left_of_patch
 from rewound.actors.patch.transform import transform
 from rewound.actors.profile import Rules
 from rewound.actors.resource.current import Current
@@ -54,7 +55,10 @@ def patch_object(
     document, size = _transformed(definition, _served_document(definition, current), command)
     if size > LARGE_BYTES and not in_thread:
         raise NeedsThread
-    decoded = _decode(definition, document, command, in_steps=in_thread)
+    try:
+        decoded = definition.schema.decode_object(document, command.problems, in_steps=in_thread)
+    except NotDecodable as error:
+        raise _undecodable(definition, current, document, command, error) from None
     patched = decoded.object
     patched.setdefault("metadata", {})
     check_address(patched, command.namespace, command.name)
@@ -62,7 +66,9 @@ def patch_object(
         patched = definition.storage.conversion.to_storage(patched)
     problems = decoded.problems
     if problems and command.field_validation == "Strict":
-        raise _strict_refusal(definition, command, f"strict decoding error: {', '.join(problems)}", document)
+        raise _strict_refusal(
+            definition, current, command, f"strict decoding error: {', '.join(problems)}", document
+        )
     return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
 
 
@@ -107,28 +113,34 @@ def _refusal(error: PatchError, rules: Rules) -> RequestError:
     return Unprocessable(f"the server rejected our request due to an error in our request{why}")
 
 
-def _decode(definition: Definition, document: object, command: Patch, *, in_steps: bool) -> Decoded:
-    try:
-        return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
-    except NotDecodable as error:
-        restored = command.format == "strategic" and error.restoring
-        text = restored or (error.why if definition.rules.error_texts == "kubernetes" else "") or str(error)
-        raise _invalid_patch(definition, command, text, document, go_map=bool(restored)) from None
+def _undecodable(
+    definition: Definition, current: Current, document: object, command: Patch, error: NotDecodable
+) -> Invalid:
+    restored = command.format == "strategic" and error.restoring
+    text = restored or (error.why if definition.rules.error_texts == "kubernetes" else "") or str(error)
+    return _invalid_patch(definition, current, command, text, document, go_map=bool(restored))
 
 
 def _strict_refusal(
-    definition: Definition, command: Patch, text: str, document: object
+    definition: Definition, current: Current, command: Patch, text: str, document: object
 ) -> BadRequest | Invalid:
     if definition.rules.strict_patch == "400":
         return BadRequest(text)
-    return _invalid_patch(definition, command, text, document, go_map=command.format == "strategic")
+    is_strategic = command.format == "strategic"
+    return _invalid_patch(definition, current, command, text, document, go_map=is_strategic)
 
 
 def _invalid_patch(
-    definition: Definition, command: Patch, text: str, document: object, *, go_map: bool
+    definition: Definition, current: Current, command: Patch, text: str, document: object, *, go_map: bool
 ) -> Invalid:
     """`document` is the result of the patch, which v1.25 shows unless it is that of a strategic merge patch."""
     patch = command.patch
+    if go_map:
+        before, everywhere = (
+            _served_document(definition, current),
+            DIRECTIVES_EVERYWHERE in definition.features,
+        )
+        patch = left_of_patch(before, patch, definition.fields, directives_everywhere=everywhere)
     if command.format in ("merge", "json") and definition.rules.error_texts == "kubernetes":
         patch = _sorted(document, patch if command.format == "merge" else _containers(patch))
     shown = _shown(definition, patch, go_map=go_map)

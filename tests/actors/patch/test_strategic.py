@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rewound.actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchError
-from rewound.actors.patch.strategic import apply_strategic_patch
+from rewound.actors.patch.strategic import apply_strategic_patch, left_of_patch
 from tests.cases import cases
 
 PORT = Struct("x.v1.Port", Field("port", INT32, 1), Field("name", STRING, 2))
@@ -321,6 +321,28 @@ A_BOX = {"boxes": [{"name": "a", "image": "i"}]}
         ),
         (A_BOX, {"$setElementOrder/boxes": ["x"]}, 500, "value for key 0 is not a map"),
         (
+            A_BOX,
+            {"$setElementOrder/boxes": ["x"], "boxes": [{}]},
+            500,
+            "expected a map[string]interface {}, but received a string",
+        ),
+        (
+            {"plain": [{"name": "a"}]},
+            {"$setElementOrder/plain": [], "plain": []},
+            500,
+            "map: map[name:a] does not contain declared merge key: ",
+        ),
+        (
+            A_BOX,
+            {
+                "$setElementOrder/boxes": [{"name": "a"}],
+                "boxes": [{"name": "a"}, {"name": "a", "$patch": "replace"}],
+            },
+            500,
+            "The order in patch list:\n[map[name:a] map[$patch:replace name:a]]\n"
+            " doesn't match $setElementOrder list:\n[map[name:a]]\n",
+        ),
+        (
             {"boxes": []},
             {"$setElementOrder/boxes": [], "boxes": []},
             500,
@@ -380,6 +402,24 @@ def test_lists_of_lists_are_refused_without_a_text_of_kubernetes():
 def test_directives_where_they_had_no_effect_before_1_28(document, patch, before, since):
     assert patched(document, patch) == before
     assert apply_strategic_patch(deepcopy(document), patch, THING, directives_everywhere=True) == since
+
+
+def test_members_to_retain_may_be_named_by_what_is_no_name():
+    assert patched({"labels": {"a": "1"}}, {"labels": {"$retainKeys": [1]}}) == {"labels": {}}
+
+
+def test_what_is_left_of_a_patch_has_no_directives_of_what_was_merged():
+    patch = {
+        "$retainKeys": ["boxes", "labels", "source"],
+        "$setElementOrder/boxes": [{"name": "a"}],
+        "boxes": [{"name": "a"}],
+        "labels": {"$patch": "replace", "a": None},
+        "source": {"a": None, "b": "1"},
+    }
+    unchanged = deepcopy(patch)
+    document = {"boxes": [{"name": "a"}], "labels": {}}
+    assert left_of_patch(document, patch, THING) == {"labels": {"a": None}, "source": {"b": "1"}}
+    assert patch == unchanged
 
 
 @cases("values", ["a", {"a": None}, None, ["a"]])
