@@ -385,11 +385,20 @@ def daemon_set_rules(errors: FieldErrors, new: Object, old: Object | None = None
     not_negative(errors, spec, "spec", "revisionHistoryLimit")
 
 
+def _printed(strategy: Object, kind: str, rolling: str) -> str:
+    """Return a strategy as Kubernetes prints it, or its type alone where it would print an address in memory."""
+    if "rollingUpdate" in strategy:
+        return str(strategy["type"])
+    text = f"apps.{kind}{{Type:{quoted_start(strategy['type'])}, RollingUpdate:(*apps.{rolling})(nil)}}"
+    return go_format.Formatted(text, {"Type": strategy["type"], "RollingUpdate": None})
+
+
 def _daemon_set_strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     if strategy["type"] == "OnDelete":
         return
     if strategy["type"] != "RollingUpdate":
-        errors.add(not_supported(field, strategy["type"], ("RollingUpdate", "OnDelete")))
+        shown = _printed(strategy, "DaemonSetUpdateStrategy", "RollingUpdateDaemonSet")
+        errors.add(not_supported(field, shown, ("RollingUpdate", "OnDelete")))
         return
     if "rollingUpdate" not in strategy:
         errors.add(required(f"{field}.rollingUpdate"))
@@ -628,7 +637,8 @@ def _deployment_strategy_rules(errors: FieldErrors, strategy: Object, field: str
         _deployment_rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "Recreate":
-        errors.add(not_supported(field, strategy["type"], DEPLOYMENT_STRATEGIES))
+        shown = _printed(strategy, "DeploymentStrategy", "RollingUpdateDeployment")
+        errors.add(not_supported(field, shown, DEPLOYMENT_STRATEGIES))
         return
     text = "may not be specified when strategy `type` is 'Recreate'"
     if rolling is not None:
@@ -1050,7 +1060,8 @@ def _stateful_set_strategy_rules(errors: FieldErrors, strategy: Object, field: s
             _stateful_set_rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "OnDelete":
-        errors.add(invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+        shown = _printed(strategy, "StatefulSetUpdateStrategy", "RollingUpdateStatefulSetStrategy")
+        errors.add(invalid(field, shown, "must be 'RollingUpdate' or 'OnDelete'"))
         return
     if rolling is not None:
         errors.add(

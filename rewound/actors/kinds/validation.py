@@ -186,8 +186,10 @@ def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
 
 
 def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldError:
-    text = f"Unsupported value: {format_value(value)}: supported values: {quoted_list(supported)}"
-    return FieldError("FieldValueNotSupported", field, text)
+    text = _with_value("Unsupported value", value)
+    return FieldError(
+        "FieldValueNotSupported", field, _with_detail(text, f"supported values: {quoted_list(supported)}")
+    )
 
 
 def not_found(field: str, value: Any, detail: str = "") -> FieldError:
