@@ -771,7 +771,8 @@ def _versions(
         errors.add(invalid("spec.versions", versions, "must contain unique version names"))
     if sum(version["storage"] for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        errors.add(invalid("spec.versions", versions, text))
+        empty = Formatted("[]apiextensions.CustomResourceDefinitionVersion(nil)", None)
+        errors.add(invalid("spec.versions", versions or empty, text))
     if versions and versions[0]["name"] and (wrong := dns_1035_label(versions[0]["name"])):
         errors.add(invalid("spec.version", versions[0]["name"], ",".join(wrong)))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from rewound.actors.golang.format import Formatted
+from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.node_selector import DeprecatedLabels, deprecated_labels, label_warnings
 from rewound.actors.kinds.core.pod_spec import TOLERATION, toleration_rules
 from rewound.actors.kinds.core.resources import requirement_rules
@@ -21,7 +23,7 @@ from rewound.actors.kinds.validation import (
 )
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.versions.features import HANDLER_REQUIRED
+from rewound.actors.versions.features import HANDLER_REQUIRED, TOLERATIONS_NAMED_ONCE
 
 OVERHEAD = Struct("node.v1.Overhead", Field("podFixed", QUANTITIES, 1))
 SCHEDULING = Struct(
@@ -91,11 +93,24 @@ def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str
 
 
 def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
-    """As in Kubernetes, the path of an error inside a toleration names the list twice."""
-    toleration_rules(errors, tolerations, f"{field}.tolerations")
+    """Until v1.34 the path of an error inside a toleration names the list twice."""
+    inside = field if TOLERATIONS_NAMED_ONCE in errors.features else f"{field}.tolerations"
+    toleration_rules(errors, tolerations, inside)
     seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):
         key = tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
         if key in seen:
-            errors.add(duplicate(f"{field}[{index}]", toleration))
+            errors.add(duplicate(f"{field}[{index}]", _printed(toleration)))
         seen.add(key)
+
+
+def _printed(toleration: Object) -> Object | str:
+    """Return a toleration as Kubernetes prints it, or as it is where versions without JSON print an address."""
+    names = ("key", "operator", "value", "effect")
+    members = {name.capitalize(): toleration.get(name, "") for name in names}
+    seconds = toleration.get("tolerationSeconds")
+    if seconds is not None:
+        return toleration
+    texts = ", ".join(f"{name}:{quoted_start(value)}" for name, value in members.items())
+    text = f"core.Toleration{{{texts}, TolerationSeconds:(*int64)(nil)}}"
+    return Formatted(text, {**members, "TolerationSeconds": None})

@@ -185,7 +185,7 @@ def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
     )
 
 
-def not_supported(field: str, value: str, supported: Sequence[str]) -> FieldError:
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
     text = _with_value("Unsupported value", value)
     return FieldError(
         "FieldValueNotSupported", field, _with_detail(text, f"supported values: {quoted_list(supported)}")

@@ -425,15 +425,15 @@ def _check_key(entry: Any, key: str) -> None:
 
 
 def _check_keys(merged: Iterable[Any], named: Sequence[Any], key: str) -> None:
-    """Check that the entries of a list have the key by which they are told from those that are named."""
-    stranger = next((place for place, entry in enumerate(named) if not isinstance(entry, dict)), -1)
-    known = {identity(entry, key) for entry in named[: stranger if stranger >= 0 else None] if key in entry}
+    """Check that the entries of a list have the key that identifies them."""
+    odd = next((place for place, entry in enumerate(named) if not isinstance(entry, dict)), -1)
+    known = {identity(entry, key) for entry in named[: odd if odd >= 0 else None] if key in entry}
     for entry in merged:
         _check_key(entry, key)
-        if stranger >= 0 and identity(entry, key) not in known:
-            text = f"value for key {stranger} is not a map"
+        if odd >= 0 and identity(entry, key) not in known:
+            text = f"value for key {odd} is not a map"
             raise MalformedPatch(
-                f"entry {stranger} of an order is not an object with the key {key}", Answer(500, text)
+                f"entry {odd} of an order is not an object with the key {key}", Answer(500, text)
             )
 
 

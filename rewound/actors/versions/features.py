@@ -182,6 +182,9 @@ CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; stor
 PARTIAL_KEYS: Final = _change(
     "partial-keys", "an applied entry of a list needs only one of the keys of the list", since="1.34"
 )
+TOLERATIONS_NAMED_ONCE: Final = _change(
+    "tolerations-named-once", "names the list of tolerations of a RuntimeClass once in errors", since="1.35"
+)
 DIRECTIVES_EVERYWHERE: Final = _change(
     "directives-everywhere",
     "obeys directives of a strategic merge patch also where the object has no value yet, and deletes values from any "

@@ -159,6 +159,12 @@ def test_refused_with_the_words_of_v1_25(changed: Object, found: list[tuple[str,
     assert errors(**changed) == found
 
 
+def test_a_definition_needs_a_version() -> None:
+    printed = "[]apiextensions.CustomResourceDefinitionVersion(nil)"
+    text = f"Invalid value: {printed}: must have exactly one version marked as storage version"
+    assert ("spec.versions", text) in errors(versions=[])
+
+
 def test_group_needs_a_dot() -> None:
     found = dict(errors(name="shops.example", group="example"))
     assert found == {"spec.group": 'Invalid value: "example": should be a domain with at least one dot'}

@@ -102,3 +102,55 @@ def test_bytes_may_be_a_list_of_numbers(kinds: Definitions) -> None:
     for wrong, text in ((b'"a"', "string"), (b"256", "number 256"), (b"-1", "number -1")):
         with pytest.raises(NotDecodable, match=f"unmarshal {text} into .*binaryData of type uint8"):
             schema.decode_json(b'{"binaryData":{"k":[' + wrong + b"]}}")
+
+
+QUANTITIES = "quantities must match the regular expression"
+
+
+@cases(
+    ("plural", "raw", "text"),
+    [
+        (
+            "limitranges",
+            b'{"metadata":5,"spec":{"limits":[{"type":1,"min":"x","max":{"cpu":"much"}}]}}',
+            QUANTITIES,
+        ),
+        (
+            "limitranges",
+            b'{"spec":{"limits":[{"max":{"cpu":"1"}}],"limits":[{"max":{"cpu":"much"}}]}}',
+            QUANTITIES,
+        ),
+        (
+            "limitranges",
+            b'{"metadata":5,"spec":{"limits":[{"max":[{"cpu":"much"}]}]}}',
+            "LimitRange.metadata",
+        ),
+        (
+            "events",
+            b'{"involvedObject":{"name":true},"lastTimestamp":[null]}',
+            "array into Go struct field Event.lastTimestamp of type string",
+        ),
+        ("events", b'{"involvedObject":{"name":true},"eventTime":"soon"}', "parsing time"),
+        (
+            "configmaps",
+            b'{"immutable":5,"binaryData":{"a":"?"}}',
+            "number into Go struct field ConfigMap.immutable of type bool",
+        ),
+        (
+            "services",
+            b'{"spec":{"ports":[{"port":"a","targetPort":[]}]}}',
+            "array into Go struct field ServicePort.spec.ports.targetPort of type int32",
+        ),
+        (
+            "leases",
+            b'{"metadata":{"labels":[],"creationTimestamp":"x"},"spec":{"holderIdentity":5}}',
+            "parsing time",
+        ),
+    ],
+)
+def test_values_that_read_themselves_end_the_decoding(
+    kinds: Definitions, plural: str, raw: bytes, text: str
+) -> None:
+    with pytest.raises(NotDecodable) as refused:
+        kinds[plural].schema.decode_json(raw)
+    assert text in str(refused.value)

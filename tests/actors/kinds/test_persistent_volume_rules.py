@@ -98,9 +98,9 @@ def test_create_reports_invalid_fields(
 
 
 def test_capacity_has_only_storage(kinds: Definitions) -> None:
-    assert [text.split(":")[0] for _, text in kinds.create_causes(PLURAL, volume(capacity=None))] == [
-        "Required value",
-        "Unsupported value",
+    assert kinds.create_causes(PLURAL, volume(capacity=None)) == [
+        ("spec.capacity", "Required value"),
+        ("spec.capacity", 'Unsupported value: core.ResourceList(nil): supported values: "storage"'),
     ]
     for capacity in ({"cpu": "1"}, {"storage": "1Gi", "cpu": "1"}):
         [(field, text)] = kinds.create_causes(PLURAL, volume(capacity=capacity))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewound.actors.names import Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import KUBERNETES, Names
+from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 
@@ -57,12 +59,29 @@ def test_create_reports_invalid_scheduling(kinds: Definitions) -> None:
         "scheduling.nodeSelector"
     ]
     one = {"key": "k", "operator": "Exists"}
-    [(field, message)] = kinds.create_causes(PLURAL, scheduled(one, one))
-    assert field == "scheduling.tolerations[1]" and message.startswith("Duplicate value: ")
+    assert kinds.create_causes(PLURAL, scheduled(one, one)) == [
+        (
+            "scheduling.tolerations[1]",
+            'Duplicate value: core.Toleration{Key:"k", Operator:"Exists", Value:"", Effect:"", '
+            "TolerationSeconds:(*int64)(nil)}",
+        )
+    ]
     longer = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     assert kinds.create_causes(PLURAL, scheduled(one, longer)) == []
     assert [field for field, _ in kinds.create_causes(PLURAL, scheduled({"operator": "Equal"}))] == [
         "scheduling.tolerations.tolerations[0].operator"
+    ]
+
+
+def test_later_versions_name_the_list_once_and_print_json() -> None:
+    kinds = Definitions(built_in(KUBERNETES, choose_release("1.36")))
+    one = {"key": "k", "operator": "Exists"}
+    printed = '{"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}'
+    assert kinds.create_causes(PLURAL, scheduled(one, one)) == [
+        ("scheduling.tolerations[1]", f"Duplicate value: {printed}")
+    ]
+    assert [field for field, _ in kinds.create_causes(PLURAL, scheduled({"operator": "Equal"}))] == [
+        "scheduling.tolerations[0].operator"
     ]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.golang.format import format_value
+from rewound.actors.golang.format import Formatted
 from rewound.actors.kinds.core.node_selector import (
     NODE_SELECTOR,
     deprecated_labels,
@@ -83,7 +83,6 @@ from rewound.actors.kinds.schema.fields import (
 from rewound.actors.kinds.schema.internal import internal_difference, shown
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
-    FieldError,
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -93,7 +92,6 @@ from rewound.actors.kinds.validation import (
     not_supported,
     qualified_name,
     required,
-    reworded,
     unchanged,
     without_backsteps,
 )
@@ -821,11 +819,8 @@ def _capacity_rules(errors: FieldErrors, capacity: Mapping[str, str], field: str
     if not capacity:
         errors.add(required(field))
     if list(capacity) != ["storage"]:
-        value, supported = format_value(dict(capacity)), 'supported values: "storage"'
-        later = value if capacity else "null"
-        text = f"Unsupported value: {value}: {supported}"
-        text = reworded(text, JSON_IN_TEXTS, f"Unsupported value: {later}: {supported}")
-        errors.add(FieldError("FieldValueNotSupported", field, text))
+        value = dict(capacity) if capacity else Formatted("core.ResourceList(nil)", None)
+        errors.add(not_supported(field, value, ("storage",)))
     for name, amount in capacity.items():
         basic_amount_rules(errors, amount, f"{field}[{name}]")
         if nanos_of(amount) <= 0:

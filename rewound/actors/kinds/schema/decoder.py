@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder, decisive_error
 from rewound.actors.kinds.schema.fields import STRING, Field, ListOf, Struct
 from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree, tree_is_too_deep
 from rewound.actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
@@ -129,7 +129,8 @@ class Schema:
         decoder = ExactDecoder(defaults=defaults)
         try:
             found = decoder.struct(self._document, document)
-        except (WrongType, ValueError) as error:
+        except ValueError as first:
+            error = decisive_error(self._document, document) or first
             typed = error if isinstance(error, WrongType) else None
             why = str(error) if typed is None else typed.text(self._api_version, self._features)
             refused = NotDecodable(self._not_handled(why))

@@ -18,9 +18,11 @@ from typing import Any, Final
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.schema.fields import (
+    DURATION,
     INT_OR_STRING,
     MICRO_TIME,
     NOTHING,
+    QUANTITY,
     TIME,
     Field,
     ListOf,
@@ -80,13 +82,30 @@ LONGEST_PATH: Final = 4096
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
 
+# Types that read their values themselves in Go, which ends the decoding of a document when it fails.
+_DECISIVE: Final = frozenset((QUANTITY, TIME, MICRO_TIME, DURATION, INT_OR_STRING))
+
+
+def decisive_error(struct: Struct, document: Any) -> ValueError | None:
+    """Return the error about a document that is reported although another one comes before it in the document.
+
+    Go goes on after a value of a wrong type, and reports the first at the end; but a quantity, time, duration or
+    IntOrString that it cannot read ends the decoding.
+    """
+    try:
+        ExactDecoder(defaults=False, skips_wrong_types=True).struct(struct, document)
+    except ValueError as error:
+        return error
+    return None
+
+
 class ExactDecoder:
     """Decodes one document. `problems` are its unknown and duplicate fields."""
 
-    __slots__ = ("_defaults", "_problems")
+    __slots__ = ("_defaults", "_problems", "_skips_wrong_types")
 
-    def __init__(self, *, defaults: bool) -> None:
-        self._defaults = defaults
+    def __init__(self, *, defaults: bool, skips_wrong_types: bool = False) -> None:
+        self._defaults, self._skips_wrong_types = defaults, skips_wrong_types
         self._problems = Problems()
 
     @property
@@ -98,7 +117,7 @@ class ExactDecoder:
         path = path[:LONGEST_PATH]
         sent: dict[str, Any] = {}
         read: dict[str, Any] = {}
-        for name, member in _members(value, struct):
+        for name, member in self._members(value, struct):
             field = struct.by_name.get(name)
             here = f"{path}.{name}" if path else name
             if field is None:
@@ -107,8 +126,9 @@ class ExactDecoder:
             if name in sent:
                 self._report("duplicate", here)
                 self._field(struct, field, member, here)
-                member = _merged(field, sent[name], member)
-                read[name] = ExactDecoder(defaults=self._defaults)._field(struct, field, member, here)
+                member = self._merged(field, sent[name], member)
+                again = ExactDecoder(defaults=self._defaults, skips_wrong_types=self._skips_wrong_types)
+                read[name] = again._field(struct, field, member, here)
             else:
                 read[name] = self._field(struct, field, member, here)
             sent[name] = member
@@ -133,17 +153,32 @@ class ExactDecoder:
         if isinstance(type_, StructOr):
             is_object = type(value) is Members or isinstance(value, dict)
             return self.value(type_.struct if is_object else type_.other, value, path)
-        return read_scalar(type_, value)
+        try:
+            return read_scalar(type_, value)
+        except ValueError:
+            if self._skips_wrong_types and type_ not in _DECISIVE:
+                return None
+            raise
+
+    def _members(self, value: Any, type_: Type) -> Iterable[tuple[str, Any]]:
+        try:
+            return _members(value, type_)
+        except WrongType:
+            if self._skips_wrong_types:
+                return ()
+            raise
 
     def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:
         if type(value) is not list:
+            if self._skips_wrong_types:
+                return []
             raise WrongType(json_type_of(value), type_)
         path = path[:LONGEST_PATH]
         return [self._item(type_.item, item, f"{path}[{index}]") for index, item in enumerate(value)]
 
     def _map(self, type_: MapOf, value: Any, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, member in _members(value, type_):
+        for name, member in self._members(value, type_):
             here = f"{path}.{name}"
             if name in found:
                 self._report("duplicate", here)
@@ -166,6 +201,14 @@ class ExactDecoder:
                 arranged[name] = value
         return arranged
 
+    def _merged(self, field: Field, before: Any, after: Any) -> Any:
+        """Merge a field that was sent twice: objects are merged; otherwise the last one counts."""
+        if after is None:
+            return None if _null_clears(field) else before
+        if isinstance(field.type, (Struct, MapOf)) and before is not None:
+            return Members([*self._members(before, field.type), *self._members(after, field.type)])
+        return after
+
     def _report(self, what: str, path: str) -> None:
         self._problems.add(f"{what} field {quoted(path[:LONGEST_TEXT])}")
 
@@ -181,15 +224,6 @@ def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:
     if isinstance(value, dict):
         return value.items()
     raise WrongType(json_type_of(value), type_)
-
-
-def _merged(field: Field, before: Any, after: Any) -> Any:
-    """Merge a field that was sent twice: objects are merged; otherwise the last one counts."""
-    if after is None:
-        return None if _null_clears(field) else before
-    if isinstance(field.type, (Struct, MapOf)) and before is not None:
-        return Members([*_members(before, field.type), *_members(after, field.type)])
-    return after
 
 
 def _null_clears(field: Field) -> bool:
