@@ -120,11 +120,11 @@ def first_event_after(reading: ReadTransaction, key: bytes, offset: int) -> int:
     return keys.offset_of(found) if found[:-8] == key + b"\0" else 0
 
 
-def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
+def history(reading: ReadTransaction, key: bytes, *, contents: bool = True) -> Iterator[Event]:
     """All remaining events of one object, ascending. Raises Damaged if the index has lost one."""
     floor, live = reading.floor, 0
     for offset in ascending(reading, of_object(reading, key), 0):
-        event = reading.event_of(key, offset)
+        event = reading.event_of(key, offset, contents=contents)
         if offset > floor and event.previous != live:
             raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
         live = 0 if event.removed else offset
@@ -148,7 +148,7 @@ def offset_at(reading: ReadTransaction, time: int, low: int = 0, high: int | Non
         cursor.set_range(keys.pack_offset(middle))
         # Offsets have gaps: this is the first event at or after the middle, and may have been ruled out already.
         offset = keys.offset_of(cursor.key())
-        if offset <= high and records.decode_event(offset, cursor.value()).time <= time:
+        if offset <= high and records.decode_event(offset, cursor.value(), contents=False).time <= time:
             low = offset
         else:
             high = middle - 1

@@ -157,7 +157,7 @@ class Journal:
     def _check_tail(self) -> None:
         with self.read() as view:
             check_tail(view, self.path)
-            self._time = newest.time if (newest := view.event(view.head)) is not None else 0
+            self._time = newest.time if (newest := view.event(view.head, contents=False)) is not None else 0
 
     def _meta(self) -> dict[bytes, bytes]:
         with self.read() as view:

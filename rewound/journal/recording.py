@@ -49,7 +49,7 @@ class Recording(Journal):
         """The time of the newest event up to the position; 0 if there is none."""
         with self.read() as view:
             offsets = history.descending(view, history.whole_log(view), self.position)
-            newest = view.event(next(offsets, 0))
+            newest = view.event(next(offsets, 0), contents=False)
         return 0 if newest is None else newest.time
 
     def read(self) -> View:
@@ -142,5 +142,5 @@ class LimitedView(View):
     def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
         return self._state().references(type_id, start, count)
 
-    def event(self, offset: int) -> Event | None:
-        return super().event(offset) if offset <= self.limit else None
+    def event(self, offset: int, *, contents: bool = True) -> Event | None:
+        return super().event(offset, contents=contents) if offset <= self.limit else None

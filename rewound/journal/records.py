@@ -61,7 +61,7 @@ class Event(NamedTuple):
     user: str
     manager: str
     facts: bytes  # opaque here: labels, selectable fields and more, packed by the writer
-    body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset
+    body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset; both empty without contents
     reason: str = ""  # why it was written, if the writer gave a reason
 
     @property
@@ -122,6 +122,7 @@ _TAIL = bytes((EVENT_LAYOUT,))
 _LAST_BYTE = [crc32(pack_offset(last) + b"\0") ^ crc32(bytes(9)) for last in range(256)]
 _LAYOUT_BYTE = [crc32(bytes(8) + bytes((layout,))) ^ crc32(bytes(9)) for layout in range(256)]
 _CONTENTS = 9  # their place in the fields
+_NO_CONTENTS = b"", b""  # facts and body
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _LINK_LEAD_SIZE = _LINK_LEAD.size
@@ -159,7 +160,8 @@ def check_event(offset: int, value: Buffer) -> None:
         raise Damaged(f"event {offset} does not match its checksum")
 
 
-def decode_event(offset: int, value: Buffer) -> Event:
+def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
+    """An event whose checksum is right. Without `contents`, its facts and body are empty, and not decompressed."""
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
     layout, check = _EVENT_LEAD.unpack_from(value)
@@ -169,7 +171,9 @@ def decode_event(offset: int, value: Buffer) -> Event:
     try:
         fields = _unpack(packed)
         if COMPRESSED_LAYOUT <= layout <= EVENT_LAYOUT:
-            fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS])
+            fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS]) if contents else _NO_CONTENTS
+        elif not contents:
+            fields[_CONTENTS : _CONTENTS + 2] = _NO_CONTENTS
         fields = upcast(f"event {offset}", layout, fields, EVENT_LAYOUT, EVENT_UPCASTERS)
         return _escaped(Event(offset, *fields))
     except (ValueError, TypeError, AttributeError, IndexError) as wrong:

@@ -67,7 +67,7 @@ class PastView(ScopedReads):
         later = history.first_event_after(reading, key, self.head)
         if not later:
             return self._checked(key, state.get_checked(reading.txn, reading.databases, key))
-        previous = reading.event_of(key, later).previous
+        previous = reading.event_of(key, later, contents=False).previous
         return self._checked(key, Row(*row_of(reading, key, previous)[1:]) if previous else None)
 
     def _checked(self, key: bytes, row: Row | None) -> Row | None:

@@ -63,7 +63,7 @@ def _events_between(txn: Any, databases: Databases, after: int, upto: int, count
     if not cursor.set_range(keys.pack_offset(after + 1)):
         return []
     found = ((keys.offset_of(key), value) for key, value in islice(cursor.iternext(), count))
-    return [records.decode_event(offset, value) for offset, value in found if offset <= upto]
+    return [records.decode_event(offset, value, contents=False) for offset, value in found if offset <= upto]
 
 
 def _compact(txn: Any, databases: Databases, event: Event) -> int:

@@ -431,7 +431,7 @@ class _Part:
 
 def event_checksum(view: ReadTransaction, offset: int) -> int | None:
     """The CRC-32 of an event, to compare the newest events of two journals; None if thinning may have changed it."""
-    event = view.event(offset)
+    event = view.event(offset, contents=False)
     if event is None or offset <= view.thinned.get(event.type_id, (0, 0))[0]:
         return None
     return crc32(view.txn.get(keys.pack_offset(offset), db=view.databases.events))
@@ -446,8 +446,8 @@ def _new_base(view: View) -> int:
     floor, head = _oldest(view), view.head
     if not floor:
         return 0
-    first = next(view.events(floor), None)
-    newest = view.event(head)
+    first = next(view.events(floor, contents=False), None)
+    newest = view.event(head, contents=False)
     if first is None or newest is None:
         raise Damaged("the newest event is missing")
     found = history.offset_at(view, first.time + (newest.time - first.time) // LEFT_OUT)

@@ -154,11 +154,11 @@ class ReadTransaction:
 
     # Events, by offset.
 
-    def event(self, offset: int) -> Event | None:
+    def event(self, offset: int, *, contents: bool = True) -> Event | None:
         if not 0 < offset <= keys.MAX_OFFSET:
             return None
         value = self.txn.get(keys.pack_offset(offset), db=self.databases.events)
-        return None if value is None else decode_event(offset, value)
+        return None if value is None else decode_event(offset, value, contents=contents)
 
     def events_at(self, offsets: Iterable[int], size: int) -> list[Event]:
         """The events at these offsets that still exist, until they have `size` bytes."""
@@ -166,12 +166,12 @@ class ReadTransaction:
         found = cursor.getmulti([keys.pack_offset(offset) for offset in offsets])
         return decode_events(found, self.limit, size)
 
-    def event_of(self, key: bytes, offset: int) -> Event:
+    def event_of(self, key: bytes, offset: int, *, contents: bool = True) -> Event:
         """An event that an index or another event refers to. Raises Damaged if it does not exist."""
         value = self.txn.get(keys.pack_offset(offset), None, self.databases.events)
         if value is None:
             raise Damaged(f"event {offset} of {printable(key)} is missing")
-        event = decode_event(offset, value)
+        event = decode_event(offset, value, contents=contents)
         if keys.find_object(event.type_id, event.namespace, event.name) != key:
             raise Damaged(f"event {offset} is not the one that {printable(key)} had")
         return event

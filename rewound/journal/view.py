@@ -67,15 +67,18 @@ class View(ReadTransaction, state.ScopedReads):
 
     # The log.
 
-    def events(self, after: int, *, type_id: int | None = None) -> Iterator[Event]:
-        """Events after an offset, ascending; for one type, read by its index. Raises Compacted if some were removed."""
+    def events(self, after: int, *, type_id: int | None = None, contents: bool = True) -> Iterator[Event]:
+        """Events after an offset, ascending; for one type, read by its index. Raises Compacted if some were removed.
+
+        Without `contents`, their facts and bodies are empty.
+        """
         if after < self.floor:
             raise Compacted(after, self.floor)
         if type_id is None:
-            return self.all_events(after)
-        return self._events_of(type_id, after)
+            return self.all_events(after, contents=contents)
+        return self._events_of(type_id, after, contents=contents)
 
-    def all_events(self, after: int) -> Iterator[Event]:
+    def all_events(self, after: int, *, contents: bool = True) -> Iterator[Event]:
         """The remaining events after an offset, ascending; the one before them is checked too."""
         cursor = self.txn.cursor(self.databases.events)
         found = cursor.set_range(keys.pack_offset(after + 1))
@@ -83,7 +86,7 @@ class View(ReadTransaction, state.ScopedReads):
             cursor.first()
         limit = self.limit
         for key, value in cursor.iternext():
-            event = decode_event(keys.offset_of(key), value)
+            event = decode_event(keys.offset_of(key), value, contents=contents)
             if event.offset > limit:
                 return
             if event.offset > after:
@@ -98,14 +101,14 @@ class View(ReadTransaction, state.ScopedReads):
             return []
         return decode_events(islice(cursor.iternext(), count), self.limit, size)
 
-    def _events_of(self, type_id: int, after: int) -> Iterator[Event]:
+    def _events_of(self, type_id: int, after: int, *, contents: bool) -> Iterator[Event]:
         for link in history.links(self, type_id, after, self.head):
-            yield self.event_of(link.key, link.offset)
+            yield self.event_of(link.key, link.offset, contents=contents)
 
-    def history(self, type_id: int, namespace: str, name: str) -> Iterator[Event]:
-        """All remaining events of one object, ascending."""
+    def history(self, type_id: int, namespace: str, name: str, *, contents: bool = True) -> Iterator[Event]:
+        """All remaining events of one object, ascending. Without `contents`, their facts and bodies are empty."""
         key = keys.find_object(type_id, namespace, name)
-        return iter(()) if key is None else history.history(self, key)
+        return iter(()) if key is None else history.history(self, key, contents=contents)
 
     def offset_at(self, time: int) -> int:
         """The newest offset whose event is not later than `time` (microseconds since 1970); 0 if there is none."""

@@ -72,7 +72,9 @@ class PastReads:
         if moment.time is not None:
             return moment.time
         with self._journal.read() as view:
-            event = view.event(next(history.descending(view, history.whole_log(view), version), 0))
+            event = view.event(
+                next(history.descending(view, history.whole_log(view), version), 0), contents=False
+            )
         return self._now() if event is None else event.time
 
     async def _get(

@@ -69,7 +69,8 @@ class EventExpiry:
 
     def _time(self, view: View, offset: int) -> int:
         """When the write of this offset happened; the present if the journal no longer has it."""
-        found = next(view.events(max(offset - 1, view.floor), type_id=self._type_id), None)
+        after = max(offset - 1, view.floor)
+        found = next(view.events(after, type_id=self._type_id, contents=False), None)
         return self._clock.now() if found is None else found.time
 
     async def reconcile(self, key: int) -> None:

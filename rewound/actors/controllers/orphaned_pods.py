@@ -201,7 +201,7 @@ class PodGarbageCollector:
                 return False
             if self._whole_cluster:
                 return True
-            return any(event.removed for event in view.history(self._nodes, "", node))
+            return any(event.removed for event in view.history(self._nodes, "", node, contents=False))
 
     def _pods_on(self, node: str, after: Position | None) -> tuple[list[Object], Position | None]:
         """The pods of the node in the next page, and the position of its end; None at the end."""

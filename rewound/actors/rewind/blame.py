@@ -116,16 +116,12 @@ def _owning_events(journal: Journal, last: Event, offsets: list[int]) -> LongWor
     found = {last.offset: last._replace(body=b"", facts=b"")}
     position = 0
     while position < len(offsets):
-        size = 0
         with journal.read() as view:
             for offset in offsets[position : position + SLICE]:
-                event = view.event(offset)
-                position += 1
+                event = view.event(offset, contents=False)
                 if event is not None:
-                    found[offset] = event._replace(body=b"", facts=b"")
-                    size += len(event.body)
-                    if size > SLICE_BYTES:
-                        break
+                    found[offset] = event
+        position += SLICE
         yield Piece(lambda: None)
     return found
 

@@ -581,6 +581,7 @@ class Lifelines:
         """Read times, and phases if there is a type; skip events that are gone or exceed the budget."""
         found: dict[int, Moment] = {}
         missing: list[int] = []
+        read = self._events if type_name else self._events_without_contents
         for offset in offsets:
             known = self._moments.get(offset)
             if known is None or (type_name and known.phase == _UNREAD):
@@ -588,19 +589,25 @@ class Lifelines:
             else:
                 found[offset] = known
         while missing and (always or budget.allows(1)):
-            events = yield Piece(partial(self._events, missing[:_READ_TOGETHER]))
+            events = yield Piece(partial(read, missing[:_READ_TOGETHER]))
             size = sum(len(event.body) for event in events)
             budget.spend(len(events), size)
             found |= yield Piece(partial(self._cache, events, type_name), size if type_name else 0)
             # The others are gone, unless the last one was large.
-            read = events[-1].offset if events else missing[:_READ_TOGETHER][-1]
-            missing = missing[bisect_right(missing, read) :]
+            last = events[-1].offset if events else missing[:_READ_TOGETHER][-1]
+            missing = missing[bisect_right(missing, last) :]
         return found
 
     def _events(self, offsets: list[int]) -> list[Event]:
         """Return these events from the first one on, until they exceed a size."""
         with self._journal.read() as view:
             return view.events_at(offsets, _BYTES_TOGETHER)
+
+    def _events_without_contents(self, offsets: list[int]) -> list[Event]:
+        """Return these events, with empty facts and bodies."""
+        with self._journal.read() as view:
+            found = (view.event(offset, contents=False) for offset in offsets)
+            return [event for event in found if event is not None]
 
     def _cache(self, events: list[Event], type_name: str) -> dict[int, Moment]:
         found: dict[int, Moment] = {}

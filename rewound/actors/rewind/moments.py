@@ -66,8 +66,10 @@ def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
                 f"{name}: version {version} is in the future: the newest version of this server is {head}"
             )
     else:
-        if moment.time > now and ((newest := view.event(head)) is None or moment.time > newest.time):
-            raise BadRequest(f"{name}: {rfc3339(moment.time)} is in the future: it is {rfc3339(now)}")
+        if moment.time > now:
+            newest = view.event(head, contents=False)
+            if newest is None or moment.time > newest.time:
+                raise BadRequest(f"{name}: {rfc3339(moment.time)} is in the future: it is {rfc3339(now)}")
         version = view.offset_at(moment.time)
     if version < floor:
         raise Expired(
@@ -93,12 +95,12 @@ _APPROXIMATE: Final = "times in earlier versions may be older than they were"
 
 def thinned_time(view: View, upto: int) -> int:
     """The time from which on everything is exact."""
-    first = view.event(next(history.ascending(view, history.whole_log(view), upto), 0))
+    first = view.event(next(history.ascending(view, history.whole_log(view), upto), 0), contents=False)
     return 0 if first is None else first.time
 
 
 def _oldest(view: View, floor: int) -> str:
-    first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1), 0))
+    first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1), 0), contents=False)
     return f"{floor}, from before {rfc3339(first.time)}" if first is not None else str(floor)
 
 

@@ -479,7 +479,7 @@ class Times:
     def _read_ends(self, start: int, head: int) -> None:
         with self._journal.read() as view:
             self.oldest = _first_event(view, start + 1)[1]
-            newest = view.event(head)
+            newest = view.event(head, contents=False)
             self.newest = self.oldest if newest is None else newest.time
         self.start = start
 
@@ -521,7 +521,7 @@ def _first_event(view: View, offset: int) -> tuple[int, int]:
     if not cursor.set_range(keys.pack_offset(offset)):
         return 0, 0
     found = keys.offset_of(cursor.key())
-    return found, records.decode_event(found, cursor.value()).time
+    return found, records.decode_event(found, cursor.value(), contents=False).time
 
 
 SECOND: Final = 1_000_000
@@ -871,7 +871,6 @@ class _Reader:
         self._sought = sought
         self._shows_user = shows_user
         self._left_out = left_out
-        self._reads = events or sought.needs_event
         self._events = events
         self._bodies = bodies
 
@@ -899,16 +898,17 @@ class _Reader:
             link = link_at(view, track.type_id, offset)
             if link is None or not self._sought.name.matches(keys.names_of(link.key)[1]):
                 return None, cost
-        if not self._reads:
+        if self._sought.needs_event:
+            cost += EVENT_COST
+            written = view.event(offset, contents=False)
+            if written is None or not self._sought.matches(written, shows_user=self._shows_user(track)):
+                return None, cost
+        if not self._events:
             return Hit(offset, track, change, None), cost
         event = view.event(offset)
         if event is None:  # retention has just removed it
             return None, cost + EVENT_COST
         cost += EVENT_COST + len(event.body) // BYTES_PER_COST
-        if not self._sought.matches(event, shows_user=self._shows_user(track)):
-            return None, cost
-        if not self._events:
-            return Hit(offset, track, change, None), cost
         return Hit(offset, track, change, event if self._bodies else event._replace(body=b"")), cost
 
 

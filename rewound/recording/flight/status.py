@@ -59,8 +59,8 @@ def disk_document(journal: Journal) -> Document:
 def _kept(view: View) -> Document:
     """Events up to the floor are the objects that existed there: about as many as exist now, and not of any day."""
     first = next(history.ascending(view, history.whole_log(view), view.floor + 1), 0)
-    oldest = view.event(first) if first else None
-    newest = view.event(view.head) if first else None
+    oldest = view.event(first, contents=False) if first else None
+    newest = view.event(view.head, contents=False) if first else None
     if oldest is None or newest is None:
         return {"since": None, "perDay": None}
     seconds, databases = (newest.time - oldest.time) / 1e6, view.databases

@@ -80,12 +80,11 @@ class EventReader:
                 return found, None
             if read == SCAN or len(found) == SLICE or size > SLICE_BYTES:
                 return found, offset
-            event = view.event(offset)
-            if event is None:
-                raise Damaged(f"event {offset} is missing")
-            if matches(event):
-                found.append(entry_for(view, event, self._masking))
-                size += len(event.body)
+            if matches is not None and not matches(_existing(view, offset, contents=False)):
+                continue
+            event = _existing(view, offset)
+            found.append(entry_for(view, event, self._masking))
+            size += len(event.body)
         return found, None
 
     def _index(self, view: View) -> Index:
@@ -100,13 +99,16 @@ class EventReader:
                 return history.of_object(view, key)
         return history.of_type(view, type_id)
 
-    def _matcher(self, view: View) -> Callable[[Event], bool]:
+    def _matcher(self, view: View) -> Callable[[Event], bool] | None:
+        """Whether an event, of which only the contents are missing, is selected; None: all are."""
         type_ids = self._type_ids(view)
         conditions = [
             (attribute, wanted)
             for attribute in ("namespace", "name", "user", "verb")
             if (wanted := getattr(self._selection, attribute)) is not None
         ]
+        if not type_ids and not conditions:
+            return None
 
         def matches(event: Event) -> bool:
             if type_ids and event.type_id not in type_ids:
@@ -119,6 +121,13 @@ class EventReader:
         # Read each time: a live server may register a type while this command runs.
         types = view.types()
         return frozenset(types.get(kind.type_name, 0) for kind in self._selection.kinds)
+
+
+def _existing(view: View, offset: int, *, contents: bool = True) -> Event:
+    event = view.event(offset, contents=contents)
+    if event is None:
+        raise Damaged(f"event {offset} is missing")
+    return event
 
 
 INTERVAL = 0.1  # seconds; a person does not notice it
@@ -188,7 +197,7 @@ def _check_past(view: View, moment: Moment) -> None:
         raise Failure(after_the_end(moment, view.head))
     if moment.time is not None and moment.time > time.time_ns() // 1000:
         # The journal of a test whose time passed quickly, or of a machine whose clock is fast, has later events.
-        newest = view.event(view.head)
+        newest = view.event(view.head, contents=False)
         if newest is None or moment.time > newest.time:
             raise Failure(in_the_future(moment))
 
@@ -203,6 +212,8 @@ def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:
         _check_past(view, moment)
     version = moment.version(view)
     if version < view.floor or (moment.time is not None and not version):
-        first = view.event(next(history.ascending(view, history.whole_log(view), view.floor + 1), 0))
+        first = view.event(
+            next(history.ascending(view, history.whole_log(view), view.floor + 1), 0), contents=False
+        )
         raise Failure(before_the_start(moment, view.floor, first.time if first is not None else 0))
     return version

@@ -456,7 +456,7 @@ def _difference(
 
 
 def _time_of(view: View, offset: int) -> int:
-    event = view.event(offset)
+    event = view.event(offset, contents=False)
     return event.time if event is not None else 0
 
 

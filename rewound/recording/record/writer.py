@@ -322,7 +322,7 @@ PRECISE: Final = 2_000_000  # microseconds
 
 def original_version(view: View, offset: int) -> str:
     """The version that an event had on the recorded server; empty if it had none."""
-    event = view.event(offset)
+    event = view.event(offset, contents=False)
     if event is None:
         return ""
     first = event.reason.partition("; ")[0]

@@ -260,7 +260,7 @@ class Player:
 def time_at(recording: Recording, version: int) -> int:
     with recording.read_all() as view:
         offset = next(history.descending(view, history.whole_log(view), version), 0)
-        event = view.event(offset)
+        event = view.event(offset, contents=False)
     return 0 if event is None else event.time
 
 

@@ -121,7 +121,7 @@ class ComparisonReader:
         version = resolve(view, moment, self._now(), name)
         if moment.time is not None:
             return _Moment(version, moment.time)
-        event = view.event(version)
+        event = view.event(version, contents=False)
         return _Moment(version, 0 if event is None else event.time)
 
     async def _compared(

@@ -83,7 +83,7 @@ def _windows(offsets: Sequence[int]) -> Sequence[int]:
 
 def _authors(journal: Journal, offsets: Sequence[int]) -> set[tuple[str, str]]:
     with journal.read() as view:
-        events = (view.event(offset) for offset in offsets)
+        events = (view.event(offset, contents=False) for offset in offsets)
         return {(one.user, one.manager) for one in events if one is not None and one.previous}
 
 

@@ -386,7 +386,7 @@ class HeldWatches:
     def _due(self, lag: TimeLag) -> tuple[list[int], float]:
         now, found = self._now(), list[int]()
         with self._journal.read() as view:
-            for event in view.all_events(lag.version):
+            for event in view.all_events(lag.version, contents=False):
                 due = event.time + lag.microseconds
                 if due > now + _TOGETHER:
                     return found, (due - now) / 1_000_000

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
+from rewound.actors.controllers.event_expiry import EventExpiry
 from rewound.actors.messages import Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
+from tests.actors.controllers.signing_requests import controller_context
+from tests.journal.decompressions import decompressions
 
 CONTENT: Object = {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "R"}
 
@@ -85,3 +88,14 @@ async def test_after_a_restart_old_events_go_and_later_ones_stay_for_their_time(
         assert cluster.names("events") == ["later"]
         await cluster.wait_until_idle(75)
         assert cluster.names("events") == []
+
+
+async def test_start_decompresses_no_event_to_find_its_time(tmp_path: Path) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        for number in range(3):
+            await create(cluster, f"e{number}")
+        expiry = EventExpiry(controller_context(cluster))
+        with decompressions() as found:
+            await expiry.catch_up()
+        assert expiry.queue.statistics().delayed == 1
+    assert not found

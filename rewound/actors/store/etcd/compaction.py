@@ -65,7 +65,8 @@ class Compaction:
         with self._journal.read() as view:
             newest = view.offset_at(self._clock.now() - self._window)
             found = last = None
-            for event in view.events(max(view.floor, newest - self._keys.version(LOOKED_AT))):
+            after = max(view.floor, newest - self._keys.version(LOOKED_AT))
+            for event in view.events(after, contents=False):
                 if last is not None and not last.removed and revision(last.offset) < revision(event.offset):
                     found = Floor(last.offset, last.time)
                 if event.offset > newest:
