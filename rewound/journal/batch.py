@@ -37,6 +37,7 @@ class Batch:
 
         `stored` are the bytes that the events have in another journal; their layout may be older.
         """
+        events = list(map(records.with_escapes, events))
         self.newest, self.size = events[-1], len(events)
         self._events: list[tuple[bytes, bytes]] = []
         self._by_type: list[tuple[bytes, bytes]] = []

@@ -6,7 +6,8 @@ end, with one upcaster from the number before, so every release can open an old 
 (`tests/journal/test_golden_bytes.py` has the bytes of each layout).
 
     event   layout:1 check:4 msgpack[type id, verb, namespace, name, previous, removed, time, user, manager,
-                                     contents, reason]                 layout 3; contents are compressed (`contents`)
+                                     contents, reason]                 layout 3; contents are compressed (`contents`),
+                                                                       the body is escaped
             layout:1 check:4 msgpack[..., facts, body, reason]         layout 2, of an earlier release
             layout:1 check:4 msgpack[..., facts, body]                 layout 1, the same
             check = crc32(key, layout, msgpack)
@@ -21,7 +22,8 @@ end, with one upcaster from the number before, so every release can open an old 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 
 Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. Rows
-of layout 0 have none, which earlier releases read like 1. They cannot read events of layout 3.
+of layout 0, which earlier releases read like 1, and events of layout 3, which they cannot read, have none: a `Batch`
+escapes what it writes.
 """
 
 from __future__ import annotations
@@ -145,7 +147,10 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 
 
 def encode_event(key: bytes, event: Event) -> bytes:
-    """The stored bytes of an event. `key` is its packed offset; the record has the other fields, in order."""
+    """The stored bytes of an event. `key` is its packed offset; the record has the other fields, in order.
+
+    Like rows, it must have an escaped body (`with_escapes`).
+    """
     packed = _pack((*event[1:10], compressed(event.facts, event.body), event.reason))
     encoded: bytes = _pack_event_lead(EVENT_LAYOUT, crc32(packed, crc32(key + _TAIL))) + packed
     return encoded
@@ -175,12 +180,14 @@ def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
         elif not contents:
             fields[_CONTENTS : _CONTENTS + 2] = _NO_CONTENTS
         fields = upcast(f"event {offset}", layout, fields, EVENT_LAYOUT, EVENT_UPCASTERS)
-        return _escaped(Event(offset, *fields))
+        event = Event(offset, *fields)
+        return event if layout >= COMPRESSED_LAYOUT else with_escapes(event)
     except (ValueError, TypeError, AttributeError, IndexError) as wrong:
         raise Damaged(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
 
 
-def _escaped(event: Event) -> Event:
+def with_escapes(event: Event) -> Event:
+    """The event with an escaped body: it may be of an earlier release, also by way of etcd or an export."""
     body = escaped(event.body)
     return event if body is event.body else event._replace(body=body)
 
@@ -225,7 +232,7 @@ MAX_TIME = 253_402_300_799_999_999  # microseconds: the end of the year 9999, th
 
 
 def field_problem(event: Event) -> str:
-    """Which field of an event is impossible, and why; empty if none is. Ignores the contents of facts and body."""
+    """Which field of an event is impossible, and why; empty if none is. Ignores what facts and body say."""
     offset = event.offset
     try:
         checks.number("offset", offset, 1, keys.LARGEST_OFFSET)
@@ -241,6 +248,8 @@ def field_problem(event: Event) -> str:
         return str(wrong)
     if keys.find_object(event.type_id, event.namespace, event.name) is None:
         return f"name: no object can be called {checks.described(f'{event.namespace}/{event.name}')[9:]}"
+    if escaped(event.body) != event.body:
+        return "body: it has characters that are escaped in stored objects"
     return ""
 
 
@@ -254,7 +263,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     """
     found: list[Event] = []
     add, crc, to_offset = found.append, crc32, int.from_bytes
-    unpack, unpack_lead, last_byte, escape = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE, escaped
+    unpack, unpack_lead, last_byte = _unpack, _EVENT_LEAD.unpack_from, _LAST_BYTE
     of_layout = _LAYOUT_BYTE[EVENT_LAYOUT]
     # All bytes of the offset but the last, and the checksum of a key that starts with them.
     higher, check_of_higher = -1, 0
@@ -270,8 +279,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         if layout == EVENT_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
             try:
                 fields = unpack(packed)
-                facts, body = decompressed(fields[_CONTENTS])
-                fields[_CONTENTS:] = facts, escape(body), *fields[_CONTENTS + 1 :]
+                fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS])
                 event = Event(offset, *fields)
             except (ValueError, TypeError, AttributeError, IndexError):
                 event = decode_event(offset, value)  # raises with the details
@@ -300,7 +308,6 @@ def _event_check(offset: int, layout: int, packed: Buffer) -> int:
 
 
 def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
-    body = escaped(body)  # it may be of an earlier release, by way of etcd or an export
     head = _pack_row_head(offset, ESCAPED_ROW, len(facts)) + facts
     return _pack_check(crc32(body, crc32(key + head))) + head + body
 

@@ -6,12 +6,17 @@ import json
 import struct
 from zlib import crc32
 
+import msgpack
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewound.journal import Event, keys, records
+from rewound.journal import Event, Journal, keys, records
+from rewound.journal.contents import decompressed
+from rewound.journal.errors import Damaged
 from rewound.journal.escapes import escaped
 from tests.cases import cases
+from tests.journal.model import Model
 
 OFFSET, KEY = 7, keys.of_object(3, "default", "web")
 RAW = '{"metadata":{"name":"web"},"data":{"k":"<a>&\u2028\u2029é\\\\b\\b\\f"}}'.encode()
@@ -58,19 +63,38 @@ def row_of_an_earlier_release(key: bytes, offset: int, facts: bytes, body: bytes
     return struct.pack(">I", crc32(rest, crc32(key))) + rest
 
 
-def test_a_row_is_stored_with_escapes() -> None:
-    row = records.encode_row(KEY, OFFSET, b"facts", RAW)
-    assert row.endswith(b"facts" + ESCAPED)
-    assert records.decode_row(KEY, memoryview(row)) == (OFFSET, b"facts", ESCAPED)
+def event_of_an_earlier_release(event: Event, *, layout: int) -> bytes:
+    rest = msgpack.packb(event[1 : 11 + layout])
+    check = crc32(rest, crc32(keys.pack_offset(event.offset) + bytes((layout,))))
+    return struct.pack(">BI", layout, check) + rest
+
+
+def test_rows_and_events_are_stored_with_escapes(journal: Journal, model: Model) -> None:
+    event = model.put("web")._replace(body=RAW)
+    journal.append([event])
+    with journal.read() as view:
+        assert view.get(1, "default", "web") == (event.offset, event.facts, ESCAPED)
+        assert view.event(event.offset) == event._replace(body=ESCAPED)
+        stored = view.txn.get(keys.pack_offset(event.offset), db=view.databases.events)
+        assert decompressed(msgpack.unpackb(stored[5:])[9]) == (event.facts, ESCAPED)
 
 
 def test_rows_and_events_of_an_earlier_release() -> None:
     row = row_of_an_earlier_release(KEY, OFFSET, b"facts", RAW)
     assert records.decode_row(KEY, memoryview(row)) == (OFFSET, b"facts", ESCAPED)
-    for reason in ("", "because"):
+    for layout, reason in ((1, ""), (2, "because")):
         event = Event(OFFSET, 3, "create", "default", "web", 0, False, 1, "u", "m", b"facts", RAW, reason)
-        stored = records.encode_event(keys.pack_offset(OFFSET), event)
+        stored = event_of_an_earlier_release(event, layout=layout)
         wanted = event._replace(body=ESCAPED)
         assert records.decode_event(OFFSET, stored) == wanted
         pairs = [(keys.pack_offset(OFFSET), stored)]
         assert records.decode_events(pairs, OFFSET, 1 << 20) == [wanted]
+
+
+def test_compressed_event_of_another_program_without_escapes_is_refused() -> None:
+    event = Event(OFFSET, 3, "create", "default", "web", 0, False, 1, "u", "m", b"facts", RAW)
+    stored = records.encode_event(keys.pack_offset(OFFSET), event)
+    with pytest.raises(Damaged, match="body: it has characters that are escaped in stored objects"):
+        records.checked_event(OFFSET, stored)
+    wanted = event._replace(body=ESCAPED)
+    assert records.checked_event(OFFSET, records.encode_event(keys.pack_offset(OFFSET), wanted)) == wanted
