@@ -10,8 +10,8 @@ current metrics and conditions as JSON, with the field names of v1. So a v1 clie
 loses nothing that v1 has no field for. The server drops annotations that it cannot decode, without an error, as
 Kubernetes does.
 
-Kubernetes stores autoscalers as v1, and clients of other versions see the effects: the CPU metric is the last of the
-metrics, and the type of a target follows from the values that it has. `canonicalize` reproduces both.
+Until v1.26 Kubernetes stores autoscalers as v1, and clients of other versions see the effects: the CPU metric is the
+last of the metrics, and the type of a target follows from the values that it has. `canonicalize` reproduces both.
 """
 
 from __future__ import annotations
@@ -68,7 +68,13 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.quantity import nanos_of, parse_quantity
-from rewound.actors.versions.features import AUTOSCALER_TEXTS, CONTAINER_METRICS, SCALE_TO_ZERO, TARGET_GROUPS
+from rewound.actors.versions.features import (
+    AUTOSCALER_TEXTS,
+    AUTOSCALERS_AS_SENT,
+    CONTAINER_METRICS,
+    SCALE_TO_ZERO,
+    TARGET_GROUPS,
+)
 
 MAX_PERIOD_SECONDS: Final = 1800
 MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600
@@ -852,7 +858,7 @@ def define_v1(keys: Mapping[str, str], stored: Definition) -> Definition:
 
 
 def canonicalize(keys: Mapping[str, str], new: Object) -> None:
-    """Keep only what survives a conversion to v1 and back, because Kubernetes stores autoscalers as v1."""
+    """Keep only what survives a conversion to v1 and back, because Kubernetes stored autoscalers as v1."""
     kept = to_storage(keys, from_storage(keys, new))
     new["spec"], new["status"] = kept["spec"], kept["status"]
 
@@ -1036,10 +1042,8 @@ def _with_field_names(value: Any) -> Any:
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     """Return the definitions of all versions, the preferred one first."""
     keys = round_trip_keys(names)
-    stored, beta = (
-        replace(
-            view, strategy=msgspec.structs.replace(view.strategy, canonicalize=partial(canonicalize, keys))
-        )
-        for view in define_autoscaler(names, features)
-    )
+    stored, beta = define_autoscaler(names, features)
+    if AUTOSCALERS_AS_SENT not in features:
+        strategy = msgspec.structs.replace(stored.strategy, canonicalize=partial(canonicalize, keys))
+        stored, beta = (replace(view, strategy=strategy) for view in (stored, beta))
     return stored, define_v1(keys, stored), beta

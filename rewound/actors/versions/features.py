@@ -182,6 +182,14 @@ CBOR: Final = _gate("CBORServingAndStorage")  # objects are served in CBOR; stor
 PARTIAL_KEYS: Final = _change(
     "partial-keys", "an applied entry of a list needs only one of the keys of the list", since="1.34"
 )
+OS_NAME_REQUIRED: Final = _change(
+    "os-name-required", "says no more than that the operating system of a pod needs a name", since="1.34"
+)
+AUTOSCALERS_AS_SENT: Final = _change(
+    "autoscalers-as-sent",
+    "stores autoscalers as v2: the CPU metric keeps its place, and targets keep their types",
+    since="1.27",
+)
 TOLERATIONS_NAMED_ONCE: Final = _change(
     "tolerations-named-once", "names the list of tolerations of a RuntimeClass once in errors", since="1.35"
 )

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
-from rewound.actors.names import Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import KUBERNETES, Names
+from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_autoscaler_rules import AVERAGE, CPU, NAMED, TARGET, VALUE, autoscaler, metric
 from tests.cases import cases
@@ -173,6 +175,13 @@ def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Definitions) -> Non
     pods = metric("Pods", metric=NAMED, target=AVERAGE)
     again = metric("Resource", name="cpu", target={"type": "Utilization", "averageUtilization": 9})
     assert canonicalized(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
+
+
+def test_autoscalers_are_stored_as_sent_since_1_27() -> None:
+    for version, as_v1 in (("1.26", True), ("1.27", False)):
+        kinds = Definitions(built_in(KUBERNETES, choose_release(version)))
+        for served in (PLURAL, V1):
+            assert (kinds[served].strategy.canonicalize is not None) is as_v1
 
 
 @cases(
