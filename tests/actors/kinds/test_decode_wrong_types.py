@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.names import KUBERNETES
@@ -154,3 +155,49 @@ def test_values_that_read_themselves_end_the_decoding(
     with pytest.raises(NotDecodable) as refused:
         kinds[plural].schema.decode_json(raw)
     assert text in str(refused.value)
+
+
+SCHEMA = '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"l":%s}}}}]}}'
+PROPERTIES = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties"
+
+
+@cases(
+    ("sent", "before", "since"),
+    [
+        ('{"items":{"type":5}}', "items of type string", "items.type of type string"),
+        ('{"items":[{"minimum":"a"}]}', "items of type float64", "items.minimum of type float64"),
+        (
+            '{"additionalProperties":{"properties":{"q":{"type":5}}}}',
+            "additionalProperties of type string",
+            "additionalProperties.properties.type of type string",
+        ),
+    ],
+)
+def test_errors_in_schemas_that_read_themselves(sent: str, before: str, since: str) -> None:
+    for version, rest in (("1.25", before), ("1.36", since)):
+        schema = Definitions(built_in(KUBERNETES, choose_release(version)))[
+            "customresourcedefinitions"
+        ].schema
+        with pytest.raises(NotDecodable) as refused:
+            schema.decode_json((SCHEMA % sent).encode())
+        assert f"{PROPERTIES}.{rest}" in str(refused.value)
+
+
+def test_what_schemas_that_read_themselves_ignore(kinds: Definitions) -> None:
+    schema = kinds["customresourcedefinitions"].schema
+    found = schema.decode_json((SCHEMA % '{"bogus":1,"items":{"type":"string","bogus":1}}').encode())
+    assert [text.rpartition(".")[2] for text in found.problems] == ['bogus"']
+    for ignored in ('"x"', "5", "true", '""'):
+        found = schema.decode_json((SCHEMA % ('{"items":' + ignored + "}")).encode())
+        [version] = found.object["spec"]["versions"]
+        assert version["schema"]["openAPIV3Schema"]["properties"]["l"] == {}
+    with pytest.raises(NotDecodable, match="boolean or JSON schema expected"):
+        schema.decode_json((SCHEMA % '{"type":5,"additionalProperties":"x"}').encode())
+
+
+def test_any_json_is_kept_even_if_empty() -> None:
+    schema = Definitions(built_in(KUBERNETES, choose_release("1.36")))["deviceclasses"].schema
+    sent = b'{"spec":{"config":[{"opaque":{"driver":"d","parameters":%s}}]}}'
+    for value in (b"{}", b'{"a":1}', b"0", b'""'):
+        [config] = schema.decode_json(sent % value).object["spec"]["config"]
+        assert dumps(config["opaque"]["parameters"]) == value

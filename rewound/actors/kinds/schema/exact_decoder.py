@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.schema.fields import (
+    ANY_JSON,
+    BOOL,
     DURATION,
     INT_OR_STRING,
     MICRO_TIME,
@@ -151,8 +153,7 @@ class ExactDecoder:
         if isinstance(type_, MapOf):
             return self._map(type_, value, path)
         if isinstance(type_, StructOr):
-            is_object = type(value) is Members or isinstance(value, dict)
-            return self.value(type_.struct if is_object else type_.other, value, path)
+            return self._struct_or(type_, value)
         try:
             return read_scalar(type_, value)
         except ValueError:
@@ -166,6 +167,20 @@ class ExactDecoder:
         except WrongType:
             if self._skips_wrong_types:
                 return ()
+            raise
+
+    def _struct_or(self, type_: StructOr, value: Any) -> Any:
+        """Read a value as its type does itself in Go: without a report of unknown fields, and decisive if it fails."""
+        inner = ExactDecoder(defaults=self._defaults)
+        is_object = type(value) is Members or isinstance(value, dict)
+        if not is_object and isinstance(type_.other, ListOf) and type(value) is not list:
+            return None
+        if not is_object and type_.other is BOOL and type(value) is not bool:
+            raise ValueError("boolean or JSON schema expected")
+        try:
+            return inner.value(type_.struct if is_object else type_.other, value)
+        except WrongType as error:
+            error.leave_document()
             raise
 
     def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:
@@ -214,8 +229,8 @@ class ExactDecoder:
 
 
 def _keeps_zero(field: Field) -> bool:
-    """An empty string in an IntOrString is a name, not a zero."""
-    return field.pointer or field.type is INT_OR_STRING
+    """An empty string in an IntOrString is a name, not a zero; any JSON was sent, even an empty object."""
+    return field.pointer or field.type in (INT_OR_STRING, ANY_JSON)
 
 
 def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:

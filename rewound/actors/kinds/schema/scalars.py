@@ -56,10 +56,15 @@ class WrongType(ValueError):
         self._found, self._type = found, type_
         self._struct: Struct | None = None
         self._where: list[tuple[str, str]] = []  # the name of each struct, and the field
+        self._inner = 0  # how many fields at its end are in a value that was decoded as a document of its own
 
     def inside(self, struct: Struct, field: str) -> None:
         self._struct = self._struct or struct
         self._where.insert(0, (struct.name, field))
+
+    def leave_document(self) -> None:
+        """The fields until here are in a value that its type decoded as a document of its own."""
+        self._inner = len(self._where)
 
     def __str__(self) -> str:
         return self.text("v1", frozenset())
@@ -69,7 +74,10 @@ class WrongType(ValueError):
         target = "Go value"
         if self._struct is not None:
             embeds = _embedding if EMBEDDED_NAMES in features else lambda struct, field: ()
-            steps = [name for struct, field in self._where for name in (*embeds(struct, field), field)]
+            where = (
+                self._where if EMBEDDED_NAMES in features else self._where[: len(self._where) - self._inner]
+            )
+            steps = [name for struct, field in where for name in (*embeds(struct, field), field)]
             target = f"Go struct field {self._struct.name}.{'.'.join(steps)}"
         return f"json: cannot unmarshal {self._found} into {target} of type {self._go_type(api_version)}"
 
