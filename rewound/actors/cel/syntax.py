@@ -49,6 +49,8 @@ class Source:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def location(self, offset: int) -> Location:
+        if not self.text:
+            return Location(1, -1)  # of the end of nothing
         line = 1
         for start in self._starts[1:-1]:
             if start > offset:

@@ -651,7 +651,7 @@ def _spec_rules(
         errors.add(invalid("spec.preserveUnknownFields", True, text))
     stored = cache(partial(_rules_of, before.get("versions") or [], names))
     check = partial(_schema_rules, errors, names, stored)
-    _versions(errors, check, versions, common)
+    _versions(errors, check, versions, common, is_absent=spec["versions"] is None)
     _selectable_fields(errors, names, versions, before.get("versions") or [], common)
     _names(errors, spec["names"])
     if common.shares("schema") and versions:
@@ -748,6 +748,8 @@ def _versions(
     check_schema: Callable[[Object | None, str, bool], None],
     versions: list[Object],
     common: _Common,
+    *,
+    is_absent: bool,
 ) -> None:
     schema_differs, subresources_differ, columns_differ = (
         not common.shares(part) for part in ("schema", "subresources", "additionalPrinterColumns")
@@ -771,7 +773,8 @@ def _versions(
         errors.add(invalid("spec.versions", versions, "must contain unique version names"))
     if sum(version["storage"] for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        empty = Formatted("[]apiextensions.CustomResourceDefinitionVersion(nil)", None)
+        kind = "[]apiextensions.CustomResourceDefinitionVersion"
+        empty = Formatted(f"{kind}(nil)", None) if is_absent else Formatted(f"{kind}{{}}", [])
         errors.add(invalid("spec.versions", versions or empty, text))
     if versions and versions[0]["name"] and (wrong := dns_1035_label(versions[0]["name"])):
         errors.add(invalid("spec.version", versions[0]["name"], ",".join(wrong)))

@@ -20,8 +20,9 @@ disabled: persistentVolumeClaimRetentionPolicy, and maxUnavailable of rollingUpd
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from rewound.actors.errors import Resource
 from rewound.actors.golang import format as go_format
@@ -385,19 +386,28 @@ def daemon_set_rules(errors: FieldErrors, new: Object, old: Object | None = None
     not_negative(errors, spec, "spec", "revisionHistoryLimit")
 
 
-def _printed(strategy: Object, kind: str, rolling: str) -> str:
-    """Return a strategy as Kubernetes prints it, or its type alone where it would print an address in memory."""
-    if "rollingUpdate" in strategy:
-        return str(strategy["type"])
-    text = f"apps.{kind}{{Type:{quoted_start(strategy['type'])}, RollingUpdate:(*apps.{rolling})(nil)}}"
-    return go_format.Formatted(text, {"Type": strategy["type"], "RollingUpdate": None})
+_UNSET: Final = {"maxUnavailable": 0, "maxSurge": 0}
+
+
+def _printed(strategy: Object, kind: str, rolling: str, unset: Mapping[str, Any]) -> str:
+    """Return a strategy as Kubernetes prints it, or its type alone where v1.25 would print an address in memory.
+
+    `unset` has the values of members of a rolling update that are not set.
+    """
+    type_, update = quoted_start(strategy["type"]), strategy.get("rollingUpdate")
+    text = type_
+    if update is None:
+        text = f"apps.{kind}{{Type:{type_}, RollingUpdate:(*apps.{rolling})(nil)}}"
+    else:
+        update = {name[0].upper() + name[1:]: update.get(name, value) for name, value in unset.items()}
+    return go_format.Formatted(text, {"Type": strategy["type"], "RollingUpdate": update})
 
 
 def _daemon_set_strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     if strategy["type"] == "OnDelete":
         return
     if strategy["type"] != "RollingUpdate":
-        shown = _printed(strategy, "DaemonSetUpdateStrategy", "RollingUpdateDaemonSet")
+        shown = _printed(strategy, "DaemonSetUpdateStrategy", "RollingUpdateDaemonSet", _UNSET)
         errors.add(not_supported(field, shown, ("RollingUpdate", "OnDelete")))
         return
     if "rollingUpdate" not in strategy:
@@ -637,7 +647,7 @@ def _deployment_strategy_rules(errors: FieldErrors, strategy: Object, field: str
         _deployment_rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "Recreate":
-        shown = _printed(strategy, "DeploymentStrategy", "RollingUpdateDeployment")
+        shown = _printed(strategy, "DeploymentStrategy", "RollingUpdateDeployment", _UNSET)
         errors.add(not_supported(field, shown, DEPLOYMENT_STRATEGIES))
         return
     text = "may not be specified when strategy `type` is 'Recreate'"
@@ -1060,7 +1070,8 @@ def _stateful_set_strategy_rules(errors: FieldErrors, strategy: Object, field: s
             _stateful_set_rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "OnDelete":
-        shown = _printed(strategy, "StatefulSetUpdateStrategy", "RollingUpdateStatefulSetStrategy")
+        unset = {"partition": 0, "maxUnavailable": None}
+        shown = _printed(strategy, "StatefulSetUpdateStrategy", "RollingUpdateStatefulSetStrategy", unset)
         errors.add(invalid(field, shown, "must be 'RollingUpdate' or 'OnDelete'"))
         return
     if rolling is not None:

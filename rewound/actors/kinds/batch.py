@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from rewound.actors.golang.format import format_labels, format_selector
+from rewound.actors.golang.format import Formatted, format_labels, format_selector
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.kinds.core.pod_template import (
@@ -230,7 +230,8 @@ def _exit_code_rules(errors: FieldErrors, codes: Object, containers: Set[str], f
         text = "must be one of the container or initContainer names in the pod template"
         errors.add(invalid(f"{field}.containerName", name, text))
     if not values:
-        errors.add(invalid(f"{field}.values", values, "at least one value is required"))
+        empty = Formatted("[]int32(nil)", None) if codes["values"] is None else Formatted("[]int32{}", [])
+        errors.add(invalid(f"{field}.values", empty, "at least one value is required"))
     elif len(values) > MAX_EXIT_CODES:
         errors.add(too_many(f"{field}.values", len(values), MAX_EXIT_CODES))
     _exit_code_value_rules(errors, values, codes["operator"], f"{field}.values")

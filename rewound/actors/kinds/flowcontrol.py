@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from rewound.actors.golang.format import format_value
-from rewound.actors.golang.quoting import quoted_list, quoted_start
+from rewound.actors.golang.format import Formatted
+from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from rewound.actors.kinds.declaration.definition import (
     Conversion,
@@ -30,7 +30,6 @@ from rewound.actors.kinds.declaration.definition import (
 from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
 from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, TIME, Field, ListOf, Struct, Type
 from rewound.actors.kinds.validation import (
-    FieldError,
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -377,14 +376,9 @@ def _precedence(errors: FieldErrors, number: int, name: str) -> None:
 def _method(errors: FieldErrors, method: Object | None) -> None:
     if method is None or method["type"] in FLOW_SCHEMA_METHODS:
         return
-    value = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted_start(method['type'])}}}"
-    errors.add(_not_supported("spec.distinguisherMethod.type", value, FLOW_SCHEMA_METHODS))
-
-
-def _not_supported(field: str, value: str, supported: tuple[str, ...]) -> FieldError:
-    listed = quoted_list(supported)
-    text = f"Unsupported value: {value}: supported values: {listed}"
-    return FieldError("FieldValueNotSupported", field, text)
+    text = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted_start(method['type'])}}}"
+    value = Formatted(text, {"Type": method["type"]})
+    errors.add(not_supported("spec.distinguisherMethod.type", value, FLOW_SCHEMA_METHODS))
 
 
 def _level(errors: FieldErrors, name: str, field: str) -> None:
@@ -453,7 +447,7 @@ def _verbs(errors: FieldErrors, verbs: list[str], field: str) -> None:
     if "*" in verbs:
         _wildcard(errors, verbs, field, "verbs")
     elif not set(verbs) <= set(FLOW_SCHEMA_VERBS):
-        errors.add(_not_supported(field, format_value(verbs), FLOW_SCHEMA_VERBS))
+        errors.add(not_supported(field, verbs, FLOW_SCHEMA_VERBS))
 
 
 def _wildcard(errors: FieldErrors, values: list[str], field: str, what: str) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from rewound.actors.golang.format import Formatted
-from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.node_selector import DeprecatedLabels, deprecated_labels, label_warnings
-from rewound.actors.kinds.core.pod_spec import TOLERATION, toleration_rules
+from rewound.actors.kinds.core.pod_spec import TOLERATION, printed_toleration, toleration_rules
 from rewound.actors.kinds.core.resources import requirement_rules
 from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
 from rewound.actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
@@ -100,17 +98,5 @@ def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> 
     for index, toleration in enumerate(tolerations):
         key = tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
         if key in seen:
-            errors.add(duplicate(f"{field}[{index}]", _printed(toleration)))
+            errors.add(duplicate(f"{field}[{index}]", printed_toleration(toleration)))
         seen.add(key)
-
-
-def _printed(toleration: Object) -> Object | str:
-    """Return a toleration as Kubernetes prints it, or as it is where versions without JSON print an address."""
-    names = ("key", "operator", "value", "effect")
-    members = {name.capitalize(): toleration.get(name, "") for name in names}
-    seconds = toleration.get("tolerationSeconds")
-    if seconds is not None:
-        return toleration
-    texts = ", ".join(f"{name}:{quoted_start(value)}" for name, value in members.items())
-    text = f"core.Toleration{{{texts}, TolerationSeconds:(*int64)(nil)}}"
-    return Formatted(text, {**members, "TolerationSeconds": None})

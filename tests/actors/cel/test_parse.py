@@ -165,6 +165,7 @@ ANY_EXPRESSION = (
                 f"1:5: {AT_END} {ANY_EXPRESSION}",
             ],
         ),
+        ("", [f"1:0: {AT_END} {ANY_EXPRESSION}"]),
         ("a. % 2", ["1:4: Syntax error: missing IDENTIFIER at '%!'(MISSING)"]),
         (
             "'a\\q'",

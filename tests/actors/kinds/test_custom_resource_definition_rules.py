@@ -160,9 +160,10 @@ def test_refused_with_the_words_of_v1_25(changed: Object, found: list[tuple[str,
 
 
 def test_a_definition_needs_a_version() -> None:
-    printed = "[]apiextensions.CustomResourceDefinitionVersion(nil)"
-    text = f"Invalid value: {printed}: must have exactly one version marked as storage version"
-    assert ("spec.versions", text) in errors(versions=[])
+    kind = "[]apiextensions.CustomResourceDefinitionVersion"
+    text = "must have exactly one version marked as storage version"
+    for versions, printed in (([], f"{kind}{{}}"), (None, f"{kind}(nil)")):
+        assert ("spec.versions", f"Invalid value: {printed}: {text}") in errors(versions=versions)
 
 
 def test_group_needs_a_dot() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.enablement import Enablement
-from rewound.actors.kinds.validation import collect
+from rewound.actors.kinds.validation import collect_with
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import choose_release
 
@@ -32,7 +32,7 @@ def messages(definition: Definition, spec: dict[str, Any], **metadata: Any) -> l
     new = stored(definition, spec, **metadata)
     assert definition.strategy.prepare_for_create is not None
     definition.strategy.prepare_for_create(new)
-    found = collect(definition.strategy.validate_create, new)
+    found = collect_with(definition.features, definition.strategy.validate_create, new)
     return [f"{one.field}: {one.message}" for one in found]
 
 
@@ -105,3 +105,18 @@ def test_only_the_shares_of_the_exempt_level_may_change() -> None:
         "spec.exempt.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer",
         "spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
     ]
+
+
+def test_a_method_without_a_type_is_shown_as_the_version_shows_values() -> None:
+    spec = {
+        "matchingPrecedence": 5,
+        "distinguisherMethod": {},
+        "priorityLevelConfiguration": {"name": "a"},
+        "rules": [],
+    }
+    rest = 'supported values: "ByNamespace", "ByUser"'
+    for version, shown in (("1.25", 'flowcontrol.FlowDistinguisherMethod{Type:""}'), ("1.36", '{"Type":""}')):
+        catalog = built_in(KUBERNETES, choose_release(version), Enablement(every=True))
+        definition = next(one for one in catalog.definitions if one.plural == "flowschemas")
+        field = "spec.distinguisherMethod.type"
+        assert messages(definition, spec) == [f"{field}: Unsupported value: {shown}: {rest}"]

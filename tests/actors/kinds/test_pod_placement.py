@@ -41,8 +41,8 @@ LABEL_VALUE = (
             [
                 (
                     "operator",
-                    'Invalid value: {"key":"k","operator":"Exists","value":"x"}: value must be empty when '
-                    "`operator` is 'Exists'",
+                    'Invalid value: core.Toleration{Key:"k", Operator:"Exists", Value:"x", Effect:"", '
+                    "TolerationSeconds:(*int64)(nil)}: value must be empty when `operator` is 'Exists'",
                 )
             ],
         ),

@@ -168,6 +168,11 @@ CASES = [
     (NEWEST, {"volumes": [{"name": "v", "image": {}}]}, "spec.volumes[0].image.reference: Required value"),
     (NEWEST, {"hostnameOverride": "a", "hostNetwork": True}, "may not be specified when hostNetwork is true"),
     # Texts
+    (
+        "1.25",
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+        'core.Toleration{Key:"a", Operator:"Exists", Value:"b", Effect:"", TolerationSeconds:(*int64)(nil)}: value',
+    ),
     ("1.26", {"hostname": "a.b"}, LABEL),
     ("1.27", {"hostname": "a.b"}, "must not contain dots"),
 ]
@@ -332,3 +337,9 @@ def test_owners_of_ephemeral_containers(version: str, tracked: bool) -> None:
     sent = {**old, "metadata": {**old["metadata"], "managedFields": [{"manager": "m"}]}}
     stored, _ = replace(definition, sent, old, "ephemeralcontainers")
     assert ("managedFields" in stored["metadata"]) is tracked
+
+
+def test_an_operating_system_without_a_name() -> None:
+    for version, text in (("1.33", "Required value: cannot be empty"), ("1.34", "Required value")):
+        _, causes = created(version, os={})
+        assert causes == [("spec.os.name", text)]

@@ -57,8 +57,19 @@ def test_unknown_types(plural: str, field: str, printed: str, rest: str) -> None
     assert message.startswith(f'{what}: {{"Type":"X","RollingUpdate":null}}: ')
 
 
-@cases(("plural", "field"), [("deployments", "strategy"), ("statefulsets", "updateStrategy")])
-def test_the_address_of_a_rolling_update_is_not_shown(plural: str, field: str) -> None:
-    sent = {field: {"type": "X", "rollingUpdate": {}}}
+@cases(
+    ("plural", "field", "rolling", "printed"),
+    [
+        ("deployments", "strategy", {"maxSurge": "25%"}, '{"MaxUnavailable":0,"MaxSurge":"25%"}'),
+        ("daemonsets", "updateStrategy", {"maxUnavailable": 1}, '{"MaxUnavailable":1,"MaxSurge":0}'),
+        ("statefulsets", "updateStrategy", {"partition": 2}, '{"Partition":2,"MaxUnavailable":null}'),
+    ],
+)
+def test_a_rolling_update_is_shown_as_json_but_not_its_address(
+    plural: str, field: str, rolling: dict[str, Any], printed: str
+) -> None:
+    sent = {field: {"type": "X", "rollingUpdate": rolling}}
     ((_, message),) = causes("1.25", plural, **sent)
     assert ' value: "X": ' in message
+    ((_, message),) = causes("1.36", plural, **sent)
+    assert f' value: {{"Type":"X","RollingUpdate":{printed}}}: ' in message

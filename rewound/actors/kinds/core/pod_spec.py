@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from rewound.actors.golang.format import Formatted
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.containers import (
     CONTAINER,
@@ -94,6 +95,7 @@ from rewound.actors.versions.features import (
     HOST_PORTS_OF_PODS,
     HOST_USERS_IN_TEXTS,
     IMAGE_VOLUMES,
+    OS_NAME_REQUIRED,
     POD_LEVEL_RESOURCES,
     RELAXED_SEARCHES,
     RELAXED_VARIABLES,
@@ -321,6 +323,16 @@ POD_READINESS_GATE = Struct(
 )
 
 
+def printed_toleration(toleration: Object) -> Object | str:
+    """Return a toleration as Kubernetes prints it, or as it is where versions without JSON print an address."""
+    members = {name.capitalize(): toleration.get(name, "") for name in ("key", "operator", "value", "effect")}
+    if "tolerationSeconds" in toleration:
+        return toleration
+    texts = ", ".join(f"{name}:{quoted_start(value)}" for name, value in members.items())
+    text = f"core.Toleration{{{texts}, TolerationSeconds:(*int64)(nil)}}"
+    return Formatted(text, {**members, "TolerationSeconds": None})
+
+
 def toleration_rules(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
     for index, toleration in enumerate(tolerations):
         _one_toleration_rules(errors, toleration, f"{field}[{index}]")
@@ -351,7 +363,8 @@ def _toleration_operator_rules(errors: FieldErrors, toleration: Object, operator
     if operator == "Exists":
         text = "value must be empty when `operator` is 'Exists'"
         if value:
-            given = value if TOLERATION_VALUE_IN_TEXTS in errors.features else toleration
+            whole = printed_toleration(toleration)
+            given = value if TOLERATION_VALUE_IN_TEXTS in errors.features else whole
             errors.add(invalid(field, given, text))
         return
     if operator in COMPARISON_OPERATORS and TOLERATION_COMPARISONS in errors.features:
@@ -1002,7 +1015,8 @@ def _os_rules(errors: FieldErrors, spec: Object, field: str) -> None:
         return
     name = spec["os"]["name"]
     if not name:
-        errors.add(required(f"{field}.os.name", "cannot be empty"))
+        text = "" if OS_NAME_REQUIRED in errors.features else "cannot be empty"
+        errors.add(required(f"{field}.os.name", text))
         return
     if name not in OPERATING_SYSTEMS:
         errors.add(not_supported(f"{field}.os", name, OPERATING_SYSTEMS))
