@@ -7,6 +7,7 @@ thousand others (`make robustness`). Each test prints its totals.
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rewound.journal import Journal
+from rewound.journal import Journal, keys
 from rewound.journal.errors import JournalError
 from rewound.journal.repair.recover import recover
 from tests.journal.model import ram
@@ -91,6 +92,20 @@ def test_flips_of_the_meta_pages(small_sample: Sample) -> None:
 def test_flips_elsewhere(small_sample: Sample) -> None:
     counts = check(small_sample, random_flips(small_sample, SHORT, seed=1))
     assert counts["refused"] > 0
+
+
+def test_flips_of_the_key_of_the_newest_event(small_sample: Sample) -> None:
+    """The head is read from this key. A journal may have a tail of any length, and it has this event."""
+    key = keys.pack_offset(small_sample.head)
+    starts = [one.start() for one in re.finditer(re.escape(key), small_sample.data)]
+    flips = [
+        Flip(start + byte, 0, check_tail=whole)
+        for start in starts
+        for byte in range(len(key))
+        for whole in (True, False)
+    ]
+    counts = check(small_sample, flips)
+    assert counts["refused"] >= 2 * len(key)
 
 
 def test_recovery_of_flips(small_sample: Sample) -> None:
