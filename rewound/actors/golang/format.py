@@ -29,6 +29,7 @@ _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 _DEEPEST: Final = 32  # levels of a value that a message shows
 _ESCAPED: Final = {ord(one): f"\\u{ord(one):04x}" for one in "<>&"}  # as Go does in strings of JSON
 _FEW: Final = 16  # members of a value that a message shows
+_SHORT: Final = 256  # characters of so many texts
 
 
 class Formatted(str):
@@ -43,15 +44,20 @@ class Formatted(str):
         return made
 
 
-def as_json(value: Any) -> str | None:
-    """Return a value as messages of later versions print it; None if as `format_value` does."""
+def has_json(value: Any) -> bool:
+    """Whether messages of later versions print a value in another way than `format_value`."""
+    if isinstance(value, Formatted):
+        return value.of is None or isinstance(value.of, str | list | dict)
+    return value is None or isinstance(value, list | dict)
+
+
+def as_json(value: Any) -> str:
+    """Return a value as messages of later versions print it, if `has_json` says that they differ."""
     if isinstance(value, Formatted):
         value = value.of
         if isinstance(value, str):
             return quoted_start(value)
-    if value is None or isinstance(value, list | dict):
-        return joined(_json(value), "").translate(_ESCAPED)
-    return None
+    return joined(_json(value), "").translate(_ESCAPED)
 
 
 def format_value(value: Any) -> str:
@@ -129,9 +135,9 @@ def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
     elif not depth:
         yield "..."
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield "," if index else "["
-            yield from _json(item, depth - 1)
+        for start in range(0, len(value), _FEW):
+            yield "," if start else "["
+            yield from _json_items(value[start : start + _FEW], depth - 1)
         yield "]"
     else:
         for index, (name, member) in enumerate(value.items()):
@@ -140,6 +146,17 @@ def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
             yield ":"
             yield from _json(member, depth - 1)
         yield "}"
+
+
+def _json_items(items: list[Any], depth: int) -> Iterator[str]:
+    """Write a few items of a list. Short texts are one piece: a thousand messages may show one list of them."""
+    if set(map(type, items)) == {str} and sum(map(len, items)) <= _SHORT:
+        yield orjson.dumps(items)[1:-1].decode()
+        return
+    for index, item in enumerate(items):
+        if index:
+            yield ","
+        yield from _json(item, depth)
 
 
 def _is_small(value: list[Any] | dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 import msgspec
 
 from rewound.actors.errors import MAX_COUNTED, BadRequest, Cause
-from rewound.actors.golang.format import as_json, format_value
+from rewound.actors.golang.format import as_json, format_value, has_json
 from rewound.actors.golang.quoting import cut, quoted_list, quoted_start
 from rewound.actors.messages import Object
 from rewound.actors.versions.features import (
@@ -100,9 +100,14 @@ class FieldErrors:
         # Metadata whose labels, annotations and owners were found valid: an update validates it up to four times.
         self.valid_metadata: Object | None = None
 
-    def add(self, error: FieldError) -> None:
+    def worded(self, error: FieldError) -> FieldError:
+        """Choose the wording of an error now. To add it often then costs little, however large a value it shows."""
         if isinstance(error.message, Worded):
-            error = FieldError(error.reason, error.field, error.message.word(self.features))
+            return FieldError(error.reason, error.field, error.message.word(self.features))
+        return error
+
+    def add(self, error: FieldError) -> None:
+        error = self.worded(error)
         if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:
             error = FieldError(
                 error.reason, cut(error.field, LONGEST_PATH), cut(error.message, LONGEST_MESSAGE)
@@ -220,9 +225,10 @@ def unchanged(errors: FieldErrors, field: str, new: Any, old: Any) -> None:
 
 
 def _with_value(text: str, value: Any) -> str:
-    formatted, later = format_value(value), as_json(value)
-    plain = f"{text}: {formatted}"
-    return plain if later is None else reworded(plain, JSON_IN_TEXTS, f"{text}: {later}")
+    plain = f"{text}: {format_value(value)}"
+    if not has_json(value):
+        return plain
+    return Worded(plain, lambda features: f"{text}: {as_json(value)}" if JSON_IN_TEXTS in features else plain)
 
 
 def _with_detail(text: str, detail: str) -> str:

@@ -8,16 +8,19 @@ import orjson
 import pytest
 
 from rewound.actors.errors import Cause, Invalid
-from rewound.actors.golang.format import format_value
+from rewound.actors.golang.format import as_json, format_value
 from rewound.actors.golang.quoting import LONGEST, quoted, quoted_start
 from rewound.actors.kinds.built_in import built_in
-from rewound.actors.kinds.validation import FieldErrors, collect, invalid, not_supported
+from rewound.actors.kinds.validation import FieldErrors, collect, collect_with, invalid, not_supported
 from rewound.actors.names import CLUSTER
+from rewound.actors.versions.features import JSON_IN_TEXTS
 from rewound.gateway.pipeline.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
+from tests.actors.kinds.operations import operations
 from tests.cases import cases
 
-DEFINITIONS = Definitions(built_in(CLUSTER))
+CATALOG = built_in(CLUSTER)
+DEFINITIONS = Definitions(CATALOG)
 LONG = "x" * 100_000
 LARGEST_RESPONSE = 64 * 1024
 
@@ -48,6 +51,37 @@ def test_messages_show_the_start_of_a_large_value(value: Any) -> None:
     text = format_value(value)
     assert len(text) < 3 * LONGEST
     assert "..." in text
+
+
+@cases("value", [["x"] * 100_000, ["x" * 300] * 1000, [*(["x"] * 40), {"a": "x"}, LONG, *(["x"] * 10_000)]])
+def test_json_shows_the_start_of_a_large_list(value: list[Any]) -> None:
+    text = as_json(value)
+    assert len(text) < 3 * LONGEST
+    shown = text[: text.index("...")].rstrip(",")
+    assert orjson.dumps(value).startswith(shown.rstrip('"').encode())
+    assert len(shown) >= LONGEST
+
+
+@cases("value", [["a"] * 50, ["a", 1] * 20, [{"a": ["b"] * 40}] * 4, ["<"] * 17, [[]] * 20])
+def test_json_of_short_values_is_whole(value: list[Any]) -> None:
+    assert as_json(value) == orjson.dumps(value).decode().replace("<", r"\u003c")
+
+
+@cases(
+    "features",
+    [frozenset(), frozenset((JSON_IN_TEXTS,))],
+    ids=lambda features: "later" if features else "1.25",
+)
+def test_a_thousand_messages_that_show_one_list_cost_little(features: frozenset[str]) -> None:
+    """One request with them once blocked all others for half a second."""
+    quota = next(one for one in CATALOG.definitions if one.plural == "resourcequotas")
+    sent = {"metadata": {"name": "a"}, "spec": {"scopes": [""] * 1000}, "status": {}}
+    rules = quota.strategy.validate_create
+    found = []
+    calls = operations(lambda: found.extend(collect_with(features, rules, sent)))
+    assert len(found) == 1000
+    assert ('["",' in found[0].message) == bool(features)
+    assert calls < 100 * len(found), calls / len(found)
 
 
 def test_deeply_nested_values_are_cut() -> None:

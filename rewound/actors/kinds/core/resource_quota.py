@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -189,12 +189,14 @@ def _is_standard(name: str) -> bool:
 
 def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
     inapplicable = _inapplicable(hard)
+    wrong = cache(
+        lambda why: errors.worded(_wrong_scopes(scopes, why))
+    )  # an error of each scope shows all of them
     for scope in scopes:
         if scope not in SCOPES:
-            errors.add(_wrong_scopes(scopes, "unsupported scope"))
-        text = "unsupported scope applied to resource"
+            errors.add(wrong("unsupported scope"))
         for _ in range(inapplicable.get(scope, 0)):
-            errors.add(_wrong_scopes(scopes, text))
+            errors.add(wrong("unsupported scope applied to resource"))
     for pair in CONFLICTING_SCOPES:
         if pair <= set(scopes):
             errors.add(_wrong_scopes(scopes, "conflicting scopes"))
@@ -218,13 +220,13 @@ def _scope_selector_rules(
     field = "spec.scopeSelector.matchExpressions"
     names: set[str] = set()
     inapplicable = _inapplicable(hard)
+    wrong = cache(lambda why: errors.worded(invalid(field, selector, why)))
     for requirement in selector.get("matchExpressions", ()):
         scope = requirement["scopeName"]
         if scope not in SCOPES:
             errors.add(invalid(f"{field}.scopeName", scope, "unsupported scope"))
-        text = "unsupported scope applied to resource"
         for _ in range(inapplicable.get(scope, 0)):
-            errors.add(invalid(field, selector, text))
+            errors.add(wrong("unsupported scope applied to resource"))
         _requirement_rules(errors, requirement, field)
         names.add(scope)
     for pair in CONFLICTING_SCOPES:
