@@ -448,12 +448,15 @@ class Group:
         """Send up to a round, or as much as the connection accepts."""
         left, turn, bound = ROUND_BYTES, Turn(), self._bound(member)
         while left > 0 and member.cursor < bound:
-            alone = member.first_pending or member.limit is not None
-            frames, reached = self._frames_after(member.cursor, bound, member.first_pending, alone=alone)
+            frames, reached = self._frames_after(member, bound)
             size = self._transmit(member, frames, reached)
             if size is None or turn.over():
                 return
             left -= max(size, EMPTY_STEP_BYTES)
+
+    def _shares_with(self, member: Member) -> bool:
+        """Whether there are others to encode for: the segments that they share begin before a member's cursor."""
+        return bool(self.sweeping) or len(self.lagging) > (member in self.lagging)
 
     def _transmit(self, member: Member, frames: list[Frame], reached: int) -> int | None:
         """Send frames that bring a member to an offset; return their size, or None if not everything is sent."""
@@ -472,13 +475,15 @@ class Group:
         if begun:
             self._sent.add(begun, sum([len(data) for _, data in begun]))
 
-    def _frames_after(self, cursor: int, bound: int, first: bool, *, alone: bool) -> tuple[list[Frame], int]:
-        """The frames after a cursor, and the offset that they lead to; `alone`: only this watcher receives them."""
+    def _frames_after(self, member: Member, bound: int) -> tuple[list[Frame], int]:
+        """The frames after the cursor of a member, and the offset that they lead to."""
+        cursor, first = member.cursor, member.first_pending
+        alone = first or member.limit is not None  # no other watcher receives the same frames
         if cursor >= self._recent.floor and not alone:
             return self._recent.after(cursor, bound)
         if cursor < self._hub.floor():
             raise TooOld
-        if not alone:
+        if not alone and self._shares_with(member):
             return self._backlog.after(cursor, bound)
         events, reached = self._changes.after(cursor, bound, ROUND_BYTES)
         return self._framed_in_turn(Turn(), events, reached, first=first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rewound.gateway.watch.frames import SEGMENT
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map
 from tests.gateway.watch.watching import watching
@@ -37,6 +38,16 @@ async def test_watch_ends_cleanly_after_some_events(transport: str) -> None:
         resumed = events[-1]["object"]["metadata"]["resourceVersion"]
         async with watching(api, PATH, transport, resourceVersion=resumed) as watch:
             assert texts(await watch.take(1)) == ["3"]
+
+
+async def test_events_before_the_version_of_a_watch_do_not_count() -> None:
+    async with injecting(on_config_maps({"cutWatch": {"afterEvents": 2}})) as api:
+        first = int(await written(api, 3 * SEGMENT))
+        version = (
+            first + SEGMENT - first % SEGMENT + SEGMENT // 2
+        )  # in the middle of a segment that is complete
+        async with watching(api, PATH, resourceVersion=str(version)) as watch:
+            assert texts(await watch.end()) == [str(version + 1 - first), str(version + 2 - first)]
 
 
 @transports
