@@ -117,6 +117,7 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     errors.AdmissionFailed: st.builds(errors.AdmissionFailed, text),
     errors.IllTyped: st.builds(errors.IllTyped, text),
     errors.Unprocessable: st.builds(errors.Unprocessable, text),
+    errors.PatchFailed: st.builds(errors.PatchFailed, text),
     errors.Forbidden: st.builds(errors.Forbidden, st.none() | resources, text, text, causes),
     errors.PolicyDenied: st.builds(errors.PolicyDenied, st.none() | resources, text, text, text),
     errors.MutationDenied: st.builds(
