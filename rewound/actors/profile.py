@@ -223,6 +223,18 @@ class Rules:
         ("refused", "it is refused, whatever `fieldValidation` is"),
         "document 1, field validation; v1.25 compared",
     )
+    nested_schemas: Literal["checked", "ignored"] = _rule(
+        (
+            "checked",
+            "unknown fields in `items`, `additionalProperties` and `dependencies` of the schema of a definition, and "
+            "values there that are no schemas, are reported as in other fields",
+        ),
+        (
+            "ignored",
+            "unknown fields there are ignored, also by Strict, and `items` that are no schema count as absent",
+        ),
+        "document 1, field validation; v1.25 compared",
+    )
     bare_dry_run: Literal["write", "refused"] = _rule(
         ("write", "`?dryRun` without a value is an ordinary write"),
         ("refused", "it is refused with 422"),

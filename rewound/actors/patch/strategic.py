@@ -12,7 +12,8 @@ patch:
 
 Directives apply to existing values: where the document has none, the patch value is copied without its nulls. Until
 v1.27 a directive left in it is an unknown field; later versions leave out every object that has one. A value that
-replaces another keeps its nulls, and so does a new list entry.
+replaces another keeps its nulls, and so does a new list entry. JSON without a declaration is merged as plain maps and
+replaced as plain lists.
 
 In a merged list, entries that the patch names keep its order, the others stay around them:
 
@@ -33,7 +34,7 @@ from typing import Any, Final
 from rewound.actors.golang.format import printed
 from rewound.actors.golang.json import DEEPEST, unescaped
 from rewound.actors.golang.quoting import LONGEST, quoted_start
-from rewound.actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
+from rewound.actors.kinds.schema.fields import ANY_JSON, Field, JsonValue, ListOf, MapOf, Struct, Type
 from rewound.actors.patch.errors import Answer, MalformedPatch, PatchDoesNotFit, PatchError
 from rewound.actors.runtime.time_limit import check_time
 
@@ -108,6 +109,7 @@ def _copied(value: Any, room: int) -> Any:
     if not room:
         raise MalformedPatch("the patch nests too deep")
     if isinstance(value, dict):
+        check_time()
         return {key: _copied(part, room - 1) for key, part in value.items()}
     return [_copied(part, room - 1) for part in value] if isinstance(value, list) else value
 
@@ -349,7 +351,7 @@ def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
 
 def _list_member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
     """Return the field and the type of the items of a member that is a list in the document and in the patch."""
-    if type_ is None:
+    if type_ is None or isinstance(type_, JsonValue) or type_ is ANY_JSON:
         return None, None
     if not isinstance(type_, Struct):
         kind = _go_kind(type_)

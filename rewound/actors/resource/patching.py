@@ -136,10 +136,8 @@ def _invalid_patch(
     """`document` is the result of the patch, which v1.25 shows unless it is that of a strategic merge patch."""
     patch = command.patch
     if go_map:
-        before, everywhere = (
-            _served_document(definition, current),
-            DIRECTIVES_EVERYWHERE in definition.features,
-        )
+        before = _served_document(definition, current)
+        everywhere = DIRECTIVES_EVERYWHERE in definition.features
         patch = left_of_patch(before, patch, definition.fields, directives_everywhere=everywhere)
     if command.format in ("merge", "json") and definition.rules.error_texts == "kubernetes":
         patch = _sorted(document, patch if command.format == "merge" else _containers(patch))

@@ -6,8 +6,9 @@ import pytest
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.built_in import built_in
-from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.schema.decoder import NotDecodable, Schema
 from rewound.actors.names import KUBERNETES
+from rewound.actors.profile import choose_rules
 from rewound.actors.versions.features import choose_release
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
@@ -157,6 +158,11 @@ def test_values_that_read_themselves_end_the_decoding(
     assert text in str(refused.value)
 
 
+def schema_of_definitions(version: str) -> Schema:
+    catalog = built_in(KUBERNETES, choose_release(version), rules=choose_rules("kubernetes"))
+    return Definitions(catalog)["customresourcedefinitions"].schema
+
+
 SCHEMA = '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"l":%s}}}}]}}'
 PROPERTIES = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties"
 
@@ -175,16 +181,14 @@ PROPERTIES = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties"
 )
 def test_errors_in_schemas_that_read_themselves(sent: str, before: str, since: str) -> None:
     for version, rest in (("1.25", before), ("1.36", since)):
-        schema = Definitions(built_in(KUBERNETES, choose_release(version)))[
-            "customresourcedefinitions"
-        ].schema
+        schema = schema_of_definitions(version)
         with pytest.raises(NotDecodable) as refused:
             schema.decode_json((SCHEMA % sent).encode())
         assert f"{PROPERTIES}.{rest}" in str(refused.value)
 
 
-def test_what_schemas_that_read_themselves_ignore(kinds: Definitions) -> None:
-    schema = kinds["customresourcedefinitions"].schema
+def test_what_schemas_that_read_themselves_ignore() -> None:
+    schema = schema_of_definitions("1.25")
     found = schema.decode_json((SCHEMA % '{"bogus":1,"items":{"type":"string","bogus":1}}').encode())
     assert [text.rpartition(".")[2] for text in found.problems] == ['bogus"']
     for ignored in ('"x"', "5", "true", '""'):
@@ -193,6 +197,14 @@ def test_what_schemas_that_read_themselves_ignore(kinds: Definitions) -> None:
         assert version["schema"]["openAPIV3Schema"]["properties"]["l"] == {}
     with pytest.raises(NotDecodable, match="boolean or JSON schema expected"):
         schema.decode_json((SCHEMA % '{"type":5,"additionalProperties":"x"}').encode())
+
+
+def test_by_the_documents_schemas_are_checked_like_other_fields(kinds: Definitions) -> None:
+    schema = kinds["customresourcedefinitions"].schema
+    found = schema.decode_json((SCHEMA % '{"items":{"type":"string","bogus":1}}').encode())
+    assert [text.rpartition(".properties.")[2] for text in found.problems] == ['l.items.bogus"']
+    with pytest.raises(NotDecodable, match=r"properties\.items of type"):
+        schema.decode_json((SCHEMA % '{"items":"x"}').encode())
 
 
 def test_any_json_is_kept_even_if_empty() -> None:

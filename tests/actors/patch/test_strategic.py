@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewound.actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.schema.fields import (
+    ANY_JSON,
+    INT32,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchError
 from rewound.actors.patch.strategic import apply_strategic_patch, left_of_patch
 from tests.cases import cases
@@ -420,6 +429,13 @@ def test_what_is_left_of_a_patch_has_no_directives_of_what_was_merged():
     document = {"boxes": [{"name": "a"}], "labels": {}}
     assert left_of_patch(document, patch, THING) == {"labels": {"a": None}, "source": {"b": "1"}}
     assert patch == unchanged
+
+
+def test_json_without_a_declaration_merges_maps_and_replaces_lists():
+    holder = Struct("x.v1.Holder", Field("data", ANY_JSON, 1))
+    document = {"data": {"a": {"b": 1}, "l": [{"name": "x"}]}}
+    result = apply_strategic_patch(document, {"data": {"a": {"c": 2}, "l": [1]}}, holder)
+    assert result == {"data": {"a": {"b": 1, "c": 2}, "l": [1]}}
 
 
 @cases("values", ["a", {"a": None}, None, ["a"]])

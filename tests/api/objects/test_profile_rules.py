@@ -337,6 +337,23 @@ async def ill_typed_apply(api: Api) -> str:
 
 
 @probe
+async def nested_schemas(api: Api) -> str:
+    items = {"type": "array", "items": {"type": "string", "bogus": 1}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"l": items}}}
+    group, names = "nested.example.com", {"plural": "nests", "kind": "Nest"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": group, "scope": "Cluster", "names": names, "versions": [version]}
+    made = await api.ask(
+        "POST",
+        api.path("customresourcedefinitions", None),
+        {"metadata": {"name": f"nests.{group}"}, "spec": spec},
+        fieldValidation="Strict",
+        dryRun="All",
+    )
+    return {400: "checked", 201: "ignored"}[made.status]
+
+
+@probe
 async def strict_patch(api: Api) -> str:
     set_ = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
     await api.create("replicasets", {"metadata": {"name": "strict"}, "spec": set_})

@@ -389,7 +389,10 @@ class Definition:
         if self.custom is not None:
             return self.custom.schema
         older = self.storage.also_accepts
-        return Schema(self.fields, self.api_version, self.kind, self.set_defaults, older, self.features)
+        return Schema(
+            *(self.fields, self.api_version, self.kind, self.set_defaults, older, self.features),
+            ignores_in_schemas=self.rules.nested_schemas == "ignored",
+        )
 
     @cached_property
     def has_status(self) -> bool:

@@ -76,8 +76,11 @@ class Schema:
         set_defaults: Callable[[Object], None] | None = None,
         also_accepts: str = "",  # an older apiVersion that documents may still have
         features: frozenset[str] = frozenset(),
+        *,
+        ignores_in_schemas: bool = False,
     ) -> None:
         self._features = features
+        self._ignores_in_schemas = ignores_in_schemas
         self._struct, self._api_version, self._kind = struct, api_version, kind
         self._also_accepts = also_accepts or api_version
         self._document = Struct(struct.of, *_TYPE_META, *struct.fields)
@@ -126,11 +129,12 @@ class Schema:
         self.check_type(document)
         if tree_is_too_deep(document):
             raise NotDecodable(self._not_handled(TOO_DEEP))
-        decoder = ExactDecoder(defaults=defaults)
+        decoder = ExactDecoder(defaults=defaults, ignores_in_schemas=self._ignores_in_schemas)
         try:
             found = decoder.struct(self._document, document)
         except ValueError as first:
-            error = decisive_error(self._document, document) or first
+            in_schemas = self._ignores_in_schemas
+            error = decisive_error(self._document, document, ignores_in_schemas=in_schemas) or first
             typed = error if isinstance(error, WrongType) else None
             why = str(error) if typed is None else typed.text(self._api_version, self._features)
             refused = NotDecodable(self._not_handled(why))

@@ -88,26 +88,33 @@ _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 _DECISIVE: Final = frozenset((QUANTITY, TIME, MICRO_TIME, DURATION, INT_OR_STRING))
 
 
-def decisive_error(struct: Struct, document: Any) -> ValueError | None:
+def decisive_error(struct: Struct, document: Any, *, ignores_in_schemas: bool) -> ValueError | None:
     """Return the error about a document that is reported although another one comes before it in the document.
 
     Go goes on after a value of a wrong type, and reports the first at the end; but a quantity, time, duration or
     IntOrString that it cannot read ends the decoding.
     """
     try:
-        ExactDecoder(defaults=False, skips_wrong_types=True).struct(struct, document)
+        decoder = ExactDecoder(defaults=False, skips_wrong_types=True, ignores_in_schemas=ignores_in_schemas)
+        decoder.struct(struct, document)
     except ValueError as error:
         return error
     return None
 
 
 class ExactDecoder:
-    """Decodes one document. `problems` are its unknown and duplicate fields."""
+    """Decodes one document. `problems` are its unknown and duplicate fields.
 
-    __slots__ = ("_defaults", "_problems", "_skips_wrong_types")
+    `ignores_in_schemas`: read the schemas in a definition as their types read themselves in Go.
+    """
 
-    def __init__(self, *, defaults: bool, skips_wrong_types: bool = False) -> None:
+    __slots__ = ("_defaults", "_ignores_in_schemas", "_problems", "_skips_wrong_types")
+
+    def __init__(
+        self, *, defaults: bool, skips_wrong_types: bool = False, ignores_in_schemas: bool = False
+    ) -> None:
         self._defaults, self._skips_wrong_types = defaults, skips_wrong_types
+        self._ignores_in_schemas = ignores_in_schemas
         self._problems = Problems()
 
     @property
@@ -129,7 +136,11 @@ class ExactDecoder:
                 self._report("duplicate", here)
                 self._field(struct, field, member, here)
                 member = self._merged(field, sent[name], member)
-                again = ExactDecoder(defaults=self._defaults, skips_wrong_types=self._skips_wrong_types)
+                again = ExactDecoder(
+                    defaults=self._defaults,
+                    skips_wrong_types=self._skips_wrong_types,
+                    ignores_in_schemas=self._ignores_in_schemas,
+                )
                 read[name] = again._field(struct, field, member, here)
             else:
                 read[name] = self._field(struct, field, member, here)
@@ -153,7 +164,10 @@ class ExactDecoder:
         if isinstance(type_, MapOf):
             return self._map(type_, value, path)
         if isinstance(type_, StructOr):
-            return self._struct_or(type_, value)
+            if self._ignores_in_schemas:
+                return self._schema_as_in_go(type_, value)
+            is_object = type(value) is Members or isinstance(value, dict)
+            return self.value(type_.struct if is_object else type_.other, value, path)
         try:
             return read_scalar(type_, value)
         except ValueError:
@@ -169,9 +183,9 @@ class ExactDecoder:
                 return ()
             raise
 
-    def _struct_or(self, type_: StructOr, value: Any) -> Any:
-        """Read a value as its type does itself in Go: without a report of unknown fields, and decisive if it fails."""
-        inner = ExactDecoder(defaults=self._defaults)
+    def _schema_as_in_go(self, type_: StructOr, value: Any) -> Any:
+        """Read a value as its type does itself: without a report of unknown fields, and decisive if it fails."""
+        inner = ExactDecoder(defaults=self._defaults, ignores_in_schemas=True)
         is_object = type(value) is Members or isinstance(value, dict)
         if not is_object and isinstance(type_.other, ListOf) and type(value) is not list:
             return None
