@@ -24,6 +24,7 @@ from typing import BinaryIO
 from zlib import crc32
 
 from rewound.journal import keys, records
+from rewound.journal.batching import MOST, MOST_BYTES, size_of
 from rewound.journal.copy import Position, check_header
 from rewound.journal.errors import (
     BadName,
@@ -46,7 +47,9 @@ from rewound.journal.transfer import temporary_folder
 
 MAGIC = b"rewound backup 1"
 READ = 1 << 20
-BATCH, BATCH_BYTES = 1000, 4 << 20  # limits of one durable transaction during a restore
+LONGEST_COMMIT = (
+    64 << 20
+)  # bytes of events that are held until their commit is complete; a longer one is divided
 
 Progress = Callable[[int, int], None]  # bytes read, size of the file
 
@@ -286,8 +289,8 @@ class _Restoring:
         self._base = self._count = self._last_time = 0
         self._in_state = False
         self._run: list[tuple[Event, bytes]] = []  # events since the last commit
+        self._run_size = self._size = 0
         self._batch: list[tuple[Event, bytes]] = []  # events of whole commits that are not written yet
-        self._size = 0
         self._reached = False  # the requested offset or time was reached
         self._numbers: set[int] = set()  # numbers of the known types
         self._version = self._sent_version = "", 0  # of Kubernetes, and since when objects have its form
@@ -342,7 +345,8 @@ class _Restoring:
         if self._run and self._run[-1][0].offset <= self._base < event.offset:
             self._accept_run()
         self._run.append((event, stored.value))
-        if self._in_state:
+        self._run_size += len(stored.value) + size_of(event)
+        if self._in_state or self._run_size > LONGEST_COMMIT:
             self._accept_run()
         return True
 
@@ -352,10 +356,10 @@ class _Restoring:
             if self._batch and self._batch[-1][0].offset <= self._base < event.offset:
                 self._write()
             self._batch.append((event, value))
-            self._size += len(value) + len(event.facts) + len(event.body)
-            if len(self._batch) >= BATCH or self._size >= BATCH_BYTES:
+            self._size += len(value) + size_of(event)
+            if len(self._batch) >= MOST or self._size >= MOST_BYTES:
                 self._write()
-        self._run = []
+        self._run, self._run_size = [], 0
 
     def _write(self) -> None:
         batch, self._batch, self._size = self._batch, [], 0

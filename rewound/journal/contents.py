@@ -2,6 +2,10 @@
 
     contents    zstd frame of [facts length:4 facts body], with the dictionary `contents.zdict`
 
+A frame says how many bytes it becomes, and a hostile one of 10 kB may say 256 MiB. What a server stores is the bound:
+`LARGEST_OBJECT` limits writes (`actors/resource/object_size.py`), `LARGEST` what is written to a journal and read
+from it. Nothing is allocated for a frame that says more, or does not say how much it is.
+
 The dictionary is part of the layout: it never changes. A better one would be another layout of events. It has what
 objects of both dialects share (benchmarks/decisions/compression.py made it), and makes an event of 2.7 kB one of 0.3 kB
 in a few microseconds (docs/decisions/0093-compressed-events.md).
@@ -18,9 +22,21 @@ import zstandard
 
 from rewound.journal.keys import Buffer
 
-LARGEST: Final = 256 << 20  # bytes of facts and body; more is damage, and not allocated
+# Bytes of an object as JSON. etcd limits objects to 1.5 MiB of protobuf, where a character takes down to a sixth.
+LARGEST_OBJECT: Final = 8 << 20
+# Bytes of facts and body. Facts are parts of the object once more; a delete may add times to an object of any size.
+LARGEST: Final = 2 * LARGEST_OBJECT + (64 << 10)
 LEVEL: Final = 3
 _LENGTH: Final = struct.Struct(">I")
+_ROOM: Final = 64  # bytes: more than a version and the length
+
+
+class TooLarge(ValueError):
+    """Contents, or what they say they would become, have more bytes than any server stores."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        super().__init__(f"contents: {size} bytes, and no event has more than {LARGEST}")
 
 
 class _Codecs(threading.local):
@@ -39,7 +55,15 @@ class _Codecs(threading.local):
 _codecs = _Codecs()
 
 
+def fits(facts: bytes, body: bytes) -> bool:
+    """Whether an event may have them; the version is added to a body whose version is empty."""
+    return len(facts) + len(body) <= LARGEST - _ROOM
+
+
 def compressed(facts: bytes, body: bytes) -> bytes:
+    """Raises TooLarge."""
+    if len(facts) + len(body) > LARGEST - _LENGTH.size:
+        raise TooLarge(len(facts) + len(body))
     return _codecs.compress(_LENGTH.pack(len(facts)) + facts + body)
 
 
@@ -47,7 +71,9 @@ def decompressed(contents: Buffer) -> tuple[bytes, bytes]:
     """Facts and body. Raises ValueError."""
     try:
         size = zstandard.frame_content_size(contents)
-        if not _LENGTH.size <= size <= LARGEST:
+        if size > LARGEST:
+            raise TooLarge(size)
+        if size < _LENGTH.size:  # -1: it is unknown
             raise ValueError(f"contents: {size} bytes, not {_LENGTH.size} to {LARGEST}")
         found = _codecs.decompress(contents)
     except zstandard.ZstdError as error:

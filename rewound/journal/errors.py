@@ -243,6 +243,14 @@ class BadName(CannotStore):
         )
 
 
+class EventTooLarge(CannotStore):
+    """The event has more bytes than may be read again."""
+
+    def __init__(self, what: str, size: int) -> None:
+        self.size = size
+        super().__init__(f"{what} has {size:,} bytes, and the journal takes no event of this size")
+
+
 class TooManyTypes(CannotStore):
     def __init__(self, limit: int) -> None:
         super().__init__(f"the journal has reached its limit of {limit} resource types")

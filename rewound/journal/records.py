@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgpack
+import msgspec
 
 from rewound.journal import fields as checks
 from rewound.journal import keys
-from rewound.journal.contents import compressed, decompressed
-from rewound.journal.errors import Damaged, NewerLayout
+from rewound.journal.contents import TooLarge, compressed, decompressed
+from rewound.journal.errors import Damaged, EventTooLarge, NewerLayout
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
 from rewound.journal.timelines import decode_timelines
@@ -139,7 +140,10 @@ _pack_event_lead = _EVENT_LEAD.pack
 _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
 _unpack_offset = struct.Struct(">Q").unpack_from
-_unpack = msgpack.unpackb
+# The fields of the newest layout. Lists and maps inside them would take a hundred times their bytes in memory.
+_unpack: Callable[[Buffer], Any] = msgspec.msgpack.Decoder(
+    tuple[int, str, str, str, int, bool, int, str, str, bytes, str]
+).decode
 _pack = msgpack.Packer().pack  # a Packer reuses its buffer; packb allocates one for each call
 
 # (checksum, offset) of a row: its identity in the cache of checked rows.
@@ -149,9 +153,13 @@ row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_
 def encode_event(key: bytes, event: Event) -> bytes:
     """The stored bytes of an event. `key` is its packed offset; the record has the other fields, in order.
 
-    Like rows, it must have an escaped body (`with_escapes`).
+    Like rows, it must have an escaped body (`with_escapes`). Raises EventTooLarge.
     """
-    packed = _pack((*event[1:10], compressed(event.facts, event.body), event.reason))
+    try:
+        contents = compressed(event.facts, event.body)
+    except TooLarge as error:
+        raise EventTooLarge(described(event), error.size) from None
+    packed = _pack((*event[1:10], contents, event.reason))
     encoded: bytes = _pack_event_lead(EVENT_LAYOUT, crc32(packed, crc32(key + _TAIL))) + packed
     return encoded
 
@@ -174,7 +182,11 @@ def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
     try:
-        fields = _unpack(packed)
+        if layout == EVENT_LAYOUT:
+            fields = [*_unpack(packed)]
+            fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS]) if contents else _NO_CONTENTS
+            return Event(offset, *fields)
+        fields = _unpack_any(packed)
         if COMPRESSED_LAYOUT <= layout <= EVENT_LAYOUT:
             fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS]) if contents else _NO_CONTENTS
         elif not contents:
@@ -186,6 +198,23 @@ def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
         raise Damaged(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
 
 
+def _unpack_any(packed: Buffer) -> Any:
+    """The fields of a record whose types may be wrong. Raises ValueError; takes no more memory than a record may."""
+    lists = 0
+
+    def count(made: list[Any]) -> list[Any]:
+        nonlocal lists
+        lists += 1
+        if lists > _MOST_FIELDS:
+            raise ValueError("it has lists in lists")
+        return made
+
+    return msgpack.unpackb(packed, max_array_len=_MOST_FIELDS, max_map_len=_MOST_FIELDS, list_hook=count)
+
+
+_MOST_FIELDS = 16
+
+
 def with_escapes(event: Event) -> Event:
     """The event with an escaped body: it may be of an earlier release, also by way of etcd or an export."""
     body = escaped(event.body)
@@ -195,7 +224,7 @@ def with_escapes(event: Event) -> Event:
 def _unreadable(offset: int, layout: int, packed: Buffer, wrong: Exception) -> str:
     """Why an event cannot be decoded although its checksum is right."""
     try:
-        fields = checks.sequence("its fields", _unpack(packed))
+        fields = checks.sequence("its fields", _unpack_any(packed))
     except (ValueError, TypeError) as unpacked:
         return f"cannot be read ({unpacked})"
     if len(fields) not in (len(Event._fields) - 2, len(Event._fields) - 1):
@@ -204,15 +233,24 @@ def _unreadable(offset: int, layout: int, packed: Buffer, wrong: Exception) -> s
         try:
             contents = checks.octets("contents", fields[_CONTENTS])
             fields = [*fields[:_CONTENTS], *decompressed(contents), *fields[_CONTENTS + 1 :]]
+        except TooLarge as large:
+            fields[_CONTENTS : _CONTENTS + 1] = _NO_CONTENTS
+            event = Event(offset, *fields)
+            return f"has a wrong field ({field_problem(event) or f'{large}; of {described(event)}'})"
         except ValueError as unpacked:
             return f"has a wrong field ({unpacked})"
     return f"has a wrong field ({field_problem(Event(offset, *fields)) or wrong})"
 
 
+def described(event: Event) -> str:
+    """The object of an event as errors show it: type 1, default/web."""
+    return f"type {event.type_id}, {event.namespace}/{event.name}"
+
+
 def body_without_key(layout: int, packed: Buffer) -> bytes:
     """The body of an event whose key is lost, unchecked, so that it can say which one it was; empty if unreadable."""
     try:
-        fields = checks.sequence("its fields", _unpack(packed))
+        fields = checks.sequence("its fields", _unpack_any(packed))
         if layout < COMPRESSED_LAYOUT:
             return checks.octets("body", fields[_CONTENTS + 1])
         return decompressed(checks.octets("contents", fields[_CONTENTS]))[1]
@@ -278,7 +316,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         layout, check = unpack_lead(value) if len(value) >= _EVENT_LEAD_SIZE else (0, 0)
         if layout == EVENT_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
             try:
-                fields = unpack(packed)
+                fields = [*unpack(packed)]
                 fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS])
                 event = Event(offset, *fields)
             except (ValueError, TypeError, AttributeError, IndexError):

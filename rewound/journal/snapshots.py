@@ -22,13 +22,15 @@ from typing import Any
 import msgpack
 import msgspec
 
-from rewound.journal import keys
+from rewound.journal import fields, keys
 from rewound.journal.environment import Databases
 from rewound.journal.errors import Damaged, NewerLayout
 from rewound.journal.transaction import ReadTransaction
 
 LAYOUT = 1
 HEADER = 0xFFFFFFFF
+# Of a chunk or header that is read: the header of a snapshot of a hundred million objects has 100,000 keys.
+LARGEST, LONGEST = 64 << 20, 1 << 17  # bytes when it is decompressed, and fields
 _KEY = struct.Struct(">QI")
 chunk_key = _KEY.pack  # offset, chunk number
 
@@ -121,8 +123,19 @@ def _read(reading: ReadTransaction, offset: int, number: int) -> list[Any]:
     compressed = bytes(value[4:])
     if zlib.crc32(compressed, zlib.crc32(key)) != int.from_bytes(value[:4], "big"):
         raise Damaged(f"chunk {number} of the snapshot at {offset} does not match its checksum")
-    fields: list[Any] = msgpack.unpackb(zlib.decompress(compressed))
-    return fields
+    try:
+        return _unpacked(compressed)
+    except (ValueError, zlib.error) as wrong:
+        raise Damaged(f"chunk {number} of the snapshot at {offset} cannot be read ({wrong})") from wrong
+
+
+def _unpacked(compressed: bytes) -> list[Any]:
+    """Raises ValueError and zlib.error."""
+    inflating = zlib.decompressobj()
+    packed = inflating.decompress(compressed, LARGEST)
+    if not inflating.eof:
+        raise ValueError(f"it is cut short, or has more than {LARGEST:,} bytes")
+    return fields.sequence("its fields", msgpack.unpackb(packed, max_array_len=LONGEST, max_map_len=0))
 
 
 def encode(key: bytes, fields: Sequence[Any]) -> bytes:

@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
@@ -36,6 +36,7 @@ from zlib import crc32
 import msgpack
 
 from rewound.journal import fields, keys, records
+from rewound.journal.batching import event_batches, in_batches, size_of
 from rewound.journal.errors import (
     BadName,
     Compacted,
@@ -207,9 +208,6 @@ def _event(start: int, payload: bytes) -> Event:
         raise DamagedFile(start, damage.what) from damage
 
 
-# For one durable transaction: large enough that the fsync costs little, small enough for any memory.
-BATCH, BATCH_BYTES = 1000, 4 << 20
-
 RestoreProgress = Callable[[int, int], None]  # durable events, all events
 
 
@@ -270,7 +268,7 @@ def _fill(journal: Journal, reader: Reader, progress: RestoreProgress | None) ->
     _intern(journal, header.types)
     dropped = {keys.FLOOR: keys.pack_offset(header.floor), keys.THINNED: header.thinned or None}
     journal.put_meta(dropped | version_records(header.kubernetes, header.migrated))
-    for batch in _batches(reader, header.floor):
+    for batch in event_batches(_in_order(reader), header.floor):
         _append(journal, header, reader.position, batch)
         written += len(batch)
         if progress is not None:
@@ -285,21 +283,13 @@ def _intern(journal: Journal, types: dict[str, int]) -> None:
             raise DamagedFile(0, f"its header numbers the type {name} as {number}")
 
 
-def _batches(reader: Reader, floor: int) -> Iterator[list[Event]]:
-    """Events in batches of bounded size, each of them entirely at or below the floor or entirely above it."""
-    batch: list[Event] = []
-    size = time = 0
+def _in_order(reader: Reader) -> Iterator[Event]:
+    time = 0
     for event in reader.events():
         if event.time < time:
             raise DamagedFile(reader.position, f"event {event.offset} is earlier than the one before it")
         time = event.time
-        if len(batch) == BATCH or size > BATCH_BYTES or (batch and batch[-1].offset <= floor < event.offset):
-            yield batch
-            batch, size = [], 0
-        batch.append(event)
-        size += len(event.body) + len(event.facts)
-    if batch:
-        yield batch
+        yield event
 
 
 def _append(journal: Journal, header: Header, position: int, batch: list[Event]) -> None:
@@ -333,16 +323,13 @@ def restore_state(
             journal.environment.write(
                 lambda txn: records.put_meta(txn, meta, {keys.FLOOR: keys.pack_offset(floor)})
             )
-            remaining = iter(events)
-            while batch := list(islice(remaining, BATCH)):
+            for batch in in_batches(events, lambda named: size_of(named[1])):
                 journal.register_types(type_name for type_name, _ in batch)
                 numbers = journal.types()
                 journal.append([one._replace(type_id=numbers[name]) for name, one in batch], restored=True)
         finally:
             journal.close()
 
-
-FORK_BATCH = 1000  # events in one durable transaction
 
 ForkProgress = Callable[[int], None]  # the offset reached so far
 
@@ -374,16 +361,7 @@ def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | N
     dropped = {keys.FLOOR: keys.pack_offset(floor), keys.THINNED: records.encode_thinned(thinned) or None}
     journal.put_meta(dropped | version_records(view.kubernetes, view.migrated))
     upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
-    for batch in _runs(upto, floor):
+    for batch in event_batches(upto, floor):
         journal.append(batch, restored=batch[-1].offset <= floor)
         if progress is not None:
             progress(batch[-1].offset)
-
-
-def _runs(events: Iterable[Event], floor: int) -> Iterator[list[Event]]:
-    """Events in batches, each of them entirely at or below the floor or entirely above it."""
-    remaining = iter(events)
-    while batch := list(islice(remaining, FORK_BATCH)):
-        below = [event for event in batch if event.offset <= floor]
-        above = [event for event in batch if event.offset > floor]
-        yield from (run for run in (below, above) if run)

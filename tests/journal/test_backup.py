@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rewound.journal import Event, Journal, retention, stream
-from rewound.journal.backup import BATCH_BYTES, BackupFile, BadBackup, restore_backup
+from rewound.journal.backup import BackupFile, BadBackup, restore_backup
 from rewound.journal.batch import Batch
+from rewound.journal.batching import MOST_BYTES
 from rewound.journal.errors import Diverged, JournalExists, StorageFailed
 from rewound.journal.repair import verify
 from rewound.journal.stream import Commit, Header, Stored, StreamParser, Types
@@ -116,7 +117,7 @@ def test_restore_holds_few_large_events_at_once(
     monkeypatch.setattr(Journal, "encode", measured)
     restore_backup(tmp_path / "b", tmp_path / "end")
     assert sum(held) > 12 << 20
-    assert max(held) <= BATCH_BYTES + (1 << 20) + 1000
+    assert max(held) <= MOST_BYTES + (1 << 20) + 1000
 
 
 @pytest.mark.parametrize("floor", [0, 40], ids=["whole", "compacted"])

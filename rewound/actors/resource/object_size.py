@@ -6,11 +6,12 @@ ones, without a resourceVersion; its key, twice for a create and three times for
 kube-apiserver leaves managedFields out of an object that would be too large with them, except after an apply, and so
 does `fitting`. Changes that a delete makes are not limited, nor are dry runs. An object that was stored with a larger
 limit can still lose its finalizers: while it is being deleted, an update may not make it larger.
+
+With any limit, also none, an object has no more JSON than the journal reads again (`journal.contents`).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -27,6 +28,7 @@ from rewound.actors.store.document import (
     without_empty_version,
 )
 from rewound.actors.store.proposal import Proposal
+from rewound.journal.contents import LARGEST_OBJECT
 
 _CLIENT_LIMIT: Final = 2 << 20
 # Of a create with its key twice, and what a change has in addition to a third key.
@@ -51,7 +53,7 @@ class ObjectSizes:
         self._in_json = (names.group("apiextensions"), names.group("apiregistration"))
         self._in_protobuf = in_protobuf
         # Shorter bodies are not measured: in protobuf, objects of this size are shorter than in JSON.
-        self.smallest = max(limit - _LARGEST_OVERHEAD, 1) if limit else sys.maxsize
+        self.smallest = min(max(limit - _LARGEST_OVERHEAD, 1), LARGEST_OBJECT) if limit else LARGEST_OBJECT
 
     def fitting(
         self,
@@ -69,19 +71,22 @@ class ObjectSizes:
         metadata = stored["metadata"]
         key = _key(storage, metadata, by_group=storage.is_custom or storage.group in self._in_json)
         size = self._request(storage, key, body, previous)
-        if size + _SERVER <= self._limit:
+        if self._fits(size, body):
             return body
         if "managedFields" in metadata and not (isinstance(command, Patch) and command.format == "apply"):
             rest = {name: value for name, value in metadata.items() if name != "managedFields"}
             body = encode_unversioned({**stored, "metadata": rest}, api_version)
             size = self._request(storage, key, body, previous)
-            if size + _SERVER <= self._limit:
+            if self._fits(size, body):
                 return body
         if current is not None and "deletionTimestamp" in metadata:
             before = encode_unversioned(current.stored or current.object, current.api_version)
             if len(body) <= len(before):
                 return body
         raise RequestTooLarge(_message(size))
+
+    def _fits(self, size: int, body: bytes) -> bool:
+        return (not self._limit or size + _SERVER <= self._limit) and len(body) <= LARGEST_OBJECT
 
     def _request(self, storage: Definition, key: str, body: bytes, previous: int | Proposal) -> int:
         """Bytes of the request that would write the object to etcd."""

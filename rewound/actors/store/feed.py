@@ -20,12 +20,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import Protocol
 
 import msgspec
 import trio
 
+from rewound.journal.batching import in_batches, size_of
 from rewound.journal.records import Event
 from rewound.journal.view import View
 
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 Follower = Callable[[Sequence[Event]], None]
 
 RETRY_PAUSE = 1.0  # seconds; longer than a transient cause, short enough for watches that wait for events
-CATCH_UP_EVENTS = 1000  # at once, so that a follower far behind does not hold them all in memory
 
 
 class Readable(Protocol):
@@ -173,7 +172,7 @@ class Feed:
     def _catch_up(self, subscription: _Subscription) -> None:
         try:
             missed = self._since(subscription.handled)
-            while events := list(islice(missed, CATCH_UP_EVENTS)):
+            for events in in_batches(missed, size_of):
                 if not self._notify(subscription, events):
                     return
         except Exception:

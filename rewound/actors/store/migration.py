@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from itertools import islice
 
 import trio
 
@@ -30,6 +29,7 @@ from rewound.actors.store.document import decode, encode, facts_of
 from rewound.actors.versions.features import Release
 from rewound.actors.versions.version import minor, stored_version
 from rewound.journal import failpoints
+from rewound.journal.batching import in_batches, size_of_row
 from rewound.journal.errors import NewerKubernetes
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -37,7 +37,7 @@ from rewound.journal.records import Event
 logger = logging.getLogger(__name__)
 
 # Of one durable transaction: large enough that its fsync costs little, small enough for any memory.
-BATCH, BATCH_BYTES = 500, 4 << 20
+BATCH = 500
 
 _failpoint = failpoints.from_environment("migration")
 
@@ -80,10 +80,11 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
     after: tuple[str, str] | None = None
     while True:
         events: list[Event] = []
-        read = size = 0
+        read = 0
         with journal.read() as view:
-            for namespace, name, row in islice(view.rows(type_id, None, after=after), BATCH):
-                after, read, size = (namespace, name), read + 1, size + len(row.body)
+            rows = view.rows(type_id, None, after=after)
+            for namespace, name, row in next(in_batches(rows, size_of_row, most=BATCH), ()):
+                after, read = (namespace, name), read + 1
                 new = in_new_form(storage, row.body, row.facts)
                 if new is not None:
                     offset = journal.head + len(events) + 1
@@ -94,8 +95,6 @@ def _events_of_type(journal: Journal, storage: Definition, time: int, reason: st
                             *(SERVER_USER, "", facts, body, reason),
                         )
                     )
-                if size >= BATCH_BYTES:
-                    break
         if not read:
             return
         yield events

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rewound.journal import keys, records
+from rewound.journal.batching import event_batches
 from rewound.journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
 from rewound.journal.files import identity
 from rewound.journal.files.data_file import DATA, LOCK
@@ -238,9 +239,6 @@ def _recovered(found: Findings, head: int, report: verify.Report) -> Recovered:
 
 VERB, USER = "recover", "rewound journal recover"  # user of events that the recovery adds
 
-# For one durable transaction: large enough that the fsync costs little, small enough for any memory.
-BATCH, BATCH_BYTES = 1000, 4 << 20
-
 
 def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dict[bytes, bytes]) -> None:
     """Write the numbers of the types, the records of the history, and the floor."""
@@ -260,24 +258,10 @@ def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progres
     seen the lost one notice.
     """
     written = 0
-    for batch in _batches(_events(file, plan), plan.floor):
+    for batch in event_batches(_events(file, plan), plan.floor):
         journal.append(batch, restored=batch[-1].offset <= plan.floor)
         written += len(batch)
         progress("recover: write events", written, len(plan.saved))
-
-
-def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:
-    """Events in batches of bounded size, each of them entirely at or below the floor or entirely above it."""
-    batch: list[Event] = []
-    size = 0
-    for event in events:
-        if len(batch) == BATCH or size > BATCH_BYTES or (batch and batch[-1].offset <= floor < event.offset):
-            yield batch
-            batch, size = [], 0
-        batch.append(event)
-        size += len(event.body) + len(event.facts)
-    if batch:
-        yield batch
 
 
 def _events(file: PageFile, plan: Plan) -> Iterator[Event]:

@@ -51,7 +51,6 @@ from rewound.recording.query.source import (
 )
 
 PAGE = 500  # versions, or objects read in one view
-COMPARED = 200  # objects compared in one view
 STEP = 1000  # events between two reports of progress
 MINUTE, HOUR = 60, 3600
 
@@ -346,14 +345,15 @@ class FolderSource(Source):
                 number = self._kinds.type_id(kind)
                 changed = history.changed_objects(view, number, low, high)
             compare = partial(compared, managed_fields=selection.managed_fields, mask=masking.applies(number))
-            objects = iter(
-                sorted(item for item in changed.items() if selection.matches_names(*keys.names_of(item[0])))
+            objects = sorted(
+                item for item in changed.items() if selection.matches_names(*keys.names_of(item[0]))
             )
-            while some := list(islice(objects, COMPARED)):
+            for item in objects:  # one by one: objects may be large
                 with self._journal.read() as view:
                     _check_floor(view, low)
-                    found = [_difference(view, kind, one, ends, compare) for one in some]
-                yield from (one for one in found if one is not None)
+                    found = _difference(view, kind, item, ends, compare)
+                if found is not None:
+                    yield found
 
     # Sizes.
 

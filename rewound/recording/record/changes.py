@@ -17,6 +17,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.document import in_usual_order
 from rewound.journal import keys
+from rewound.journal.contents import fits
 from rewound.recording.record.attribution import check_entries
 from rewound.recording.record.kinds import RecordedKind
 from rewound.recording.record.secret_annotations import annotations_with_values
@@ -113,9 +114,10 @@ def stored_change(
     document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
     document.update((key, one) for key, one in stored.items() if key not in _TYPE and key != "metadata")
     check_entries(document)
-    return Change(
-        kind, namespace, name, uid, version, removed, dumps(document), _facts(kind, stored), arrived
-    )
+    body, facts = dumps(document), _facts(kind, stored)
+    if not fits(facts, body):
+        raise ValueError(f"it has {len(body):,} bytes, more than a recording takes")
+    return Change(kind, namespace, name, uid, version, removed, body, facts, arrived)
 
 
 def check_names(namespace: str, name: str, uid: str, version: str) -> None:

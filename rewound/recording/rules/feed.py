@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from rewound.client.errors import Failure
+from rewound.journal.batching import in_batches, size_of_row
 from rewound.journal.keys import MAX_OFFSET
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -82,12 +83,12 @@ class JournalFeed(Feed):
             if not wanted(kind):
                 continue
             after: tuple[str, str] | None = None
-            more = True
-            while more:
+            while True:
                 with self._journal.read() as view:
                     past = view.at(max(version, view.floor))
                     found: list[Event] = []
-                    for namespace, name, row in past.rows(type_id, None, after, _PAGE):
+                    rows = past.rows(type_id, None, after, _PAGE)
+                    for namespace, name, row in next(in_batches(rows, size_of_row, most=_PAGE), ()):
                         event = view.event(row.offset)
                         if event is None:
                             event = Event(
@@ -95,9 +96,8 @@ class JournalFeed(Feed):
                             )
                         found.append(event)
                         after = namespace, name
-                        if len(found) == _PAGE:
-                            break
-                more = len(found) == _PAGE
+                if not found:
+                    break
                 yield from (Occurrence(kind, one, self.contents, exists=True) for one in found)
 
     def events(self, after: int, upto: int) -> Iterator[Occurrence]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from rewound.actors.names import Names
 from rewound.client.errors import ClientError, Failure, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.journal import backup, transfer
+from rewound.journal.batching import in_batches, size_of_row
 from rewound.journal.view import View
 from rewound.recording.compressed import decompressed
 from rewound.recording.manifests import CREATE, DAMAGED, STORED, UPDATE, Item
@@ -82,16 +82,18 @@ def stored_items(folder: Folder, names: Names) -> Iterator[Item]:
     for kind in kinds:
         if not kind.api_version:
             continue  # neither this release nor the journal declares it
-        type_id, after, more = folder.kinds.type_id(kind), None, True
-        while more:
+        type_id, after = folder.kinds.type_id(kind), None
+        while True:
             page: list[Item] = []
             with folder.journal.read() as view:
-                for namespace, name, row in islice(view.rows(type_id, None, after=after), _PAGE):
+                rows = view.rows(type_id, None, after=after)
+                for namespace, name, row in next(in_batches(rows, size_of_row, most=_PAGE), ()):
                     after = namespace, name
                     document = orjson.loads(object_bytes(kind, row.body))
                     page.append(Item(document, STORED, _writer(view, row.offset, manager_of(document))))
+            if not page:
+                break
             yield from page
-            more = len(page) == _PAGE
 
 
 def _writer(view: View, offset: int, manager: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rewound.actors.store.feed import CATCH_UP_EVENTS, RETRY_PAUSE
+from rewound.actors.store.feed import RETRY_PAUSE
+from rewound.journal.batching import MOST
 from rewound.journal.records import Event
 from tests.actors.object_store import Store, open_store
 
@@ -87,7 +88,7 @@ async def test_failed_follower_gets_missed_events_without_a_new_batch(autojump_c
 async def test_follower_far_behind_gets_all_events_in_order() -> None:
     async with followed() as (store, first, second):
         first.failing = True
-        total = CATCH_UP_EVENTS + 200
+        total = MOST + 200
         async with trio.open_nursery() as nursery:
             for number in range(total):
                 nursery.start_soon(write, store, f"x{number}")

@@ -119,10 +119,7 @@ def test_diff_below_the_floor_is_refused(folder: Path) -> None:
     )
 
 
-def test_diff_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rewound.recording.query import folder_source
-
-    monkeypatch.setattr(folder_source, "COMPARED", 3)
+def test_diff_of_all_objects(tmp_path: Path) -> None:
     write_history(
         tmp_path, [put(f"n{at:02}") for at in range(10)] + [put(f"n{at:02}", {"a": "b"}) for at in range(10)]
     )

@@ -49,6 +49,7 @@ import msgpack
 
 from rewound.actors.etcd.api import prefix_end
 from rewound.actors.store.document import EMPTY_VERSION
+from rewound.journal.contents import fits
 from rewound.journal.keys import MAX_NAMES, MAX_TYPE_NAME, find_object
 from rewound.journal.records import MAX_TIME
 
@@ -208,6 +209,7 @@ class Change(NamedTuple):
             and 0 <= self.previous < keys.version(revision)
             and 0 <= self.time <= MAX_TIME
             and EMPTY_VERSION in self.body
+            and fits(self.facts, self.body)
         )
 
 
