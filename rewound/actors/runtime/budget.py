@@ -1,0 +1,80 @@
+"""What the evaluation of a text that a user wrote may take: processor time and memory.
+
+Nothing evaluates an expression, a query, a template or a pattern without a Budget. It is a required parameter, so the
+type checker finds an evaluation that has none. Users' texts also have counted costs, the same on every machine, which
+decide whether they are valid; a Budget ends what they do not count: walks over values that share their parts, and
+results that are much larger than what they are made of.
+
+An evaluator calls `pause` about every 0.2 milliseconds, `visit` before it walks over values, and `take` before it makes
+a value. Each of them raises to end the evaluation. One Budget is for evaluations whose values exist at the same time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from time import thread_time
+from typing import Final
+
+from rewound.actors.runtime.time_limit import need_thread
+
+MOST_MEMORY: Final = 64 << 20  # bytes
+STRIDE: Final = 1_000  # visits between two pauses, at a tenth to half a microsecond each
+_LONGEST_STEP: Final = 0.002  # seconds
+
+
+class OverBudget(Exception):
+    """The evaluation takes too much; the text says of what."""
+
+
+class Budget(ABC):
+    __slots__ = ("_room", "_visits")
+
+    def __init__(self, memory: int = MOST_MEMORY) -> None:
+        self._room, self._visits = memory, STRIDE
+
+    @abstractmethod
+    def pause(self) -> None:
+        """End the evaluation by an exception if it has taken too long, or must move to a worker thread."""
+
+    def visit(self, count: int) -> None:
+        """Count values before they are read, compared, copied or printed."""
+        self._visits -= count
+        if self._visits < 0:
+            self._visits = STRIDE
+            self.pause()
+
+    def take(self, size: int) -> None:
+        """Count the bytes of a value before it is made. Raises OverBudget."""
+        self._room -= size
+        if self._room < 0:
+            raise OverBudget("the values that it makes take too much memory")
+
+
+class ThreadBudget(Budget):
+    """In the event loop the first pause raises NeedsThread; in a thread each checks the limit of `run_limited`."""
+
+    __slots__ = ()
+
+    def pause(self) -> None:
+        need_thread()
+
+
+class StepBudget(Budget):
+    """For an evaluation that cannot move to a thread: a number of pauses, which is the same on every machine.
+
+    Ten times the processor time that these should take ends it too: a single step took much longer than it counted.
+    """
+
+    __slots__ = ("_end", "_pauses")
+
+    def __init__(self, pauses: int, memory: int = MOST_MEMORY) -> None:
+        super().__init__(memory)
+        self._pauses = pauses
+        self._end = thread_time() + pauses * _LONGEST_STEP
+
+    def pause(self) -> None:
+        self._pauses -= 1
+        if self._pauses < 0:
+            raise OverBudget("it takes too many steps, or compares, copies or prints too many values")
+        if thread_time() > self._end:
+            raise OverBudget("it takes too much processor time")
