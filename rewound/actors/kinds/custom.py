@@ -33,7 +33,7 @@ from rewound.actors.golang.json import dumps, unescaped
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from rewound.actors.kinds.catalog import preference
-from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
+from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, ROW_SECONDS, Column, since
 from rewound.actors.kinds.declaration.definition import (
     Conversion,
     CustomKind,
@@ -60,6 +60,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import is_imported
+from rewound.actors.runtime.budget import Budget, OverBudget, TimeBudget
 from rewound.actors.versions.features import (
     FIELD_SELECTORS,
     FINALIZER_WARNINGS,
@@ -472,6 +473,10 @@ def _content(one: Object) -> Object:
 
 # The most characters of a list or map that a column shows: tables are for people.
 LONGEST_CELL: Final = 64 * 1024
+# Characters of all paths of a table, which is made in the event loop: parsing takes a microsecond for each.
+MOST_OF_PATHS: Final = 16 * 1024
+_PARSE_SECONDS: Final = 0.1
+_LOWEST: Final = -(2**63)  # which Go on amd64 makes of a float that is no int64
 _HTML: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 _AGE: Final = {
@@ -485,53 +490,66 @@ Convert = Callable[[Any, int], Any]  # (value, now) -> cell
 
 
 def table_of(declared: list[Object], rules: Rules = DOCUMENTED) -> Table:
-    """Return the columns up to the first one whose path cannot be parsed."""
+    """Return the columns up to the first one whose path cannot be parsed, or with which the paths are too long."""
+    budget = TimeBudget(_PARSE_SECONDS)
     if not declared:
-        return Table((NAME, _column(_AGE)) if rules.custom_columns == "age" else DEFAULT_COLUMNS)
-    columns = [NAME]
+        return Table((NAME, _column(_AGE, budget)) if rules.custom_columns == "age" else DEFAULT_COLUMNS)
+    columns, room = [NAME], MOST_OF_PATHS
     for one in declared:
+        room -= len(one["jsonPath"])
+        if room < 0:
+            break
         try:
-            columns.append(_column(one))
-        except NotAPath:
+            columns.append(_column(one, budget))
+        except (NotAPath, OverBudget):
             break
     return Table(tuple(columns))
 
 
-def _column(declared: Object) -> Column:
+def _column(declared: Object, budget: Budget) -> Column:
     path = declared["jsonPath"]
     text = declared.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
-    cell = Cell(JsonPath(path), _CONVERSIONS[declared["type"]])
+    cell = PathCell(JsonPath(path, budget), _CONVERSIONS[declared["type"]])
     return Column(
         declared["name"],
         declared["type"],
         text,
-        cell,
+        cell.alone,
+        search=cell.search,
         format=declared.get("format", ""),
         priority=declared.get("priority", 0),
     )
 
 
-class Cell:
+class PathCell:
     def __init__(self, path: JsonPath, convert: Convert) -> None:
         self._path, self._convert = path, convert
 
-    def __call__(self, shown: Object, now: int) -> Any:
-        """Return the cell, or None if there is no value, or one of another type."""
-        found = self._path.first(shown)
+    def search(self, shown: Object, now: int, budget: Budget) -> Any:
+        """Return the cell, or None if there is no value, or one of another type. Raises OverBudget."""
+        found = self._path.first(shown, budget)
         return None if found is None else self._convert(found, now)
+
+    def alone(self, shown: Object, now: int) -> Any:
+        """The cell of a row that has no other."""
+        return self.search(shown, now, TimeBudget(ROW_SECONDS))
 
 
 def _cell_text(value: Any, _: int) -> str:
     """Encode maps and lists as Go's JSON encoder does: sorted, and HTML-safe."""
     if isinstance(value, (dict, list)):
-        return unescaped(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
+        text = unescaped(value, option=orjson.OPT_SORT_KEYS).decode()[:LONGEST_CELL]
+        return text.translate(_HTML)[:LONGEST_CELL]
     if isinstance(value, bool):
         return "true" if value else "false"
     return float_text(value) if isinstance(value, float) else str(value)
 
 
 def _integer(value: Any, _: int) -> int | None:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    number = int(value)
+    return number if _LOWEST <= number < -_LOWEST else _LOWEST
 
 
 def _cell_number(value: Any, _: int) -> int | float | None:

@@ -8,7 +8,8 @@ It is not the language of RFC 9535: a key in brackets is itself a path, an integ
 an error at one value leaves the whole path without a result (docs/decisions/0033-jsonpath.md has the cases).
 
 A path is a list of steps; a step gets all values that the one before it found, and returns those that it finds. A
-path may find very many values (`..` at every step), so a search is bounded, unlike in Kubernetes.
+path may look at very many values (`..` at every step, a filter of a long list), so a search is bounded, unlike in
+Kubernetes: it counts every value that a step gets, looks at or finds, and every step. The Budget is that of a row.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from rewound.actors.runtime.budget import Budget
+
 MAX_STEPS: Final = 64
-MAX_VISITS: Final = 2_000  # values that one search may find, over all its steps
+MAX_LENGTH: Final = 4096  # characters of a path: parsing takes a microsecond for each
+MAX_VISITS: Final = 10_000  # values that one search may look at, over all its steps: about three milliseconds
 
 Values = list[Any]
 Step = Callable[[Values, "Search"], Values]
@@ -48,28 +52,32 @@ class NoResult(Exception):
 
 
 class Search:
-    """One search, and how many more values it may find."""
+    """One search, and how many more values it may look at."""
 
-    __slots__ = ("left",)
+    __slots__ = ("_budget", "left")
 
-    def __init__(self) -> None:
-        self.left = MAX_VISITS
+    def __init__(self, budget: Budget) -> None:
+        self.left, self._budget = MAX_VISITS, budget
 
-    def found(self, values: Values) -> Values:
-        self.left -= len(values)
+    def visit(self, count: int) -> None:
+        """Count values before a step looks at them, or copies them."""
+        self.left -= count
         if self.left < 0:
             raise NoResult([])
-        return values
+        self._budget.visit(count)
 
 
 class JsonPath:
-    def __init__(self, text: str) -> None:
-        """Parse a path. Raises NotAPath if it is none."""
+    def __init__(self, text: str, budget: Budget) -> None:
+        """Parse a path. Raises NotAPath if it is none, or has more than MAX_LENGTH characters."""
+        if len(text) > MAX_LENGTH:
+            raise NotAPath(f"a path may have at most {MAX_LENGTH} characters")
+        budget.visit(len(text))
         self._steps, *self._others = _actions(text)
 
-    def first(self, value: Any) -> Any:
-        """Return the first value, or None if there is none."""
-        search = Search()
+    def first(self, value: Any, budget: Budget) -> Any:
+        """Return the first value, or None if there is none. Raises OverBudget."""
+        search = Search(budget)
         try:
             found = _walk(self._steps, [value], search)
             for others in self._others:
@@ -81,7 +89,8 @@ class JsonPath:
 
 def _walk(steps: list[Step], values: Values, search: Search) -> Values:
     for step in steps:
-        values = search.found(step(values, search))
+        search.visit(1 + len(values))
+        values = step(values, search)
     return values
 
 
@@ -288,7 +297,7 @@ def _identifier(name: str) -> Step:
 
 
 def _slice(first: int, last: int | None, step: int | None, *, single: bool) -> Step:
-    def find(values: Values, _: Search) -> Values:
+    def find(values: Values, search: Search) -> Values:
         found: Values = []
         for value in values:
             if value is None:
@@ -304,6 +313,7 @@ def _slice(first: int, last: int | None, step: int | None, *, single: bool) -> S
                 return found  # skips the remaining values too
             if not 0 <= start < size or not start <= end <= size or (step is not None and step <= 0):
                 raise NoResult(values)
+            search.visit(len(range(start, end, step or 1)))
             found += value[start : end : step or 1]
         return found
 
@@ -320,8 +330,8 @@ def _union(parts: list[list[Step]]) -> Step:
     return find
 
 
-def _everything(values: Values, _: Search) -> Values:
-    return [inner for value in values for inner in _contents(value)]
+def _everything(values: Values, search: Search) -> Values:
+    return [inner for value in values for inner in _contents(value, search)]
 
 
 def _everything_inside(values: Values, search: Search) -> Values:
@@ -329,14 +339,16 @@ def _everything_inside(values: Values, search: Search) -> Values:
     found: Values = []
     for value in values:
         if value and isinstance(value, (dict, list, str)):
-            found += search.found([value])
+            found.append(value)
             if not isinstance(value, str):
-                found += _everything_inside(list(_contents(value)), search)
+                found += _everything_inside(list(_contents(value, search)), search)
     return found
 
 
-def _contents(value: Any) -> Iterable[Any]:
+def _contents(value: Any, search: Search) -> Iterable[Any]:
     """Return the contents of a value; those of a text are its bytes, as in Go."""
+    if isinstance(value, (dict, str, list)):
+        search.visit(len(value))
     if isinstance(value, dict):
         return value.values()
     if isinstance(value, str):
@@ -359,6 +371,7 @@ def _selection(matches: Callable[[Any, Search], bool]) -> Step:
         for value in values:
             if not isinstance(value, list):
                 raise NoResult(values)
+            search.visit(len(value))
             found += [item for item in value if matches(item, search)]
         return found
 

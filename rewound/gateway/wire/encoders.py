@@ -18,7 +18,7 @@ import orjson
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import dumps
-from rewound.actors.kinds.declaration.columns import Column
+from rewound.actors.kinds.declaration.columns import Column, cells_of
 from rewound.actors.kinds.declaration.definition import Definition, Versions
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -288,7 +288,7 @@ class TableEncoder:
         now = self._now()
         conditions = self._conditions(stored) if self._conditions else []
         return {
-            "cells": [column.cell(stored, now) for column in self._columns],
+            "cells": cells_of(self._columns, stored, now),
             **({"conditions": conditions} if conditions else {}),
             "object": self._included_object(body, stored),
         }

@@ -3,20 +3,24 @@
     Table((NAME, Column("Data", "string", "Number of entries.", lambda stored, now: len(stored.get("data", {}))), AGE))
 
 A cell is a pure function of (object in storage form, now in microseconds). A kind without columns gets Name and
-Created At.
+Created At. The cell of a path that a user wrote is a search, which takes the Budget of its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
+from rewound.actors.runtime.budget import Budget, OverBudget, TimeBudget
 
 Cell = Callable[[Object, int], Any]
+SearchedCell = Callable[[Object, int, Budget], Any]
+# Processor time of the paths of a row; the cells after it are empty. Rows are made in turns on the event loop.
+ROW_SECONDS = 0.004
 
 SECOND = 1_000_000
 UNKNOWN, NONE = "<unknown>", "<none>"
@@ -29,8 +33,33 @@ class Column(msgspec.Struct, frozen=True):
     cell: Cell
     format: str = ""
     priority: int = 0
+    search: SearchedCell | None = None  # instead of `cell`: a path that a user wrote
     since: str = ""  # the versions of Kubernetes that have it
     until: str = ""
+
+
+def cells_of(columns: Sequence[Column], stored: Object, now: int) -> list[Any]:
+    """Return the cells of a row."""
+    if not any(column.search for column in columns):
+        return [column.cell(stored, now) for column in columns]
+    return _searched_cells(columns, stored, now, TimeBudget(ROW_SECONDS))
+
+
+def _searched_cells(columns: Sequence[Column], stored: Object, now: int, budget: Budget) -> list[Any]:
+    cells: list[Any] = []
+    is_over = False
+    for column in columns:
+        cell = None
+        if column.search is None:
+            cell = column.cell(stored, now)
+        elif not is_over:
+            try:
+                cell = column.search(stored, now, budget)
+                budget.pause()
+            except OverBudget:
+                is_over = True
+        cells.append(cell)
+    return cells
 
 
 def at(*path: str, missing: Any = "") -> Cell:

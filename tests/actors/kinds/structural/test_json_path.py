@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.kinds.json_path import MAX_VISITS, JsonPath, NotAPath
+from rewound.actors.kinds.json_path import MAX_LENGTH, MAX_VISITS, JsonPath, NotAPath
+from rewound.actors.runtime.budget import OverBudget
+from tests.actors.budgets import CountingBudget, ample
 from tests.cases import cases
 
 THING: dict[str, Any] = {
@@ -72,7 +74,7 @@ THING: dict[str, Any] = {
     ],
 )
 def test_path_finds_its_first_value(path: str, found: Any) -> None:
-    assert JsonPath(path).first(THING) == found
+    assert found_by(path, THING) == found
 
 
 @cases(
@@ -100,9 +102,51 @@ def test_path_finds_its_first_value(path: str, found: Any) -> None:
 )
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(NotAPath):
-        JsonPath(path)
+        JsonPath(path, ample())
 
 
 def test_search_ends_after_a_bounded_number_of_values() -> None:
-    assert JsonPath("..absent").first({"a": [{"b": {}}] * MAX_VISITS}) is None
-    assert JsonPath("..a..a..a..x").first({"a": {"a": [{"a": index} for index in range(1000)]}}) is None
+    assert found_by("..absent", {"a": [{"b": {}}] * MAX_VISITS}) is None
+    assert found_by("..a..a..a..x", {"a": {"a": [{"a": index} for index in range(1000)]}}) is None
+
+
+# What a filter, a wildcard or a slice looks at counts, not only what it finds.
+@cases(
+    "path",
+    [
+        ".items[?(@.absent)].x",
+        ".items[?(@.absent==1)].x",
+        ".items[?(" + "@.absent" * 50 + ")]",
+        ".items[?(1==2)]",
+        ".items[*].x",
+        ".items[::2].absent",
+        "..x",
+        ".text.*",
+        ".items[0,0].items",
+    ],
+)
+def test_search_visits_at_most_the_bound(path: str) -> None:
+    budget = CountingBudget()
+    thing = {"items": [{"x": 1} for _ in range(50_000)], "text": "x" * 50_000}
+    JsonPath(path, ample()).first(thing, budget)
+    assert budget.visited <= MAX_VISITS
+
+
+def test_search_of_a_thousand_conditions_ends_in_the_bound() -> None:
+    conditions = [{"type": f"T{index}", "status": "True"} for index in range(1000)]
+    assert found_by('.conditions[?(@.type=="T999")].status', {"conditions": conditions}) == "True"
+
+
+def test_search_ends_when_its_budget_does() -> None:
+    thing = {"items": [{"x": 1} for _ in range(1500)]}
+    with pytest.raises(OverBudget):
+        JsonPath(".items[?(@.absent)].x", ample()).first(thing, CountingBudget(most_pauses=1))
+
+
+def test_long_path_is_refused() -> None:
+    with pytest.raises(NotAPath):
+        JsonPath(f".{'a' * MAX_LENGTH}", ample())
+
+
+def found_by(path: str, thing: Any) -> Any:
+    return JsonPath(path, ample()).first(thing, ample())
