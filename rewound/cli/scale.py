@@ -164,7 +164,7 @@ class ScaleTemplate:
 
     def render(self, name: str, namespace: str, index: int) -> dict[str, Any]:
         from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
-        from rewound.actors.stages.templates import TemplateError
+        from rewound.actors.stages.templates import TemplateError, template_budget
 
         functions: dict[str, Callable[..., Any]] = {
             "Name": lambda: name,
@@ -174,23 +174,13 @@ class ScaleTemplate:
             "AddCIDR": _moved_network,
         }
         try:
-            steps = self.template.steps(self.parameters, functions)
-            text = _last(steps)
+            text = self.template.render(self.parameters, functions, template_budget())
             found = load_yaml(text.encode())
         except (TemplateError, NotYaml, ValueError) as error:
             raise Failure(f"the template {self.name} cannot be used: {error}") from error
         if not isinstance(found, dict) or not found.get("apiVersion") or not found.get("kind"):
             raise Failure(f"the template {self.name} makes no object with apiVersion and kind")
         return found
-
-
-def _last(steps: Iterator[None]) -> str:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            text: str = end.value
-            return text
 
 
 def _moved_network(network: str, number: int) -> str:

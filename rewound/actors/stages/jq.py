@@ -5,7 +5,8 @@
 
 A query is compiled once to a function from a value to its results. If jq would fail, as for a field of a string, the
 result is None: kwok treats that as "nothing there". Syntax outside this subset raises QueryError, and so does a query
-that would take long or create large values for this object: it runs in the event loop (`Budget`).
+that would take long or create large values for this object: it runs in the event loop (`StageBudget`). Brackets,
+conditions and functions nest only a little, because every result passes through all filters around its own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from typing import Any, Final
 
 from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, may_take_long
 from rewound.actors.cel.kwok import MOST_TEXT, QueryError
-from rewound.actors.stages.budget import Budget, OverBudget, fitting
+from rewound.actors.runtime.budget import OverBudget
+from rewound.actors.stages.budget import StageBudget
 
-Filter = Callable[[Any, Budget], Iterator[Any]]
+Filter = Callable[[Any, StageBudget], Iterator[Any]]
 
 _MOST_COST: Final = 3_000_000  # estimated nanoseconds
+_DEEPEST: Final = 32  # filters inside each other
 _STEP: Final = 1000
+_HOP: Final = 300
 _MOST_EXACT: Final = 1 << 63  # larger integers are floats, like all numbers of jq
 
 
@@ -32,7 +36,11 @@ class _Refused(Exception):
     """The query cannot be applied to this value."""
 
 
-def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
+def query_budget() -> StageBudget:
+    return StageBudget(_MOST_COST, _MOST_COST)
+
+
+def compile_query(text: str) -> Callable[[Any, StageBudget], list[Any] | None]:
     """Compile a query, which returns the non-null results, or None if jq would fail. Both raise QueryError."""
     if len(text) > MOST_TEXT:
         raise QueryError(f"it has {len(text)} characters; at most {MOST_TEXT} are allowed")
@@ -40,8 +48,7 @@ def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
     found = parser.pipeline()
     parser.end()
 
-    def query(value: Any) -> list[Any] | None:
-        budget = Budget(_MOST_COST, _MOST_COST)
+    def query(value: Any, budget: StageBudget) -> list[Any] | None:
         try:
             return [one for one in found(value, budget) if one is not None]
         except OverBudget as error:
@@ -77,29 +84,33 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _tokens(text)
-        self._at = 0
+        self._at = self._depth = 0
 
     def end(self) -> None:
         if self._at < len(self._tokens):
             raise self._unexpected()
 
     def pipeline(self) -> Filter:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise QueryError(f"{self._text[:200]!r}: it nests more than {_DEEPEST} levels")
         found = self._comma()
         while self._take("|"):
             found = _piped(found, self._comma())
+        self._depth -= 1
         return found
 
     def _comma(self) -> Filter:
-        found = self._alternative()
+        filters = [self._alternative()]
         while self._take(","):
-            found = _joined(found, self._alternative())
-        return found
+            filters.append(self._alternative())
+        return filters[0] if len(filters) == 1 else _joined(filters)
 
     def _alternative(self) -> Filter:
-        found = self._or()
-        if self._take("//"):
-            return _or_else(found, self._alternative())
-        return found
+        filters = [self._or()]
+        while self._take("//"):
+            filters.append(self._or())
+        return filters[0] if len(filters) == 1 else _or_else(filters)
 
     def _or(self) -> Filter:
         found = self._and()
@@ -152,7 +163,8 @@ class _Parser:
             elif token == "[":
                 found = self._brackets(found)
             elif token == "?":
-                self._at += 1
+                while self._take("?"):  # more of them change nothing
+                    pass
                 found = _optional(found)
             else:
                 return found
@@ -181,7 +193,12 @@ class _Parser:
             self._expect("]")
             return lambda value, budget: iter([budget.sized_list(found(value, budget))])
         if token == "-":
-            return _binary(_constant(0), self._term(), _subtract)
+            negative = True
+            while self._take("-"):
+                negative = not negative
+            zero, number = _constant(0), self._term()
+            found = _binary(zero, number, _subtract)
+            return found if negative else _binary(zero, found, _subtract)
         if token == "if":
             return self._condition()
         return self._call(token)
@@ -191,7 +208,10 @@ class _Parser:
         self._expect("then")
         positive = self.pipeline()
         if self._take("elif"):
-            return _either(condition, positive, self._condition())
+            self._depth += 1
+            found = _either(condition, positive, self._condition())
+            self._depth -= 1
+            return found
         negative = self.pipeline() if self._take("else") else _identity
         self._expect("end")
         return _either(condition, positive, negative)
@@ -257,13 +277,13 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-def _charged(values: Iterator[Any], budget: Budget) -> Iterator[Any]:
+def _charged(values: Iterator[Any], budget: StageBudget) -> Iterator[Any]:
     for one in values:
         budget.spend(_STEP)
         yield one
 
 
-def _identity(value: Any, budget: Budget) -> Iterator[Any]:
+def _identity(value: Any, budget: StageBudget) -> Iterator[Any]:
     budget.spend(_STEP)
     yield value
 
@@ -278,32 +298,39 @@ def _piped(left: Filter, right: Filter) -> Filter:
     )
 
 
-def _joined(left: Filter, right: Filter) -> Filter:
-    def joined(value: Any, budget: Budget) -> Iterator[Any]:
-        yield from left(value, budget)
-        yield from right(value, budget)
+def _joined(filters: list[Filter]) -> Filter:
+    def joined(value: Any, budget: StageBudget) -> Iterator[Any]:
+        for one in filters:
+            budget.spend(_HOP)
+            yield from one(value, budget)
 
     return joined
 
 
-def _or_else(left: Filter, right: Filter) -> Filter:
-    def alternative(value: Any, budget: Budget) -> Iterator[Any]:
-        found = False
-        try:
-            for one in left(value, budget):
-                if _true(one):
-                    found = True
-                    yield one
-        except _Refused:
-            pass
-        if not found:
-            yield from right(value, budget)
+def _or_else(filters: list[Filter]) -> Filter:
+    """The true results of the first filter that has some, else the results of the last."""
+
+    def alternative(value: Any, budget: StageBudget) -> Iterator[Any]:
+        for left in filters[:-1]:
+            found = False
+            budget.spend(_HOP)
+            try:
+                for one in left(value, budget):
+                    budget.spend(_HOP)
+                    if _true(one):
+                        found = True
+                        yield one
+            except _Refused:
+                pass
+            if found:
+                return
+        yield from filters[-1](value, budget)
 
     return alternative
 
 
 def _optional(found: Filter) -> Filter:
-    def optional(value: Any, budget: Budget) -> Iterator[Any]:
+    def optional(value: Any, budget: StageBudget) -> Iterator[Any]:
         try:
             yield from found(value, budget)
         except _Refused:
@@ -313,7 +340,7 @@ def _optional(found: Filter) -> Filter:
 
 
 def _either(condition: Filter, positive: Filter, negative: Filter) -> Filter:
-    def either(value: Any, budget: Budget) -> Iterator[Any]:
+    def either(value: Any, budget: StageBudget) -> Iterator[Any]:
         for one in _charged(condition(value, budget), budget):
             yield from (positive if _true(one) else negative)(value, budget)
 
@@ -321,7 +348,7 @@ def _either(condition: Filter, positive: Filter, negative: Filter) -> Filter:
 
 
 def _binary(left: Filter, right: Filter, combine: Callable[[Any, Any], Any]) -> Filter:
-    def binary(value: Any, budget: Budget) -> Iterator[Any]:
+    def binary(value: Any, budget: StageBudget) -> Iterator[Any]:
         for two in right(value, budget):
             for one in left(value, budget):
                 budget.spend(_STEP + _LOOK * (budget.size(one) + budget.size(two)))
@@ -330,15 +357,15 @@ def _binary(left: Filter, right: Filter, combine: Callable[[Any, Any], Any]) -> 
     return binary
 
 
-def _kept(value: Any, budget: Budget) -> Any:
+def _kept(value: Any, budget: StageBudget) -> Any:
     """Check that a created value is not too large."""
     if isinstance(value, str):
-        fitting(len(value))
-    elif isinstance(value, list):
+        return budget.text(value)
+    if isinstance(value, list):
         return budget.sized_list(value)
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         return budget.sized_map(value)
-    elif isinstance(value, int) and not -_MOST_EXACT <= value < _MOST_EXACT:
+    if isinstance(value, int) and not -_MOST_EXACT <= value < _MOST_EXACT:
         return float(value)
     return value
 
@@ -347,7 +374,7 @@ def _field(name: str) -> Filter:
     return lambda value, budget: _identity(_at(value, name), budget)
 
 
-def _iterate(value: Any, budget: Budget) -> Iterator[Any]:
+def _iterate(value: Any, budget: StageBudget) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from _charged(iter(value.values()), budget)
     elif isinstance(value, list):
@@ -481,7 +508,7 @@ def _has(value: Any, key: Any) -> bool:
 def _test(argument: Filter) -> Filter:
     """By RE2: the author of a Stage must not block the event loop with an expression."""
 
-    def test(value: Any, budget: Budget) -> Iterator[Any]:
+    def test(value: Any, budget: StageBudget) -> Iterator[Any]:
         for pattern in argument(value, budget):
             if not isinstance(value, str) or not isinstance(pattern, str):
                 raise _Refused
@@ -523,7 +550,7 @@ _SEARCH: Final = 10
 def _of_value(made: Callable[[Any], Any], weight: int = 0) -> Callable[[], Filter]:
     """`weight` is for a function that reads the inside of its value."""
 
-    def of_value(value: Any, budget: Budget) -> Iterator[Any]:
+    def of_value(value: Any, budget: StageBudget) -> Iterator[Any]:
         budget.spend(_STEP + (weight * budget.size(value) if weight else 0))
         yield _kept(made(value), budget)
 
@@ -534,7 +561,7 @@ def _of_argument(
     made: Callable[[Any, Any], Any], weight: int = 0, weight_of_argument: int = 0
 ) -> Callable[[Filter], Filter]:
     def of_argument(argument: Filter) -> Filter:
-        def called(value: Any, budget: Budget) -> Iterator[Any]:
+        def called(value: Any, budget: StageBudget) -> Iterator[Any]:
             for one in argument(value, budget):
                 budget.spend(_STEP)
                 if weight:
@@ -549,7 +576,7 @@ def _of_argument(
 def _contains_all(argument: Filter) -> Filter:
     """Each part of a list may be compared with each of another."""
 
-    def contains(value: Any, budget: Budget) -> Iterator[Any]:
+    def contains(value: Any, budget: StageBudget) -> Iterator[Any]:
         for one in argument(value, budget):
             parts = 1 if isinstance(one, str) else budget.size(one)
             budget.spend(_STEP + _LOOK * budget.size(value) * parts)
@@ -566,7 +593,7 @@ def _of_each(combine: Callable[[Iterator[Any]], Any]) -> Callable[[Filter], Filt
     """Combine the results of a filter for each member."""
 
     def of_each(found: Filter) -> Filter:
-        def called(value: Any, budget: Budget) -> Iterator[Any]:
+        def called(value: Any, budget: StageBudget) -> Iterator[Any]:
             members = _iterate(value, budget)
             yield _kept(combine(two for one in members for two in found(one, budget)), budget)
 

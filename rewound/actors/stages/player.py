@@ -25,9 +25,10 @@ from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.budget import OverBudget
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import in_turns
-from rewound.actors.stages.budget import Budget, OverBudget, fitting
+from rewound.actors.stages.budget import StageBudget, fitting
 from rewound.actors.stages.stage import (
     Moment,
     Stage,
@@ -37,7 +38,7 @@ from rewound.actors.stages.stage import (
     StageSet,
     changed_finalizers,
 )
-from rewound.actors.stages.templates import Function, TemplateError
+from rewound.actors.stages.templates import Function, TemplateError, template_budget
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.recorder import Recorder
 
@@ -122,7 +123,7 @@ class StagePlayer:
         if stage is None:
             return None
         try:
-            delay = stage.delay(whole, moment)
+            delay = await in_turns(stage.delay(whole, moment))
         except QueryError as error:
             report(stage, f"spec.delay: {error}")
             return None
@@ -227,7 +228,7 @@ class StagePlayer:
         functions: Mapping[str, Function],
     ) -> Object | list[Object]:
         available = {**self._functions(), **functions}
-        text = await in_turns(part.template.steps(_whole(definition, stored), available))
+        text = await in_turns(part.template.steps(_whole(definition, stored), available, template_budget()))
         try:
             if len(text) <= _SMALL:
                 return _document(part, text)
@@ -271,7 +272,7 @@ def _document(part: StagePatch | StageApply, text: str) -> Object | list[Object]
     """Parse a rendered template. Raises NotYaml, or StageError if it is too large."""
     found = load_yaml(text.encode())
     try:
-        fitting(Budget(_MOST_COST, _MOST_COST).size(found))  # with aliases, which may refer to aliases
+        fitting(StageBudget(_MOST_COST, _MOST_COST).size(found))  # with aliases, which may refer to aliases
     except (OverBudget, RecursionError) as error:
         raise StageError(f"the template made too large a document: {error}") from error
     return part.document(found)

@@ -20,7 +20,7 @@ from rewound.actors.messages import Object
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import parse_json_patch
 from rewound.actors.runtime.steps import Steps
-from rewound.actors.stages.jq import compile_query
+from rewound.actors.stages.jq import compile_query, query_budget
 from rewound.actors.stages.templates import Template
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -170,11 +170,12 @@ class Stage:
             return None
         return None if value is None else min(number, _MOST_WEIGHT)
 
-    def delay(self, stored: Object, moment: Moment) -> float:
-        """The delay in seconds. Raises QueryError."""
+    def delay(self, stored: Object, moment: Moment) -> Steps[float]:
+        """The delay in seconds, with a pause between two queries. Raises QueryError."""
         seconds = self._delay.seconds(stored, moment)
         if seconds is None:
             return 0.0
+        yield
         jitter = self._jitter.seconds(stored, moment)
         if jitter is None:
             return max(0.0, seconds)
@@ -208,6 +209,7 @@ class StageSet:
             try:
                 if (yield from stage.matches(stored, moment)):
                     stage.has_matched = True
+                    yield
                     weighted.append((stage, stage.weight(stored, moment)))
             except QueryError as error:
                 report(stage, str(error))
@@ -308,7 +310,7 @@ class _Compiler:
             query = compile_query(text)
         except (ValueError, RecursionError) as error:  # also from numbers and strings in it
             raise StageError(f"{where}: {error}") from error
-        return lambda stored, _: query(stored)
+        return lambda stored, _: query(stored, query_budget())
 
     def steps(self, spec: Object) -> list[StageStep]:
         if spec.get("steps"):

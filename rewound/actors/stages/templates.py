@@ -5,7 +5,7 @@
 
 A template is parsed once into functions that write text. Missing fields of the object are nil, as in a Go map. An
 action or function outside this subset raises a TemplateError that names it. Integers are those of Go: int64, which wrap
-around. Intermediate values have a `Budget`, so that no template takes long, or much memory.
+around. Intermediate values have a `StageBudget`, so that no template takes long, or much memory.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.runtime.budget import OverBudget
 from rewound.actors.runtime.steps import Steps
-from rewound.actors.stages.budget import Budget, OverBudget, fitting
+from rewound.actors.stages.budget import StageBudget, fitting
 
 Function = Callable[..., Any]
 
@@ -39,12 +40,18 @@ MOST_WRITTEN: Final = 1 << 20
 _TOTAL: Final = 300_000_000  # estimated nanoseconds, in turns
 _AT_ONCE: Final = 3_000_000  # of one action
 _STEP: Final = 400
+_HOP: Final = 100  # to an outer block, or to the next argument
+_DEEPEST: Final = 64  # blocks inside each other: what the innermost writes passes through all
+
+
+def template_budget() -> StageBudget:
+    return StageBudget(_TOTAL, _AT_ONCE)
 
 
 class _Scope:
     """The variables of a block, inside those of its outer blocks."""
 
-    def __init__(self, outer: _Scope | None, functions: Mapping[str, Function], budget: Budget) -> None:
+    def __init__(self, outer: _Scope | None, functions: Mapping[str, Function], budget: StageBudget) -> None:
         self.budget = budget
         self._outer = outer
         self._entered: list[None] = [] if outer is None else outer._entered  # shared by all blocks
@@ -63,6 +70,7 @@ class _Scope:
     def assign(self, name: str, value: Any) -> None:
         scope: _Scope | None = self
         while scope is not None and name not in scope._variables:
+            self.budget.spend(_HOP)
             scope = scope._outer
         if scope is None:
             raise TemplateError(f"undefined variable {name}")
@@ -73,6 +81,7 @@ class _Scope:
         while scope is not None:
             if name in scope._variables:
                 return scope._variables[name]
+            self.budget.spend(_HOP)
             scope = scope._outer
         raise TemplateError(f"undefined variable {name}")
 
@@ -91,19 +100,18 @@ class Template:
         if end:
             raise TemplateError(f"unexpected {{{{{end}}}}}")
 
-    def render(self, data: Any, functions: Mapping[str, Function] | None = None) -> str:
+    def render(self, data: Any, functions: Mapping[str, Function], budget: StageBudget) -> str:
         """Render without a pause. Raises TemplateError if it fails or costs too much."""
-        steps = self.steps(data, functions)
+        steps = self.steps(data, functions, budget)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
                 return str(end.value)
 
-    def steps(self, data: Any, functions: Mapping[str, Function] | None = None) -> Steps[str]:
+    def steps(self, data: Any, functions: Mapping[str, Function], budget: StageBudget) -> Steps[str]:
         """Like `render`, with pauses. Raises TemplateError."""
-        budget = Budget(_TOTAL, _AT_ONCE)
-        scope = _Scope(None, {**_FUNCTIONS, **(functions or {})}, budget)
+        scope = _Scope(None, {**_FUNCTIONS, **functions}, budget)
         scope.declare("$", data)
         found, size = [], 0
         try:
@@ -112,8 +120,9 @@ class Template:
                 if size > MOST_WRITTEN:
                     raise TemplateError(f"it writes more than {MOST_WRITTEN} characters")
                 found.append(piece)
-                if budget.pause():
+                if budget.rest():
                     yield
+                    budget.resume()
         except OverBudget as error:
             raise TemplateError(str(error)) from error
         except RecursionError as error:
@@ -179,7 +188,7 @@ def _pieces(text: str) -> list[_Piece]:
 class _Parser:
     def __init__(self, pieces: list[_Piece]) -> None:
         self._pieces = pieces
-        self._at = 0
+        self._at = self._depth = 0
 
     def block(self) -> tuple[list[Part], str]:
         """The parts up to an `end` or `else`, and that action; "" at the end of the text."""
@@ -204,6 +213,9 @@ class _Parser:
     def _control(self, word: str, rest: str) -> Part:
         pipeline = _Pipeline(rest)
         value = pipeline.parse(ranged=word == "range")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise TemplateError(f"it nests more than {_DEEPEST} blocks")
         body, end = self.block()
         otherwise: list[Part] = []
         if end.startswith("else"):
@@ -214,6 +226,7 @@ class _Parser:
                 end = "end"
             else:
                 otherwise, end = self.block()
+        self._depth -= 1
         if end != "end":
             raise TemplateError(f"{word} without an end")
         if word == "range":
@@ -264,6 +277,7 @@ def _range(value: Value, names: Sequence[str], body: list[Part], otherwise: list
         if not items:
             yield from _written(otherwise, dot, scope.inner())
         for key, item in items:
+            yield ""
             inner = scope.inner()
             for name, found in zip(names, (key, item) if len(names) == 2 else (item,), strict=False):
                 inner.declare(name, found)
@@ -272,7 +286,7 @@ def _range(value: Value, names: Sequence[str], body: list[Part], otherwise: list
     return written
 
 
-def _items(found: Any, budget: Budget) -> list[tuple[Any, Any]]:
+def _items(found: Any, budget: StageBudget) -> list[tuple[Any, Any]]:
     if found is None:
         return []
     if isinstance(found, (dict, list)):
@@ -455,21 +469,21 @@ def _call(name: str, arguments: list[Value]) -> Value:
             raise TemplateError(f"the function {name} is not supported in Stages")
         values = [one(dot, scope) for one in arguments]
         budget = scope.budget
-        budget.spend(_STEP)
+        budget.spend(_STEP + _HOP * len(values))
         if (weight := _WEIGHTS.get(name)) is not None:
             budget.spend(weight * sum(map(budget.size, values)))
         if name in _MAKING:
             values = [budget, *values]
-        return _kept(function(*values))
+        return _kept(function(*values), budget)
 
     return call
 
 
-def _kept(value: Any) -> Any:
+def _kept(value: Any, budget: StageBudget) -> Any:
     """The result of a function, if it is not too large; an integer as int64."""
     if isinstance(value, str):
-        fitting(len(value))
-    elif isinstance(value, int) and not isinstance(value, bool):
+        return budget.text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
         return _wrapped(value)
     return value
 
@@ -482,6 +496,7 @@ def _short_circuit(arguments: list[Value], *, stops: bool) -> Value:
     def call(dot: Any, scope: _Scope) -> Any:
         found = None
         for one in arguments:
+            scope.budget.spend(_STEP)
             found = one(dot, scope)
             if _true(found) is stops:
                 break
@@ -511,7 +526,7 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _shown_within(budget: Budget, value: Any) -> str:
+def _shown_within(budget: StageBudget, value: Any) -> str:
     if not isinstance(value, str):
         budget.spend(_SHOWN * budget.size(value))
     return _shown(value)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rewound.actors.runtime.steps import Steps
-from rewound.actors.stages.templates import MOST_ACTION, Template, TemplateError
+from rewound.actors.stages.budget import StageBudget
+from rewound.actors.stages.templates import MOST_ACTION, Template, TemplateError, template_budget
 from tests.cases import cases
 
 DATA: dict[str, Any] = {
@@ -46,6 +47,14 @@ MIB = '{{ $s := "xxxxxxxxxxxxxxxx" }}' + 4 * '{{ $s = replace "x" "xxxxxxxxxxxxx
         ("{{ 99999999999999999999 }}", "integer overflow"),
         ("{{ add 1 99999.5e300 }}", "not supported|unexpected|int64"),
         ('{{ add 1 "1e300" }}', "no int64"),
+        ("{{ range 9000 }}{{ $x := and " + 400 * "true " + "}}{{ end }}", "more than about 300 ms"),
+        ("{{ range 9000 }}{{ $x := eq " + 1000 * "1 " + "}}{{ end }}", "more than about 300 ms"),
+        (
+            "{{ $v := 1 }}" + 60 * "{{ if 1 }}" + "{{ range 9000 }}" + 100 * "{{ $v }}" + 61 * "{{ end }}",
+            "more than about 300 ms|more than 10000 blocks",
+        ),
+        (65 * "{{ if 1 }}" + 65 * "{{ end }}", "it nests more than 64 blocks"),
+        ("{{ if 0 }}" + 100 * "{{ else if 0 }}" + "{{ end }}", "it nests more than 64 blocks"),
         (70_000 * "x", "it has 70000 characters; at most 65536"),
         ("{{ .a " + MOST_ACTION * " " + ".b }}", f"an action has more than {MOST_ACTION} characters"),
         (30_000 * "{{", "unclosed action"),
@@ -55,7 +64,7 @@ MIB = '{{ $s := "xxxxxxxxxxxxxxxx" }}' + 4 * '{{ $s = replace "x" "xxxxxxxxxxxxx
 )
 def test_hostile_template_is_refused(text: str, error: str) -> None:
     with pytest.raises(TemplateError, match=error):
-        Template(text).render(DATA)
+        Template(text).render(DATA, {}, template_budget())
 
 
 def test_integers_are_int64_and_wrap_around_as_those_of_go() -> None:
@@ -69,11 +78,24 @@ def test_integers_are_int64_and_wrap_around_as_those_of_go() -> None:
         "{{ mod -7 2 }}": "-1",
         "{{ mod 7 -2 }}": "1",
     }.items():
-        assert Template(text).render({}) == written, text
+        assert Template(text).render({}, {}, template_budget()) == written, text
 
 
 def wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
+
+
+def test_rendering_may_rest_after_each_turn_of_a_range() -> None:
+    class Resting(StageBudget):
+        rests = 0
+
+        def rest(self) -> bool:
+            self.rests += 1
+            return super().rest()
+
+    budget = Resting(10**12, 10**12)
+    assert Template("{{ range 5000 }}{{ end }}").render({}, {}, budget) == ""
+    assert budget.rests >= 5000
 
 
 def test_long_rendering_pauses_and_writes_the_same() -> None:
@@ -82,7 +104,7 @@ def test_long_rendering_pauses_and_writes_the_same() -> None:
     written: list[str] = []
 
     def whole() -> Steps[None]:
-        written.append((yield from template.steps(data)))
+        written.append((yield from template.steps(data, {}, template_budget())))
 
     assert len(list(whole())) >= 10
-    assert written == [template.render(data)]
+    assert written == [template.render(data, {}, template_budget())]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rewound.actors.cel.kwok import QueryError
-from rewound.actors.stages.jq import compile_query
+from rewound.actors.stages.budget import StageBudget
+from rewound.actors.stages.jq import compile_query, query_budget
 from tests.cases import cases
 
 MANY: dict[str, Any] = {"many": [{"n": number} for number in range(20_000)], "text": 100_000 * "a"}
@@ -61,7 +62,7 @@ FOUND: dict[str, list[Any] | None] = {
 
 @cases("query, found", FOUND.items())
 def test_queries_find_what_jq_finds(query: str, found: list[Any] | None) -> None:
-    assert compile_query(query)(POD) == found
+    assert results(query, POD) == found
 
 
 def test_what_is_not_supported_is_named() -> None:
@@ -78,9 +79,8 @@ def test_what_is_not_supported_is_named() -> None:
 
 def test_an_expression_that_backtracks_elsewhere_takes_no_time() -> None:
     """RE2 matches it: Python's own regular expressions would need years."""
-    query = compile_query('.name | test("^(a+)+$")')
-    assert query({"name": 64 * "a" + "b"}) == [False]
-    assert compile_query('.name | test("(")')({"name": "a"}) is None
+    assert results('.name | test("^(a+)+$")', {"name": 64 * "a" + "b"}) == [False]
+    assert results('.name | test("(")', {"name": "a"}) is None
 
 
 @cases(
@@ -97,14 +97,57 @@ def test_an_expression_that_backtracks_elsewhere_takes_no_time() -> None:
         (".many == .many", LARGE),
         ('.text | test("(a|aa|aaa|aaaa){1,40}b")', LARGE),
         ('.text | test("' + 30 * "x{1,1000}" + '")', LARGE),
+        (".many | (" + ",".join(300 * ".") + ") | (" + ",".join(300 * ".") + ")", LARGE),
+        ("(" + ",".join(600 * "1") + ")" + " | ." * 10, LARGE),
+        (300 * "(" + "1" + 300 * ")", "it nests more than 32 levels"),
+        (200 * "first(" + "1" + 200 * ")", "it nests more than 32 levels"),
+        ("if . then . " + 100 * "elif . then . " + "end", "it nests more than 32 levels"),
         (3000 * " ", "it has 3000 characters; at most 2048"),
     ],
 )
 def test_hostile_query_is_refused(text: str, error: str) -> None:
     with pytest.raises(QueryError, match=error):
-        compile_query(text)(MANY)
+        results(text, MANY)
 
 
 def test_large_integers_become_floats() -> None:
-    assert compile_query("9223372036854775807 + 1")({}) == [9223372036854775808.0]
-    assert compile_query("3" + 40 * " | . * .")({}) == [inf]
+    assert results("9223372036854775807 + 1", {}) == [9223372036854775808.0]
+    assert results("3" + 40 * " | . * .", {}) == [inf]
+
+
+@cases(
+    "text, found",
+    [
+        ("(" + ", ".join(map(str, range(40))) + ") | . + 1", list(range(1, 41))),
+        (" // ".join(40 * ["null"]) + " // 5", [5]),
+        ("(null, 1, false, 2) // 3", [1, 2]),
+        (".a.b // error // 3", None),
+        (".name" + 900 * "?", ["a"]),
+        ("---3", [-3]),
+        ("--3", [3]),
+    ],
+)
+def test_long_chains_nest_nothing(text: str, found: list[Any] | None) -> None:
+    if found is None:
+        with pytest.raises(QueryError):
+            results(text, {"name": "a"})
+    else:
+        assert results(text, {"name": "a"}) == found
+
+
+def test_query_looks_at_the_clock_while_it_counts() -> None:
+    class Looking(StageBudget):
+        looks = 0
+
+        def pause(self) -> None:
+            self.looks += 1
+            super().pause()
+
+    budget = Looking(3_000_000, 3_000_000)
+    with pytest.raises(QueryError):
+        compile_query(".many | map(.n) | map(. + 1)")(MANY, budget)
+    assert budget.looks >= 10
+
+
+def results(text: str, value: Any) -> list[Any] | None:
+    return compile_query(text)(value, query_budget())

@@ -108,7 +108,7 @@ def test_stage_applies_to_objects_that_its_selector_matches(selector: Object | N
 )
 def test_delay_of_a_stage_is_within_its_bounds(delay: Object, seconds: tuple[float, float]) -> None:
     times = {"deletionTimestamp": "2023-11-14T22:13:50Z", "past": "2023-11-14T22:13:00Z"}
-    found = compiled(stage(delay=delay)).delay(pod(annotations={"delay": "1m30s"}, **times), NOW)
+    found = result(compiled(stage(delay=delay)).delay(pod(annotations={"delay": "1m30s"}, **times), NOW))
     assert seconds[0] <= round(found, 3) <= seconds[1]
 
 

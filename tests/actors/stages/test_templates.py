@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.stages.templates import Template, TemplateError
+from rewound.actors.stages.templates import Template, TemplateError, template_budget
 from tests.cases import cases
 
 POD: dict[str, Any] = {
@@ -51,7 +51,7 @@ RENDERED = {
 
 @cases("text, written", RENDERED.items())
 def test_templates_write_what_go_writes(text: str, written: str) -> None:
-    assert Template(text).render(POD, {"Now": lambda: "now"}) == written
+    assert Template(text).render(POD, {"Now": lambda: "now"}, template_budget()) == written
 
 
 def test_what_is_wrong_or_not_supported_is_named() -> None:
@@ -72,7 +72,7 @@ def test_what_is_wrong_or_not_supported_is_named() -> None:
         "{{ range 9000 }}" + 200 * "x" + "{{ end }}": "more than 1048576 characters",
     }.items():
         with pytest.raises(TemplateError, match=named):
-            Template(text).render(POD)
+            Template(text).render(POD, {}, template_budget())
 
 
 def test_an_action_that_is_not_closed_is_found_in_a_single_pass() -> None:
