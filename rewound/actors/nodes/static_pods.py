@@ -29,8 +29,9 @@ from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.kinds.values.times import micros_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import OverBudget
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.stages.budget import Budget, fitting
+from rewound.actors.stages.budget import StageBudget, fitting
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.pods import copied, owner_reference
 
@@ -99,7 +100,7 @@ class StaticPods:
         for path, *_ in stamps:
             try:
                 yield self._manifest(path)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, OverBudget) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 logger.warning("static pod %s: %s; mend the manifest, or remove it", path, why)
 
@@ -112,7 +113,7 @@ class StaticPods:
         if len(documents) != 1 or not isinstance(documents[0], dict):
             raise ValueError(f"has {len(documents)} documents, but a manifest is one Pod")
         content = documents[0]
-        fitting(Budget(_MOST_COST, _MOST_COST).size(content))  # with aliases, which may refer to aliases
+        fitting(StageBudget(_MOST_COST, _MOST_COST).size(content))  # with aliases, which may refer to aliases
         if (content.get("apiVersion"), content.get("kind")) != ("v1", "Pod"):
             raise ValueError("is not a Pod of v1")
         try:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
 
-from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
+import pytest
+from msgspec.structs import replace
+
+from rewound.actors.kinds.values.schedule import (
+    SECOND,
+    InvalidSchedule,
+    Schedule,
+    parse_schedule,
+    time_zone_error,
+)
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from tests.cases import cases
+
+DAY = 86_400 * SECOND
+NOON = micros_of("2024-03-01T12:00:00Z")
 
 
 @cases(
@@ -116,3 +129,48 @@ def test_latest_moment_is_the_one_that_all_moments_end_with(text: str) -> None:
 @cases("text", ["* * * * *", "0 0 1 1 *", "CRON_TZ=Asia/Tokyo 0 12 * * *"])
 def test_nothing_is_due_after_the_last_year_that_times_have(text: str) -> None:
     assert parse_schedule(text).next(micros_of("9999-12-31T23:59:59Z")) is None
+
+
+class CountingZone(tzinfo):
+    """UTC, which counts how often a search converts a time."""
+
+    def __init__(self) -> None:
+        self.conversions = 0
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def dst(self, _: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def fromutc(self, moment: datetime) -> datetime:
+        self.conversions += 1
+        return moment
+
+
+def conversions(text: str, search: Callable[[Schedule], int | None]) -> int:
+    zone = CountingZone()
+    search(replace(parse_schedule(text), zone=zone))
+    return zone.conversions
+
+
+@cases("text", ["0 0 30 2 *", "* * 31 2,4,6,9,11 *", "0 0 30-31 feb ?"])
+def test_schedule_of_dates_that_do_not_exist_is_not_searched(text: str) -> None:
+    assert parse_schedule(text).next(NOON) is None
+    assert conversions(text, lambda schedule: schedule.next(NOON)) == 0
+
+
+def test_schedule_that_may_be_due_on_a_day_of_the_week_is_searched() -> None:
+    assert parse_schedule("0 0 31 2 1").next(NOON) is not None
+
+
+def test_latest_start_costs_little_more_than_the_next() -> None:
+    """A binary search that looks beyond what it has excluded takes 27 times as much."""
+    until = NOON + 3 * 365 * DAY
+    one = conversions("0 0 29 2 *", lambda schedule: schedule.next(NOON))
+    assert conversions("0 0 29 2 *", lambda schedule: schedule.latest(NOON, until)) < 4 * one
+
+
+def test_interval_with_many_parts_is_refused() -> None:
+    with pytest.raises(InvalidSchedule, match="it has more than 1000 characters"):
+        parse_schedule("@every " + 501 * "1h")

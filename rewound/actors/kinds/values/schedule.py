@@ -24,8 +24,10 @@ from rewound.actors.runtime.steps import Steps
 
 SECOND: Final = 1_000_000
 SEARCHED_YEARS: Final = 5  # years: a schedule that is not due within these never is, as on February 30
+_NO_END: Final = 1 << 63  # microseconds
 _LONGEST_ZONE: Final = 255
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS_OF_MONTHS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -104,21 +106,33 @@ class Crontab(msgspec.Struct, frozen=True):
     zone: tzinfo
 
     def next(self, after: int) -> int | None:
+        return self._next(after, _NO_END)
+
+    def _next(self, after: int, until: int) -> int | None:
+        """The first moment later than `after` and not later than `until`; it searches no further."""
+        if not self._has_dates:
+            return None
         try:
-            return _Search(self, after // SECOND + 1).run()
+            return _Search(self, after // SECOND + 1).run(until)
         except (ValueError, OverflowError):  # beyond the year 9999, which no object can have
             return None
 
+    @property
+    def _has_dates(self) -> bool:
+        """Whether one of the months can have one of the days: February 30 would be looked for on every day."""
+        longest = max(map(_DAYS_OF_MONTHS.__getitem__, self.months.values))
+        return self.days.values[0] <= longest or not (self.days.every or self.weekdays.every)
+
     def latest(self, after: int, until: int) -> int | None:
-        """Binary search: a schedule may have had any number of moments."""
-        found = self.next(after)
-        if found is None or found > until:
+        """Binary search, in shorter and shorter times: a schedule may have had any number of moments."""
+        found = self._next(after, until)
+        if found is None:
             return None
         end = until
         while end - found > SECOND:
             middle = (found + end) // 2
-            later = self.next(middle)
-            if later is not None and later <= until:
+            later = self._next(middle, end)
+            if later is not None:
                 found = later
             else:
                 end = middle
@@ -146,10 +160,10 @@ class _Search:
         self._limit = self._local().year + SEARCHED_YEARS
         self._cut = False  # whether the smaller units were set to zero
 
-    def run(self) -> int | None:
-        while self._local().year <= self._limit:
+    def run(self, until: int) -> int | None:
+        while self._second * SECOND <= until and self._local().year <= self._limit:
             if self._skip_months() and self._skip_days() and self._skip_hours() and self._skip_minutes():
-                return self._second * SECOND
+                return self._second * SECOND if self._second * SECOND <= until else None
         return None
 
     def _local(self) -> datetime:

@@ -103,6 +103,8 @@ UNITS: Final = {
     "h": 3600_000_000_000,
 }
 _MOST: Final = 2**63
+# Characters of a duration, which has a part for every two of them: Go has no limit.
+LONGEST_DURATION: Final = 1000
 _DURATION_PART = re.compile(r"(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<unit>[^0-9.]*+)")
 
 
@@ -144,7 +146,12 @@ def _in_units(nanoseconds: int, unit: int) -> str:
 
 
 def nanoseconds_of(text: str) -> int:
-    """Like Go's time.ParseDuration: exact except for the fraction of a number, which it multiplies as a float."""
+    """Like Go's time.ParseDuration: exact except for the fraction of a number, which it multiplies as a float.
+
+    Raises NotADuration, also for a text of more than LONGEST_DURATION characters.
+    """
+    if len(text) > LONGEST_DURATION:
+        raise NotADuration(f"time: invalid duration: it has more than {LONGEST_DURATION} characters")
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
