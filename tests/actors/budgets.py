@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rewound.actors.runtime.budget import Budget, OverBudget, TimeBudget
+from rewound.actors.kinds.json_path import PathBudget
+from rewound.actors.runtime.budget import Budget, OverBudget
 
 
 def ample() -> Budget:
-    return TimeBudget(60)
+    return PathBudget(60)
 
 
 class CountingBudget(Budget):

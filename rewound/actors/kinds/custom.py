@@ -51,7 +51,7 @@ from rewound.actors.kinds.declaration.definition import (
 from rewound.actors.kinds.declaration.lazy_property import lazy_property
 from rewound.actors.kinds.declaration.meta import STANDARD_FINALIZERS, metadata_update_rules
 from rewound.actors.kinds.declaration.scale import COLUMNS, SCALE
-from rewound.actors.kinds.json_path import JsonPath, NotAPath
+from rewound.actors.kinds.json_path import JsonPath, NotAPath, PathBudget
 from rewound.actors.kinds.schema.decoder import Schema
 from rewound.actors.kinds.schema.fields import CustomStruct, Struct
 from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, qualified_name
@@ -60,7 +60,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import is_imported
-from rewound.actors.runtime.budget import Budget, OverBudget, TimeBudget
+from rewound.actors.runtime.budget import Budget, OverBudget
 from rewound.actors.versions.features import (
     FIELD_SELECTORS,
     FINALIZER_WARNINGS,
@@ -491,7 +491,7 @@ Convert = Callable[[Any, int], Any]  # (value, now) -> cell
 
 def table_of(declared: list[Object], rules: Rules = DOCUMENTED) -> Table:
     """Return the columns up to the first one whose path cannot be parsed, or with which the paths are too long."""
-    budget = TimeBudget(_PARSE_SECONDS)
+    budget = PathBudget(_PARSE_SECONDS)
     if not declared:
         return Table((NAME, _column(_AGE, budget)) if rules.custom_columns == "age" else DEFAULT_COLUMNS)
     columns, room = [NAME], MOST_OF_PATHS
@@ -532,7 +532,7 @@ class PathCell:
 
     def alone(self, shown: Object, now: int) -> Any:
         """The cell of a row that has no other."""
-        return self.search(shown, now, TimeBudget(ROW_SECONDS))
+        return self.search(shown, now, PathBudget(ROW_SECONDS))
 
 
 def _cell_text(value: Any, _: int) -> str:

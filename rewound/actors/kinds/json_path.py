@@ -18,9 +18,10 @@ import operator
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from time import thread_time
 from typing import Any, Final
 
-from rewound.actors.runtime.budget import Budget
+from rewound.actors.runtime.budget import Budget, OverBudget
 
 MAX_STEPS: Final = 64
 MAX_LENGTH: Final = 4096  # characters of a path: parsing takes a microsecond for each
@@ -49,6 +50,20 @@ class NoResult(Exception):
     def __init__(self, left: Values) -> None:
         super().__init__()
         self.left = left  # what an existence filter takes as the result instead
+
+
+class PathBudget(Budget):
+    """`seconds` of this thread's processor time, of all paths of a table, or of all searches for a row of it."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._end = thread_time() + seconds
+
+    def pause(self) -> None:
+        if thread_time() > self._end:
+            raise OverBudget("the paths take too much processor time")
 
 
 class Search:

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from rewound.actors.kinds.json_path import PathBudget
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
-from rewound.actors.runtime.budget import Budget, OverBudget, TimeBudget
+from rewound.actors.runtime.budget import Budget, OverBudget
 
 Cell = Callable[[Object, int], Any]
 SearchedCell = Callable[[Object, int, Budget], Any]
@@ -42,7 +43,7 @@ def cells_of(columns: Sequence[Column], stored: Object, now: int) -> list[Any]:
     """Return the cells of a row."""
     if not any(column.search for column in columns):
         return [column.cell(stored, now) for column in columns]
-    return _searched_cells(columns, stored, now, TimeBudget(ROW_SECONDS))
+    return _searched_cells(columns, stored, now, PathBudget(ROW_SECONDS))
 
 
 def _searched_cells(columns: Sequence[Column], stored: Object, now: int, budget: Budget) -> list[Any]:
