@@ -1,4 +1,5 @@
-"""Label selectors of objects, compiled once and matched often: equal ones compare equal.
+"""Label selectors of objects, compiled once and matched often: equal ones compare equal. Values are sets, so that
+many of them cost no more than a few.
 
 A selector that is missing selects nothing, an empty one everything, as in Kubernetes.
 """
@@ -16,7 +17,7 @@ Labels = Mapping[str, str]
 class Requirement(NamedTuple):
     key: str
     operator: str
-    values: tuple[str, ...] = ()
+    values: frozenset[str] = frozenset()
 
     def matches(self, labels: Labels) -> bool:
         match self.operator:
@@ -59,7 +60,9 @@ def selector_of(selector: Object | None) -> Selector:
     expressions = selector.get("matchExpressions", ())
     return Selector(
         frozenset(selector.get("matchLabels", {}).items()),
-        tuple(Requirement(one["key"], one["operator"], tuple(one.get("values", ()))) for one in expressions),
+        tuple(
+            Requirement(one["key"], one["operator"], frozenset(one.get("values", ()))) for one in expressions
+        ),
     )
 
 

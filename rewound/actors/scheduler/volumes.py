@@ -34,9 +34,9 @@ from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
 from rewound.actors.versions.features import AFFINITY_OF_VOLUMES, READ_WRITE_ONCE_POD
 from rewound.actors.workloads.volume_matching import (
+    FreeVolumes,
     VolumeKeys,
     capacity,
-    is_free_match,
     is_reserved_for,
     reserved_fits,
 )
@@ -297,7 +297,8 @@ class _Candidates:
     """The volumes that satisfy a claim, on some node."""
 
     def __init__(self, claim: Object, keys: VolumeKeys) -> None:
-        self.claim, self._keys = claim, keys
+        self.claim = claim
+        self._matching = FreeVolumes(claim, keys)
         self._reserved: list[Object] = []
         self._free: list[_Candidate] = []
         self._by_labels: _ByLabels[_Candidate] = _ByLabels()
@@ -306,7 +307,7 @@ class _Candidates:
         if is_reserved_for(volume, self.claim):
             if reserved_fits(volume, self.claim):
                 self._reserved.append(volume)
-        elif is_free_match(volume, self.claim, self._keys):
+        elif self._matching.has(volume):
             required = volume["spec"].get("nodeAffinity", {}).get("required")
             terms = None if required is None else NodeSelector.compile(required)
             self._free.append(_Candidate(capacity(volume), len(self._free), volume, terms))

@@ -15,6 +15,7 @@ is wrong.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -71,12 +72,16 @@ class LabelRequirement(NamedTuple):
             return self.operator in (NOT_IN, ABSENT)
         match self.operator:
             case "in":
-                return value in self.values
+                return self._names(value)
             case "notin":
-                return value not in self.values
+                return not self._names(value)
             case ">" | "<":
                 return self._compares(value)
         return self.operator == EXISTS
+
+    def _names(self, value: str) -> bool:
+        at = bisect_left(self.values, value)  # a term of a node selector may have thousands of values
+        return at < len(self.values) and self.values[at] == value
 
     def _compares(self, value: str) -> bool:
         number = _integer(value)

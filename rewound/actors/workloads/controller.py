@@ -43,6 +43,7 @@ SECONDS_FOR_EACH: Final = 0.00002
 CHANGED: Final = "/changed"  # takes the place of a name in keys; no object can have this name
 _FEW_OWNERS: Final = 20
 _FEW_REQUIREMENTS: Final = 100
+_FEW_VALUES: Final = 1000  # of one requirement: a list of labels is searched for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,10 @@ class OwnerFinder:
 
 def is_long(selector: Object | None) -> bool:
     """Whether matching a label selector takes long; that of a Service has only labels."""
-    return len((selector or {}).get("matchExpressions", ())) > _FEW_REQUIREMENTS
+    requirements = (selector or {}).get("matchExpressions", ())
+    return len(requirements) > _FEW_REQUIREMENTS or any(
+        len(one.get("values", ())) > _FEW_VALUES for one in requirements
+    )
 
 
 def may_match(selector: Object, labels: Mapping[str, str]) -> bool:

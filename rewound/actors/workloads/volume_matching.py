@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from heapq import heapify
 from typing import Final
 
-from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.quantity import nanos_of
@@ -106,13 +106,25 @@ def is_free(volume: Object) -> bool:
 
 
 def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
-    """Whether an unreserved volume satisfies the claim, wherever it is."""
-    if not is_free(volume):
-        return False
-    if refusal(volume, claim, keys):
+    """Whether an unreserved volume satisfies the claim, wherever it is. For many volumes there is `FreeVolumes`."""
+    if not is_free(volume) or refusal(volume, claim, keys):
         return False
     selector = claim["spec"].get("selector")
     return selector is None or label_selector_matches(selector, volume["metadata"].get("labels") or {})
+
+
+class FreeVolumes:
+    """The unreserved volumes that satisfy a claim: its selector, which may be long, is compiled once."""
+
+    def __init__(self, claim: Object, keys: VolumeKeys) -> None:
+        self._claim, self._keys = claim, keys
+        selector = claim["spec"].get("selector")
+        self._labels = None if selector is None else LabelMatcher(selector)
+
+    def has(self, volume: Object) -> bool:
+        if not is_free(volume) or refusal(volume, self._claim, self._keys):
+            return False
+        return self._labels is None or self._labels.matches(volume["metadata"].get("labels") or {})
 
 
 def ranked_matches(
@@ -124,12 +136,13 @@ def ranked_matches(
     scheduler chooses among the free ones.
     """
     found: list[Ranked] = []
+    free = FreeVolumes(claim, keys)
     for part in parts_of(volumes):
         for volume in part:
             if is_reserved_for(volume, claim):
                 if reserved_fits(volume, claim):
                     return [(_rank(volume), volume)]
-            elif not only_reserved and is_free_match(volume, claim, keys):
+            elif not only_reserved and free.has(volume):
                 found.append((_rank(volume), volume))
         yield
     heapify(found)
