@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.access.flags import Options, Parser
@@ -30,6 +30,12 @@ from rewound.cli.journal.flags import add_output
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import Failure, UsageError
 from rewound.server.flags.values import argument_type
+
+if TYPE_CHECKING:
+    from rewound.actors.runtime.budget import Budget
+
+_MOST_PAUSES: Final = 10_000  # about two seconds
+_VALUE: Final = 100  # bytes of a value in the result
 
 # Who gives an object gives it to policies and to rules of custom resources: both names have it.
 _NAMES = {"object": ("object", "self"), "old": ("oldObject", "oldSelf"), "params": ("params",)}
@@ -73,6 +79,7 @@ def _run(arguments: Sequence[str]) -> int:
     from rewound.actors.cel.types import DYN, Environment
     from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, type_name
     from rewound.actors.names import KUBERNETES
+    from rewound.actors.runtime.budget import OverBudget, StepBudget
     from rewound.actors.versions.features import choose_release
 
     options = _parser().parse_args(arguments)
@@ -87,11 +94,16 @@ def _run(arguments: Sequence[str]) -> int:
         program = compile_program(checked.expression, checked, tuple(values))
     except CannotCompile as error:
         return _report(options, {"error": str(error)})
-    result, cost = program.evaluate(list(values.values()))
+    budget = StepBudget(_MOST_PAUSES)
+    result, cost = program.evaluate(list(values.values()), budget)
     if isinstance(result, EvaluationError | EvaluationStopped):
         return _report(options, {"error": result.message, "cost": cost})
     found = type_name(result) if checked.result == DYN else str(checked.result)
-    return _report(options, {"result": _plain(result), "type": found, "cost": cost})
+    try:
+        plain = _plain(result, budget)
+    except OverBudget as error:
+        return _report(options, {"error": f"the result cannot be printed: {error}", "cost": cost})
+    return _report(options, {"result": plain, "type": found, "cost": cost})
 
 
 def _values(options: Options) -> dict[str, Any]:
@@ -117,8 +129,8 @@ def _read(path: Path) -> Any:
         raise Failure(f"{path}: {error}; give one object in YAML or JSON") from None
 
 
-def _plain(value: Any) -> Any:
-    """A CEL value as JSON has it; one that JSON does not have as a text."""
+def _plain(value: Any, budget: Budget) -> Any:
+    """A CEL value as JSON has it; one that JSON does not have as a text. Raises OverBudget."""
     from rewound.actors.cel.addresses import CIDR, IP
     from rewound.actors.cel.times import print_duration, print_timestamp
     from rewound.actors.cel.values import (
@@ -128,9 +140,10 @@ def _plain(value: Any) -> Any:
         Timestamp,
         TypeValue,
         is_list,
-        list_items,
+        list_size,
         printed,
         type_name,
+        walked,
     )
 
     if value is None or isinstance(value, bool | int | float | str):
@@ -142,11 +155,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Timestamp):
         return print_timestamp(value)
     if is_list(value):
-        return [_plain(one) for one in list_items(value)]
+        budget.take(_VALUE * list_size(value))
+        return [_plain(one, budget) for one in walked(value, budget)]
     if isinstance(value, MapLike):
-        return {printed(key): _plain(value.get(key)) for key in value.keys()}  # noqa: SIM118
+        budget.visit(value.size())
+        budget.take(_VALUE * value.size())
+        return {printed(key): _plain(value.get(key), budget) for key in value.keys()}  # noqa: SIM118
     if isinstance(value, Optional):
-        return {"optional": _plain(value.value)} if value.has_value else "optional.none()"
+        return {"optional": _plain(value.value, budget)} if value.has_value else "optional.none()"
     if isinstance(value, TypeValue):
         return value.name
     return str(value) if isinstance(value, IP | CIDR) else f"a value of type {type_name(value)}"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rewound.actors.cel.values import EvaluationError, no_such_overload
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.runtime.budget import Budget
 
 _KIND: Final = re.compile("[.:%]")
 _HEX: Final = re.compile("[0-9a-fA-F]*")
@@ -26,7 +27,7 @@ class IP:
 
     type_name = "net.IP"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not IP:
             raise other if isinstance(other, EvaluationError) else no_such_overload()
         return self == other
@@ -68,7 +69,7 @@ class CIDR:
 
     type_name = "net.CIDR"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not CIDR:
             raise other if isinstance(other, EvaluationError) else no_such_overload()
         return self == other

@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 
 from rewound.actors.cel.values import SPACE, EvaluationError, no_such_overload
 from rewound.actors.identity import User
+from rewound.actors.runtime.budget import Budget
 
 _is_label: Final = re.compile("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 _is_subdomain: Final = re.compile(r"[a-z0-9][-a-z0-9]*+(?<!-)(?:\.[a-z0-9][-a-z0-9]*+(?<!-))*+").fullmatch
@@ -83,7 +84,7 @@ class _Opaque:
 
     __slots__ = ()
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if isinstance(other, EvaluationError):
             raise other
         raise no_such_overload()

@@ -1,8 +1,8 @@
 """What an evaluation costs, in the units of cel-go: the limit of a rule, and the price of each call.
 
 An evaluation has one list of cells, which every closure of a program gets: the cost so far, the cost at which a loop
-calls `pause` next, the caller's function for that, the memory that is left, and then the variables. Identifiers,
-selections and most calls cost 1 and only add to the first cell; `charge` adds other amounts. Only loops and `charge`
+calls `pause` next, the budget, and then the variables. Identifiers, selections and most calls cost 1 and only add to
+the first cell; `charge` adds other amounts. Only loops and `charge`
 compare with the limit, so that a program without a loop pays for no comparison; one that exceeds the limit in steps
 of 1 ends with a cost of the limit plus one.
 """
@@ -21,11 +21,12 @@ from rewound.actors.cel.language import Language
 from rewound.actors.cel.values import (
     CostExceeded,
     EvaluationError,
-    EvaluationStopped,
     ListValue,
     MapLike,
     list_items,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import CEL_QUANTITY_COSTS
 
 Cells = list[Any]
@@ -47,14 +48,10 @@ class Costs:
 
 COST: Final = 0
 NEXT: Final = 1
-PAUSE: Final = 2
-ROOM: Final = 3
-FIRST_VARIABLE: Final = 4
+BUDGET: Final = 2
+FIRST_VARIABLE: Final = 3
 
 LIMIT: Final = 1_000_000  # of one evaluation of one rule
-MOST_ROOM: Final = (
-    64 << 20
-)  # bytes that one evaluation may allocate in functions whose cost ignores their result
 STRIDE: Final = 2_000  # cost between two calls of the caller's function: some tenths of a millisecond
 LIST_COST: Final = 10
 MAP_COST: Final = 30
@@ -69,8 +66,7 @@ def pause(cells: Cells) -> None:
     """Loops call this when the cost has reached the second cell."""
     if cells[COST] > LIMIT:
         raise exceeded(cells)
-    if cells[PAUSE] is not None:
-        cells[PAUSE]()
+    cells[BUDGET].pause()
     cells[NEXT] = min(cells[COST] + STRIDE, LIMIT + 1)
 
 
@@ -88,13 +84,6 @@ def charge(cells: Cells, amount: int) -> None:
         raise CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
-def charge_memory(cells: Cells, size: int) -> None:
-    """Charge memory. Kubernetes has no such bound: a million copies of a megabyte would cost as much as the first."""
-    cells[ROOM] -= size
-    if cells[ROOM] < 0:
-        raise EvaluationStopped("internal error: the texts that the rule makes take too much memory")
-
-
 def tenth(size: int) -> int:
     return TENTHS[size] if size < 1024 else math.ceil(size * 0.1)
 
@@ -106,28 +95,29 @@ def size_of(value: Any) -> int:
     return int(value.size()) if isinstance(value, ListValue | MapLike | IP | CIDR) else 1
 
 
-def traversal(value: Any) -> int:
+def traversal(value: Any, budget: Budget) -> int:
     """Return the cost of reading all of a value: bytes of texts divided by ten, and 1 for each other scalar."""
     if value.__class__ is str:
         return int(len(value if value.isascii() else value.encode(errors="surrogatepass")) * 0.1)
     if value.__class__ is bytes:
         return int(len(value) * 0.1)
     if isinstance(value, list | ListValue):
-        return sum(map(traversal, list_items(value)))
+        return sum(traversal(item, budget) for item in walked(value, budget))
     if isinstance(value, MapLike):
-        return _map_traversal(value)
+        return _map_traversal(value, budget)
     return 1
 
 
-def _map_traversal(value: MapLike) -> int:
+def _map_traversal(value: MapLike, budget: Budget) -> int:
+    budget.visit(value.size())
     known = list(value.keys())
     cost = 2 * (value.size() - len(known))  # fields that the schema does not declare
     for key in known:
         try:
-            cost += traversal(value.get(key))
+            cost += traversal(value.get(key), budget)
         except EvaluationError:
             cost += 1
-        cost += traversal(key)
+        cost += traversal(key, budget)
     return cost
 
 
@@ -180,7 +170,7 @@ def _contains(cells: Cells, first: Any, second: Any) -> None:
 
 
 def _traversal_of_first(cells: Cells, first: Any, _: Any) -> None:
-    charge(cells, traversal(first))
+    charge(cells, traversal(first, cells[BUDGET]))
 
 
 def _nothing(cells: Cells, first: Any, second: Any) -> None:

@@ -32,13 +32,15 @@ from rewound.actors.cel.values import (
     MapLike,
     Timestamp,
     Uint,
+    copied,
     is_list,
-    list_get,
     list_items,
     list_size,
     no_such_overload,
     printed,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 
 _NAMES: Final[dict[type, str]] = {
     str: "string",
@@ -188,21 +190,26 @@ class Unknown:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
-    def equals(self, other: Any) -> bool:
-        return deep_equal(self.raw, native(other))
+    def equals(self, other: Any, budget: Budget) -> bool:
+        return deep_equal(self.raw, native(other), budget)
 
     def native(self) -> Any:
         return self.raw
 
 
-def deep_equal(left: Any, right: Any) -> bool:
+def deep_equal(left: Any, right: Any, budget: Budget) -> bool:
     """Whether values are equal as JSON: 1 and 1.0 differ; an empty list or object equals null."""
     if left.__class__ is not right.__class__:
         return not left and not right and _empty(left) and _empty(right)
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(deep_equal(left[key], right[key]) for key in left)
+        budget.visit(len(left))
+        return left.keys() == right.keys() and all(deep_equal(left[key], right[key], budget) for key in left)
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(deep_equal, left, right))
+        if len(left) != len(right):
+            return False
+        return all(
+            deep_equal(item, other, budget) for item, other in zip(walked(left, budget), right, strict=True)
+        )
     return bool(left == right)
 
 
@@ -225,31 +232,32 @@ class Raw(MapLike):
         """Return the shape of the value with this name in the object, or None if the schema does not declare it."""
         raise NotImplementedError
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         """Compare declared values as CEL values and the rest as JSON. The keys are those of this side."""
         if not isinstance(other, MapLike):
             raise no_such_overload()
         if len(self.raw) != other.size():
             return False
+        budget.visit(len(self.raw))
         for name, raw in self.raw.items():
             shape = self.shape_of(name)
             if shape is None:
-                if not self._same_unknown(name, raw, other):
+                if not self._same_unknown(name, raw, other, budget):
                     return False
                 continue
             try:
                 found, value = other.find(name)
             except EvaluationError as error:
                 found, value = True, error
-            if not found or not same(shape.wrap(raw), value):
+            if not found or not same(shape.wrap(raw), value, budget):
                 return False
         return True
 
     @staticmethod
-    def _same_unknown(name: str, raw: Any, other: MapLike) -> bool:
+    def _same_unknown(name: str, raw: Any, other: MapLike, budget: Budget) -> bool:
         if not isinstance(other, Raw):
             raise no_such_overload()
-        return name not in other.raw or deep_equal(raw, other.raw[name])
+        return name not in other.raw or deep_equal(raw, other.raw[name], budget)
 
 
 class DataObject(Raw):
@@ -306,12 +314,13 @@ class DataMap(Raw):
     def shape_of(self, name: str) -> Shape | None:
         return self.values
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if other.__class__ is not DataMap:
-            return super().equals(other)
+            return super().equals(other, budget)
         mine, others = self.values.wrap, other.values.wrap
         if len(self.raw) != len(other.raw):
             return False
+        budget.visit(len(self.raw))
         for name, raw in self.raw.items():
             if name not in other.raw:
                 return False
@@ -319,7 +328,7 @@ class DataMap(Raw):
                 value = others(other.raw[name])
             except EvaluationError as error:
                 value = error
-            if not same(mine(raw), value):
+            if not same(mine(raw), value, budget):
                 return False
         return True
 
@@ -345,11 +354,7 @@ class DataList(ListValue):
         return self.shape.wrap(self.raw[index])
 
     def items(self) -> Iterator[Any]:
-        wrap = self.shape.wrap
-        try:
-            return iter([wrap(raw) for raw in self.raw])
-        except EvaluationError:
-            return iter([self._value_or_error(raw) for raw in self.raw])
+        return map(self._value_or_error, self.raw)
 
     def _value_or_error(self, raw: Any) -> Any:
         try:
@@ -357,12 +362,12 @@ class DataList(ListValue):
         except EvaluationError as error:
             return error.with_traceback(None)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: Any, budget: Budget) -> bool:
         failed = None
         wrap = self.shape.wrap
-        for raw in self.raw:
+        for raw in walked(self.raw, budget):
             try:
-                if same(wrap(raw), value):
+                if same(wrap(raw), value, budget):
                     return True
             except EvaluationError as error:
                 failed = failed or error
@@ -370,25 +375,32 @@ class DataList(ListValue):
             raise failed
         return False
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if not self._same_size(other):
             return False
         wrap = self.shape.wrap
-        return all(same(wrap(raw), list_get(other, index)) for index, raw in enumerate(self.raw))
+        for raw, item in zip(walked(self.raw, budget), list_items(other), strict=True):
+            mine = wrap(raw)
+            if isinstance(item, EvaluationError):
+                raise item
+            if not same(mine, item, budget):
+                return False
+        return True
 
     def _same_size(self, other: Any) -> bool:
         if not is_list(other):
             raise no_such_overload()
         return len(self.raw) == list_size(other)
 
-    def add(self, other: Any) -> Any:
-        return DataList(self.raw + self._natives(other), self.shape)
+    def add(self, other: Any, budget: Budget) -> Any:
+        natives = self._natives(other, budget)
+        return DataList(copied(self.raw, budget) + natives, self.shape)
 
     @staticmethod
-    def _natives(other: Any) -> list[Any]:
+    def _natives(other: Any, budget: Budget) -> list[Any]:
         if not is_list(other):
             raise no_such_overload()
-        return [native(item) for item in list_items(other)]
+        return list(map(native, copied(other, budget)))
 
     def native(self) -> Any:
         return self.raw
@@ -407,15 +419,17 @@ class SetList(DataList):
             self._members = {go_key(raw) for raw in self.raw}
         return self._members
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if not self._same_size(other):
             return False
+        budget.visit(len(self.raw))
         members = self.members()
-        return all(go_key(native(item)) in members for item in list_items(other))
+        return all(go_key(native(item)) in members for item in walked(other, budget))
 
-    def add(self, other: Any) -> Any:
-        members, raw = self.members(), list(self.raw)
-        for added in self._natives(other):
+    def add(self, other: Any, budget: Budget) -> Any:
+        raw = copied(self.raw, budget)
+        members = self.members()
+        for added in self._natives(other, budget):
             key = go_key(added)
             if key not in members:
                 members.add(key)
@@ -440,20 +454,21 @@ class KeyedList(DataList):
     def _by_key(self) -> dict[Any, int]:
         return {self._key(raw): index for index, raw in enumerate(self.raw)}
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if not self._same_size(other):
             return False
         if self._positions is None:
+            budget.visit(len(self.raw))
             self._positions = self._by_key()
-        for item in list_items(other):
+        for item in walked(other, budget):
             index = self._positions.get(self._key(native(item)))
-            if index is None or not same(self.shape.wrap(self.raw[index]), item):
+            if index is None or not same(self.shape.wrap(self.raw[index]), item, budget):
                 return False
         return True
 
-    def add(self, other: Any) -> Any:
-        raw, positions = list(self.raw), self._by_key()
-        for added in self._natives(other):
+    def add(self, other: Any, budget: Budget) -> Any:
+        raw, positions = copied(self.raw, budget), self._by_key()
+        for added in self._natives(other, budget):
             index = positions.get(self._key(added))
             if index is None:
                 raw.append(added)

@@ -1,8 +1,8 @@
 """What cel-go's extensions add after v1.25: texts in quotes, lists that are sorted, cut, flattened or counted, and the
 maps of macros with two variables. `format` is in `formatting`.
 
-`DECLARATIONS` are read by `declarations`, by the feature that a language must have; `FUNCTIONS` are what runs: the
-name of the function, the overload, how its arguments are checked, and the function itself.
+`DECLARATIONS` are read by `declarations`, by the feature that a language must have; `FUNCTIONS` and `WALKS` are what
+runs: the name of the function, the overload, how its arguments are checked, and the function itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any, Final
 
-from rewound.actors.cel.costs import NEXT, Cells, pause
 from rewound.actors.cel.formatting import format_text
 from rewound.actors.cel.macros import MAP_INSERT, SORT_BY_KEYS
 from rewound.actors.cel.operations import COMPARABLE, compare, same
@@ -21,15 +20,17 @@ from rewound.actors.cel.values import (
     MapLike,
     MapValue,
     Optional,
+    copied,
     is_list,
     key_of,
     list_get,
-    list_items,
     list_size,
     no_such_overload,
     printed,
     type_name,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import (
     CEL_ENDS_OF_LISTS,
     CEL_LISTS,
@@ -92,7 +93,7 @@ _ESCAPES: Final = {
 }
 
 
-def _slice(values: Any, start: int, end: int) -> list[Any]:
+def _slice(budget: Budget, values: Any, start: int, end: int) -> list[Any]:
     if start < 0 or end < 0:
         raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -100,10 +101,15 @@ def _slice(values: Any, start: int, end: int) -> list[Any]:
         raise EvaluationError(f"cannot slice({start}, {end}), {text}")
     if list_size(values) < end:
         raise EvaluationError(f"cannot slice({start}, {end}), list is length {list_size(values)}")
-    return [list_get(values, index) for index in range(start, end)]
+    budget.take(8 * (end - start))
+    found = []
+    for index in range(start, end):
+        budget.visit(1)
+        found.append(list_get(values, index))
+    return found
 
 
-def _flatten(values: Any, *depths: Any) -> list[Any]:
+def _flatten(budget: Budget, values: Any, *depths: Any) -> list[Any]:
     if not is_list(values) or any(depth.__class__ is not int for depth in depths):
         kinds = ", ".join(map(type_name, depths))
         raise EvaluationError(f"no such overload: {type_name(values)}.flatten({kinds})")
@@ -111,21 +117,22 @@ def _flatten(values: Any, *depths: Any) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     found: list[Any] = []
-    for value in list_items(values):
+    for value in walked(values, budget):
         if is_list(value) and depth:
-            found.extend(_flatten(value, depth - 1))
+            found.extend(_flatten(budget, value, depth - 1))
         else:
+            budget.take(8)
             found.append(value)
     return found
 
 
-def _sort(values: Any) -> Any:
+def _sort(budget: Budget, values: Any) -> Any:
     if not is_list(values):
         raise no_such_overload("sort")
-    return _sort_by_keys(values, values)
+    return _sort_by_keys(budget, values, values)
 
 
-def _sort_by_keys(values: Any, keys: Any) -> Any:
+def _sort_by_keys(budget: Budget, values: Any, keys: Any) -> Any:
     """Sort by the list of the keys of the values. Values with the same key keep their order."""
     sizes = list_size(values), list_size(keys)
     if sizes[0] != sizes[1]:
@@ -135,59 +142,59 @@ def _sort_by_keys(values: Any, keys: Any) -> Any:
         )
     if not sizes[0]:
         return values
-    compared = list(list_items(keys))
+    compared = copied(keys, budget)
     if compared[0].__class__ not in COMPARABLE:
         raise EvaluationError("list elements must be comparable")
     if any(key.__class__ is not compared[0].__class__ for key in compared):
         raise EvaluationError("list elements must have the same type")
-    pairs: list[tuple[Any, Any]] = list(zip(compared, list_items(values), strict=True))
-    pairs.sort(key=cmp_to_key(_order))
+    pairs: list[tuple[Any, Any]] = list(zip(compared, copied(values, budget), strict=True))
+
+    def order(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
+        budget.visit(1)
+        try:
+            return compare(left[0], right[0], "")
+        except EvaluationError:
+            return 0
+
+    pairs.sort(key=cmp_to_key(order))
     return [value for _, value in pairs]
 
 
-def _order(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
-    try:
-        return compare(left[0], right[0], "")
-    except EvaluationError:
-        return 0
-
-
-def _range(count: int) -> list[Any]:
+def _range(budget: Budget, count: int) -> list[Any]:
+    budget.visit(max(count, 0))
+    budget.take(32 * max(count, 0))
     return list(range(count))
 
 
-def _reverse(values: Any) -> list[Any]:
-    return list(list_items(values))[::-1]
+def _reverse(budget: Budget, values: Any) -> list[Any]:
+    return copied(values, budget)[::-1]
 
 
-def distinct(cells: Cells, values: Any) -> Any:
-    """Return the list without items that are equal to one before them. Comparing lists and maps may take long."""
+def distinct(values: Any, budget: Budget) -> Any:
+    """Return the list without items that are equal to one before them."""
     if not is_list(values):
         raise no_such_overload("distinct", values)
     if not list_size(values):
         return values
     found: list[Any] = []
     texts: set[str] = set()
-    for value in list_items(values):
+    for value in walked(values, budget):
         if value.__class__ is str:
             if value not in texts:
                 texts.add(value)
                 found.append(value)
             continue
-        for other in found:
-            if _are_same(value, other):
+        for other in walked(found, budget):
+            if _are_same(value, other, budget):
                 break
-            if value.__class__ not in COMPARABLE:
-                cells[NEXT] = 0
-                pause(cells)
         else:
             found.append(value)
     return found
 
 
-def _are_same(left: Any, right: Any) -> bool:
+def _are_same(left: Any, right: Any, budget: Budget) -> bool:
     try:
-        return same(left, right)
+        return same(left, right, budget)
     except EvaluationError:
         return False
 
@@ -209,24 +216,30 @@ class MapBuilder(MapValue):
         return self
 
 
-def _insert(made: Any, key: Any, value: Any) -> MapBuilder:
-    return _builder(made).plus(key, value)
+_ENTRY: Final = 100  # bytes
 
 
-def _insert_all(made: Any, others: Any) -> MapBuilder:
-    builder = _builder(made)
+def _insert(budget: Budget, made: Any, key: Any, value: Any) -> MapBuilder:
+    return _builder(made, budget).plus(key, value)
+
+
+def _insert_all(budget: Budget, made: Any, others: Any) -> MapBuilder:
+    builder = _builder(made, budget)
     if not isinstance(others, MapLike):
         raise no_such_overload(MAP_INSERT, made, others)
+    budget.visit(others.size())
     for key in list(others.keys()):
         builder.plus(key, others.get(key))
     return builder
 
 
-def _builder(made: Any) -> MapBuilder:
+def _builder(made: Any, budget: Budget) -> MapBuilder:
     if isinstance(made, MapBuilder):
         return made
     if not isinstance(made, MapLike):
         raise no_such_overload(MAP_INSERT, made)
+    budget.visit(made.size())
+    budget.take(_ENTRY * made.size())
     return MapBuilder([(key, made.get(key)) for key in list(made.keys())])
 
 
@@ -238,9 +251,9 @@ def _last(values: Any) -> Optional:
     return Optional(list_get(values, list_size(values) - 1)) if list_size(values) else NONE
 
 
-def _unwrap(values: Any) -> list[Any]:
+def _unwrap(budget: Budget, values: Any) -> list[Any]:
     found = []
-    for value in list_items(values):
+    for value in walked(values, budget):
         if not isinstance(value, Optional):
             raise EvaluationError(f"value {printed(value)} is not optional")
         if value.has_value:
@@ -251,8 +264,13 @@ def _unwrap(values: Any) -> list[Any]:
 LIST: Final = "list"  # accepts every list
 OPTIONALS: Final = "optionals"  # accepts lists of optional values
 FUNCTIONS: Final[list[tuple[str, str, tuple[type | str | None, ...], Callable[..., Any]]]] = [
-    ("format", "string_format", (str, LIST), format_text),
     ("strings.quote", "strings_quote", (str,), _quote),
+    ("last", "list_last", (LIST,), _last),
+    ("first", "list_first", (LIST,), _first),
+]
+# Those that walk over lists and maps, and get the budget first.
+WALKS: Final[list[tuple[str, str, tuple[type | str | None, ...], Callable[..., Any]]]] = [
+    ("format", "string_format", (str, LIST), format_text),
     ("slice", "list_slice", (LIST, int, int), _slice),
     ("flatten", "list_flatten", (None,), _flatten),
     ("flatten", "list_flatten_int", (None, None), _flatten),
@@ -260,8 +278,6 @@ FUNCTIONS: Final[list[tuple[str, str, tuple[type | str | None, ...], Callable[..
     (SORT_BY_KEYS, "", (LIST, LIST), _sort_by_keys),
     ("lists.range", "lists_range", (int,), _range),
     ("reverse", "list_reverse", (LIST,), _reverse),
-    ("last", "list_last", (LIST,), _last),
-    ("first", "list_first", (LIST,), _first),
     ("optional.unwrap", "optional_unwrap", (OPTIONALS,), _unwrap),
     ("unwrapOpt", "optional_unwrapOpt", (OPTIONALS,), _unwrap),
     (MAP_INSERT, "@mapInsert_map_key_value", (None, None, None), _insert),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rewound.actors.cel.urls import InvalidURL, parse_request_url
 from rewound.actors.cel.values import NONE, EvaluationError, Optional, no_such_overload
+from rewound.actors.runtime.budget import Budget
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -49,7 +50,7 @@ class Format:
 
     type_name = "kubernetes.NamedFormat"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not Format:
             raise other if isinstance(other, EvaluationError) else no_such_overload()
         return self.name == other.name

@@ -22,13 +22,18 @@ from rewound.actors.cel.values import (
     Uint,
     is_list,
     list_get,
-    list_items,
     list_size,
     parse_double,
     type_name,
+    walked,
 )
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.runtime.budget import Budget
 
+# Prints a value with a precision.
+PrintClause = Callable[[Any, int, Budget], str]
+
+_CHARACTER: Final = 4  # bytes
 _PRECISION: Final = 6
 _MOST_PRECISION: Final = 1000
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
@@ -114,7 +119,7 @@ def _clause(written: str, at: int) -> tuple[Clause, int]:
     return Clause(letter, precision), at + 1
 
 
-def format_text(written: str, arguments: Any) -> str:
+def format_text(budget: Budget, written: str, arguments: Any) -> str:
     found: list[str] = []
     index = 0
     for piece in _pieces(written):
@@ -129,9 +134,11 @@ def format_text(written: str, arguments: Any) -> str:
         if len(piece.letter) > 1:
             raise EvaluationError(piece.letter)
         try:
-            found.append(_CLAUSES[piece.letter](value, min(piece.precision, _MOST_PRECISION)))
+            text = _CLAUSES[piece.letter](value, min(piece.precision, _MOST_PRECISION), budget)
         except FormatError as error:
             raise EvaluationError(f"error during formatting: {error}") from None
+        budget.take(_CHARACTER * len(text))
+        found.append(text)
         index += 1
     return "".join(found)
 
@@ -203,11 +210,11 @@ def _refused(letter: str, value: Any) -> FormatError:
     return FormatError(f"{_REFUSALS[letter]}, was given {type_name(value)}")
 
 
-def _text(value: Any, _: int = 0) -> str:
+def _text(value: Any, _: int, budget: Budget) -> str:
     if is_list(value):
-        return _list(value)
+        return _list(value, budget)
     if isinstance(value, MapLike):
-        return _map(value)
+        return _map(value, budget)
     if value is None:
         return "null"
     if value.__class__ is TypeValue:
@@ -220,26 +227,33 @@ def _text(value: Any, _: int = 0) -> str:
     raise _refused("s", value)
 
 
-def _list(values: Any) -> str:
-    return f"[{', '.join(map(_member, list_items(values)))}]"
+def _list(values: Any, budget: Budget) -> str:
+    return f"[{', '.join([_member(item, budget) for item in walked(values, budget)])}]"
 
 
-def _map(value: MapLike) -> str:
+def _map(value: MapLike, budget: Budget) -> str:
     entries = []
+    budget.visit(value.size())
     for key in list(value.keys()):
         if key.__class__ not in (str, bool, int, Uint):
             raise FormatError(f"no formatting function for map key of type {type_name(key)}")
-        entries.append((_member(key), _member(value.get(key))))
+        entries.append((_member(key, budget), _member(value.get(key), budget)))
     entries.sort(key=lambda entry: entry[0].encode())
     return "{" + ", ".join(f"{key}:{written}" for key, written in entries) + "}"
 
 
-def _member(value: Any) -> str:
+def _member(value: Any, budget: Budget) -> str:
     """Print a value in a list or map, as a literal."""
+    text = _literal(value, budget)
+    budget.take(_CHARACTER * len(text))
+    return text
+
+
+def _literal(value: Any, budget: Budget) -> str:
     if value.__class__ is str:
         return quoted(value)
     if value.__class__ is bytes:
-        return f"b{quoted(_text(value))}"
+        return f"b{quoted(_text(value, 0, budget))}"
     if value.__class__ is Timestamp:
         return f"timestamp({quoted(to_string(value))})"
     if value.__class__ is Duration:
@@ -253,11 +267,11 @@ def _member(value: Any) -> str:
         or isinstance(value, MapLike)
         or value.__class__ in (int, Uint, bool, type(None), TypeValue)
     ):
-        return _text(value)
+        return _text(value, 0, budget)
     raise FormatError(f"no formatting function for {type_name(value)}")
 
 
-def _decimal(value: Any, _: int) -> str:
+def _decimal(value: Any, _: int, __: Budget) -> str:
     if value.__class__ not in (int, Uint):
         raise _refused("d", value)
     return str(int(value))
@@ -271,12 +285,12 @@ def _number(letter: str, value: Any) -> float:
     return float(value)
 
 
-def _fixed(value: Any, precision: int) -> str:
+def _fixed(value: Any, precision: int, _: Budget) -> str:
     number = _number("f", value)
     return _special(number) or f"{number:,.{precision}f}"
 
 
-def _scientific(value: Any, precision: int) -> str:
+def _scientific(value: Any, precision: int, _: Budget) -> str:
     """Print 1.234500 × 10⁰³. The precision is only the width, as in cel-go."""
     number = _number("e", value)
     special = _special(number)
@@ -296,7 +310,7 @@ def _special(number: float) -> str:
     return ("∞" if number > 0 else "-∞") if math.isinf(number) else ""
 
 
-def _binary(value: Any, _: int) -> str:
+def _binary(value: Any, _: int, __: Budget) -> str:
     if value.__class__ is bool:
         return "1" if value else "0"
     if value.__class__ not in (int, Uint):
@@ -304,8 +318,8 @@ def _binary(value: Any, _: int) -> str:
     return f"{int(value):b}"
 
 
-def _hex(letter: str) -> Callable[[Any, int], str]:
-    def run(value: Any, _: int) -> str:
+def _hex(letter: str) -> PrintClause:
+    def run(value: Any, _: int, __: Budget) -> str:
         if value.__class__ is str or value.__class__ is bytes:
             data = value if isinstance(value, bytes) else value.encode(errors="surrogatepass")
             found = data.hex()
@@ -317,13 +331,13 @@ def _hex(letter: str) -> Callable[[Any, int], str]:
     return run
 
 
-def _octal(value: Any, _: int) -> str:
+def _octal(value: Any, _: int, __: Budget) -> str:
     if value.__class__ not in (int, Uint):
         raise _refused("o", value)
     return f"{int(value):o}"
 
 
-_CLAUSES: Final[dict[str, Callable[[Any, int], str]]] = {
+_CLAUSES: Final[dict[str, PrintClause]] = {
     "s": _text,
     "d": _decimal,
     "f": _fixed,

@@ -19,11 +19,13 @@ from rewound.actors.cel.values import (
     MapLike,
     concatenate,
     is_list,
-    list_get,
     list_index,
+    list_items,
     list_size,
     printed,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 
 _MISSING: Final = object()
 
@@ -59,14 +61,15 @@ class JsonMap(MapLike):
     def keys(self) -> Iterator[Any]:
         return iter(list(self.raw))
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if not isinstance(other, MapLike) or len(self.raw) != other.size():
             return False
         if other.__class__ is JsonMap and self.raw is other.raw:
             return True
+        budget.visit(len(self.raw))
         for key, value in self.raw.items():
             found, theirs = other.find(key)
-            if not found or not equal(from_json(value), theirs):
+            if not found or not equal(from_json(value), theirs, budget):
                 return False
         return True
 
@@ -91,24 +94,29 @@ class JsonList(ListValue):
         return from_json(self.raw[position])
 
     def items(self) -> Iterator[Any]:
-        return iter([from_json(value) for value in self.raw])
+        return map(from_json, self.raw)
 
-    def holds(self, value: Any) -> bool:
-        for item in self.items():
+    def holds(self, value: Any, budget: Budget) -> bool:
+        for item in walked(self, budget):
             try:
-                if same(value, item):
+                if same(value, item, budget):
                     return True
             except EvaluationError:
                 continue
         return False
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         if not is_list(other) or len(self.raw) != list_size(other):
             return False
-        return all(equal(from_json(item), list_get(other, index)) for index, item in enumerate(self.raw))
+        for mine, item in zip(walked(self, budget), list_items(other), strict=True):
+            if isinstance(item, EvaluationError):
+                raise item
+            if not equal(mine, item, budget):
+                return False
+        return True
 
-    def add(self, other: Any) -> Any:
-        return concatenate(self, other)
+    def add(self, other: Any, budget: Budget) -> Any:
+        return concatenate(self, other, budget)
 
     def native(self) -> Any:
         return self.raw

@@ -7,7 +7,7 @@ language has: `Now()` and `Rand()` are variables, `Quantity(x)` is the number th
 and `UnixSecond(x)` are arithmetic with times. Each may also be a method of its argument.
 
 An expression that cannot be evaluated, because a field is missing, has no value (None). It runs in the event loop, so
-one that takes long raises QueryError.
+one that exceeds its budget raises QueryError.
 """
 
 from __future__ import annotations
@@ -25,18 +25,28 @@ from rewound.actors.cel.parser import parse
 from rewound.actors.cel.program import compile_program
 from rewound.actors.cel.syntax import Call, Expression, Identifier, Node, Problems, Select
 from rewound.actors.cel.types import DOUBLE, DYN, TIMESTAMP, Environment
-from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, Timestamp
+from rewound.actors.cel.values import (
+    BudgetExceeded,
+    CannotCompile,
+    EvaluationError,
+    EvaluationStopped,
+    Timestamp,
+)
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import CEL_LIBRARIES, CEL_QUANTITIES
 
-# A function of the variables, the time in microseconds, and a source of random numbers; None: it has no value.
-Evaluate = Callable[[Mapping[str, Object], int, Random], Any]
+# A function of the variables, the time in microseconds, a source of random numbers, and the budget; None: it has no
+# value.
+Evaluate = Callable[[Mapping[str, Object], int, Random, Budget], Any]
 _NOW, _RANDOM = "now of kwok", "random number of kwok"  # no identifiers of an expression
 MOST_TEXT: Final = (
     2 << 10
 )  # characters of an expression or a query: parsing takes up to 5 microseconds for each
-_MOST_PAUSES: Final = 15  # about three milliseconds
+
+
+MOST_PAUSES: Final = 15  # of an expression: about three milliseconds
 
 
 class QueryError(ValueError):
@@ -66,16 +76,12 @@ def compile_expression(text: str, variables: tuple[str, ...], language: Language
     except CannotCompile as error:
         raise QueryError(f"{text!r}: {error}") from error
 
-    def evaluate(values: Mapping[str, Object], now: int, source: Random) -> Any:
-        pauses = count()
-
-        def pause() -> None:
-            if next(pauses) > _MOST_PAUSES:
-                raise QueryError(f"{text[:200]!r}: it has too many steps, or too large values")
-
+    def evaluate(values: Mapping[str, Object], now: int, source: Random, budget: Budget) -> Any:
         time = Timestamp(now // 1_000_000, now % 1_000_000 * 1000)
         given = [from_json(values[name]) for name in variables]
-        found = program.evaluate((*given, time, source.random()), pause).result
+        found = program.evaluate((*given, time, source.random()), budget).result
+        if isinstance(found, BudgetExceeded):
+            raise QueryError(f"{text[:200]!r}: it has too many steps, or too large values: {found.message}")
         return None if isinstance(found, (EvaluationError, EvaluationStopped)) else found
 
     return evaluate

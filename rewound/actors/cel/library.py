@@ -3,8 +3,7 @@
 The string functions are those of cel-go's ext package; positions count code points. The list functions are those of
 Kubernetes: isSorted, sum, min, max, indexOf, lastIndexOf. Regular expressions find all matches in a text as Go does.
 
-`RESULT_SIZES` has the largest size in bytes of the results of functions, where that can be much more than their
-arguments.
+Functions that walk over lists, or whose results can be much larger than their arguments, get the budget first.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from rewound.actors.cel.values import (
     Optional,
     Timestamp,
     Uint,
+    copied,
     is_list,
     list_get,
     list_items,
@@ -37,7 +37,9 @@ from rewound.actors.cel.values import (
     no_such_overload,
     printed,
     type_name,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import CEL_LENIENT_INDEXES, CEL_NAMED_GROUPS, CEL_STRINGS
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -108,11 +110,14 @@ def trim(text: str) -> str:
     return text.strip(SPACE)
 
 
-def replace(text: str, old: str, new: str, count: int = -1) -> str:
+def replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old) if count < 0 else min(text.count(old), count)
+    budget.take(_CHARACTER * (len(text) + found * max(0, len(new) - len(old))))
     return text.replace(old, new, max(count, -1))
 
 
-def split(text: str, separator: str, limit: int = -1) -> list[Any]:
+def split(budget: Budget, text: str, separator: str, limit: int = -1) -> list[Any]:
+    budget.take(_ITEM * (text.count(separator) + 1))
     if limit == 0:
         return []
     count = limit - 1 if limit > 0 else -1
@@ -139,7 +144,11 @@ def substring_range(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-def join(values: Any, separator: str = "") -> str:
+_CHARACTER: Final = 4
+_ITEM: Final = 80  # a list item of one character
+
+
+def join(budget: Budget, values: Any, separator: str = "") -> str:
     """Join a list that the expression made. For a list of the object v1.25 fails, and not with a CEL error."""
     if hasattr(values, "raw"):
         raise EvaluationStopped(
@@ -147,19 +156,21 @@ def join(values: Any, separator: str = "") -> str:
         )
     if not is_list(values):
         raise EvaluationError("no such overload")
-    items = list(list_items(values))
-    for item in items:
-        if item.__class__ is not str:
-            raise EvaluationError(_not_text(item))
-    return separator.join(items)
+    return _joined(budget, values, separator, _not_text)
 
 
-def join_any(values: Any, separator: str = "") -> str:
+def join_any(budget: Budget, values: Any, separator: str = "") -> str:
     """Join any list, as later versions do."""
-    items = list(list_items(values))
-    for item in items:
+    return _joined(budget, values, separator, lambda item: f"join: invalid input: {printed(item)}")
+
+
+def _joined(budget: Budget, values: Any, separator: str, wrong: Callable[[Any], str]) -> str:
+    items: list[str] = []
+    for item in walked(values, budget):
         if item.__class__ is not str:
-            raise EvaluationError(f"join: invalid input: {printed(item)}")
+            raise EvaluationError(wrong(item))
+        budget.take(_CHARACTER * (len(item) + len(separator)))
+        items.append(item)
     return separator.join(items)
 
 
@@ -173,8 +184,8 @@ def _not_text(item: Any) -> str:
     return names.get(type_name(item), f"type conversion error from '{type_name(item)}' to 'string'")
 
 
-def _comparable(values: Any) -> list[Any]:
-    items = list(list_items(values))
+def _comparable(values: Any, budget: Budget) -> list[Any]:
+    items = copied(values, budget)
     for item in items:
         if item.__class__ not in COMPARABLE:
             raise item if isinstance(item, EvaluationError) else no_such_overload()
@@ -189,87 +200,88 @@ def _order(left: Any, right: Any) -> int:
         return 0
 
 
-def is_sorted(values: Any) -> bool:
-    items = _comparable(values)
-    return all(_order(left, right) <= 0 for left, right in itertools.pairwise(items))
+def is_sorted(budget: Budget, values: Any) -> bool:
+    items = _comparable(values, budget)
+    return all(_order(left, right) <= 0 for left, right in itertools.pairwise(walked(items, budget)))
 
 
-def total(values: Any, zero: Any) -> Any:
+def total(budget: Budget, values: Any, zero: Any) -> Any:
     result = zero
-    for item in list_items(values):
+    for item in walked(values, budget):
         if isinstance(item, EvaluationError):
             raise item
-        result = add(result, item)
+        result = add(result, item, budget)
     return result
 
 
-def smallest(values: Any) -> Any:
-    return _extreme(values, "min", 1)
+def smallest(budget: Budget, values: Any) -> Any:
+    return _extreme(budget, values, "min", 1)
 
 
-def largest(values: Any) -> Any:
-    return _extreme(values, "max", -1)
+def largest(budget: Budget, values: Any) -> Any:
+    return _extreme(budget, values, "max", -1)
 
 
-def _extreme(values: Any, name: str, replaced: int) -> Any:
-    items = _comparable(values)
+def _extreme(budget: Budget, values: Any, name: str, replaced: int) -> Any:
+    items = _comparable(values, budget)
     if not items:
         raise EvaluationError(f"{name} called on empty list")
     result = items[0]
-    for item in items[1:]:
+    for item in walked(items, budget):
         if _order(result, item) == replaced:
             result = item
     return result
 
 
-def list_index_of(values: Any, searched: Any) -> int:
-    return _first(values, searched, range(list_size(values)))
+def list_index_of(budget: Budget, values: Any, searched: Any) -> int:
+    return _first(budget, values, searched, range(list_size(values)))
 
 
-def list_last_index_of(values: Any, searched: Any) -> int:
-    return _first(values, searched, range(list_size(values) - 1, -1, -1))
+def list_last_index_of(budget: Budget, values: Any, searched: Any) -> int:
+    return _first(budget, values, searched, range(list_size(values) - 1, -1, -1))
 
 
-def _first(values: Any, searched: Any, indexes: range) -> int:
+def _first(budget: Budget, values: Any, searched: Any, indexes: range) -> int:
     for index in indexes:
+        budget.visit(1)
         try:
-            if same(list_get(values, index), searched):
+            if same(list_get(values, index), searched, budget):
                 return index
         except EvaluationError:
             continue
     return -1
 
 
-def _has_all(values: Any, searched: Any) -> bool:
-    return all(_is_member(item, values) for item in list_items(searched))
+def _has_all(budget: Budget, values: Any, searched: Any) -> bool:
+    return all(_is_member(budget, item, values) for item in walked(searched, budget))
 
 
-def _has_any(values: Any, searched: Any) -> bool:
-    for item in list_items(values):
+def _has_any(budget: Budget, values: Any, searched: Any) -> bool:
+    for item in walked(values, budget):
         try:
-            if _is_member(item, searched):
+            if _is_member(budget, item, searched):
                 return True
         except EvaluationError:
             continue
     return False
 
 
-def _is_member(item: Any, values: Any) -> bool:
+def _is_member(budget: Budget, item: Any, values: Any) -> bool:
     if isinstance(item, EvaluationError):
         raise item
-    return list_contains(values, item)
+    return list_contains(values, item, budget)
 
 
-def _are_equivalent(left: Any, right: Any) -> bool:
-    return _has_all(left, right) and _has_all(right, left)
+def _are_equivalent(budget: Budget, left: Any, right: Any) -> bool:
+    return _has_all(budget, left, right) and _has_all(budget, right, left)
 
 
 def _set_overloads() -> dict[str, list[Overload]]:
     lists = (ListOf(None), ListOf(None))
     return {
-        "sets.contains": [Overload("list_sets_contains_list", lists, _has_all)],
-        "sets.equivalent": [Overload("list_sets_equivalent_list", lists, _are_equivalent)],
-        "sets.intersects": [Overload("list_sets_intersects_list", lists, _has_any)],
+        "sets.contains": [Overload("list_sets_contains_list", lists, _has_all, walks=True)],
+        "sets.equivalent": [Overload("list_sets_equivalent_list", lists, _are_equivalent, walks=True)],
+        "sets.intersects": [Overload("list_sets_intersects_list", lists, _has_any, walks=True)],
     }
 
 
@@ -360,33 +372,6 @@ def compile_expression(source: str, *, named: bool = False) -> Expression:
 _recent: Final = functools.lru_cache(maxsize=16)(compile_expression)
 
 
-_CHARACTER: Final = 4
-_ITEM: Final = 80  # a list item of one character
-
-
-def _replace(text: Any, old: Any, new: Any, count: Any = -1) -> int:
-    if not all(isinstance(value, str) for value in (text, old, new)) or not isinstance(count, int):
-        return 0
-    found: int = text.count(old) if count < 0 else min(text.count(old), count)
-    return _CHARACTER * (len(text) + found * max(0, len(new) - len(old)))
-
-
-def _join(values: Any, separator: Any = "") -> int:
-    if not is_list(values) or not isinstance(separator, str):
-        return 0
-    lengths = [len(item) + len(separator) for item in list_items(values) if isinstance(item, str)]
-    return _CHARACTER * sum(lengths)
-
-
-def _split(text: Any, separator: Any, limit: Any = -1) -> int:
-    if not isinstance(text, str) or not isinstance(separator, str):
-        return 0
-    return _ITEM * (text.count(separator) + 1)
-
-
-RESULT_SIZES: Final[dict[str, Callable[..., int]]] = {"replace": _replace, "join": _join, "split": _split}
-
-
 _NOTHING: Final = object()
 
 
@@ -411,17 +396,21 @@ Parameter = type | ListOf | None  # None accepts everything
 
 
 class Overload:
-    __slots__ = ("_parameters", "id", "run")
+    """`walks`: it may visit or make many values, and gets the budget first."""
 
-    def __init__(self, id: str, parameters: tuple[Parameter, ...], run: Callable[..., Any]) -> None:
-        self.id, self._parameters, self.run = id, parameters, run
+    __slots__ = ("_parameters", "id", "run", "walks")
+
+    def __init__(
+        self, id: str, parameters: tuple[Parameter, ...], run: Callable[..., Any], *, walks: bool = False
+    ) -> None:
+        self.id, self._parameters, self.run, self.walks = id, parameters, run, walks
 
     def in_language(self, features: frozenset[str]) -> Overload:
         """Return the overload as a language with these features has it."""
         feature, earlier = kubernetes.EARLIER.get(self.id, ("", None))
         if earlier is None or feature in features:
             return self
-        return Overload(self.id, self._parameters, earlier)
+        return Overload(self.id, self._parameters, earlier, walks=self.walks)
 
     def only_class(self) -> type | None:
         """The class of the argument, if there is one argument that is no list."""
@@ -510,23 +499,27 @@ _COMPARABLE: Final[dict[str, type]] = {
 _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 
 
-def _sum(zero: Any) -> Callable[[Any], Any]:
-    return lambda values: total(values, zero)
+def _sum(zero: Any) -> Callable[[Budget, Any], Any]:
+    return lambda budget, values: total(budget, values, zero)
 
 
 def _list_overloads() -> dict[str, list[Overload]]:
     kinds = [(name, (ListOf(kind),)) for name, kind in _COMPARABLE.items()]
     return {
-        "isSorted": [Overload(f"list_{name}_is_sorted_bool", of, is_sorted) for name, of in kinds],
-        "min": [Overload(f"list_{name}_min_{name}", of, smallest) for name, of in kinds],
-        "max": [Overload(f"list_{name}_max_{name}", of, largest) for name, of in kinds],
+        "isSorted": [
+            Overload(f"list_{name}_is_sorted_bool", of, is_sorted, walks=True) for name, of in kinds
+        ],
+        "min": [Overload(f"list_{name}_min_{name}", of, smallest, walks=True) for name, of in kinds],
+        "max": [Overload(f"list_{name}_max_{name}", of, largest, walks=True) for name, of in kinds],
         "sum": [
-            Overload(f"list_{name}_sum_{name}", of, _sum(_ZEROS[name]))
+            Overload(f"list_{name}_sum_{name}", of, _sum(_ZEROS[name]), walks=True)
             for name, of in kinds
             if name in _ZEROS
         ],
-        "indexOf": [Overload("list_a_index_of_int", (ListOf(None), None), list_index_of)],
-        "lastIndexOf": [Overload("list_a_last_index_of_int", (ListOf(None), None), list_last_index_of)],
+        "indexOf": [Overload("list_a_index_of_int", (ListOf(None), None), list_index_of, walks=True)],
+        "lastIndexOf": [
+            Overload("list_a_last_index_of_int", (ListOf(None), None), list_last_index_of, walks=True)
+        ],
     }
 
 
@@ -543,14 +536,14 @@ def _string_overloads(found: dict[str, list[Overload]]) -> None:
         ("lowerAscii", Overload("string_lower_ascii", (str,), lower_ascii)),
         ("upperAscii", Overload("string_upper_ascii", (str,), upper_ascii)),
         ("trim", Overload("string_trim", (str,), trim)),
-        ("replace", Overload("string_replace_string_string", (str, str, str), replace)),
-        ("replace", Overload("string_replace_string_string_int", (str, str, str, int), replace)),
-        ("split", Overload("string_split_string", (str, str), split)),
-        ("split", Overload("string_split_string_int", (str, str, int), split)),
+        ("replace", Overload("string_replace_string_string", (str, str, str), replace, walks=True)),
+        ("replace", Overload("string_replace_string_string_int", (str, str, str, int), replace, walks=True)),
+        ("split", Overload("string_split_string", (str, str), split, walks=True)),
+        ("split", Overload("string_split_string_int", (str, str, int), split, walks=True)),
         ("substring", Overload("string_substring_int", (str, int), substring)),
         ("substring", Overload("string_substring_int_int", (str, int, int), substring_range)),
-        ("join", Overload("list_join", (ListOf(str),), join)),
-        ("join", Overload("list_join_string", (ListOf(str), str), join)),
+        ("join", Overload("list_join", (ListOf(str),), join, walks=True)),
+        ("join", Overload("list_join_string", (ListOf(str), str), join, walks=True)),
         ("find", Overload("string_find_string", (str, str), _find)),
         ("findAll", Overload("string_find_all_string", (str, str), _find_all)),
         ("findAll", Overload("string_find_all_string_int", (str, str, int), _find_all)),
@@ -604,8 +597,10 @@ def _all() -> dict[str, list[Overload]]:
     _string_overloads(found)
     for function, overload, parameters, run in kubernetes.FUNCTIONS:
         found.setdefault(function, []).append(Overload(overload, parameters, run))
-    for function, overload, kinds, run in extensions.FUNCTIONS:
-        found.setdefault(function, []).append(Overload(overload, tuple(map(_parameter, kinds)), run))
+    for walks, functions in ((False, extensions.FUNCTIONS), (True, extensions.WALKS)):
+        for function, overload, kinds, run in functions:
+            made = Overload(overload, tuple(map(_parameter, kinds)), run, walks=walks)
+            found.setdefault(function, []).append(made)
     return found
 
 
@@ -620,7 +615,14 @@ FUNCTIONS: Final = _all()
 
 def bind_url(type_name: str) -> Callable[[Any], Any]:
     """Return url(), which makes values with this type name."""
-    return _guarded("url", str, partial(urls.to_url, type_name))
+    make = partial(urls.to_url, type_name)
+
+    def to_url(value: Any) -> Any:
+        if value.__class__ is not str:
+            raise no_such_overload("url", value)
+        return make(value)
+
+    return to_url
 
 
 def _later(function: str, run: Callable[..., Any], features: frozenset[str]) -> Callable[..., Any]:
@@ -635,27 +637,31 @@ def _later(function: str, run: Callable[..., Any], features: frozenset[str]) -> 
 
 
 def bind(function: str, overload: str, features: frozenset[str]) -> tuple[Callable[..., Any], bool]:
-    """Return a function that checks its arguments, and whether an evaluation chooses among several overloads."""
+    """Return a function that gets a budget and checks its arguments, and whether an evaluation chooses among several
+    overloads.
+    """
     declared = [found.in_language(features) for found in FUNCTIONS[function]]
     candidates = [found for found in declared if found.id == overload] or declared
     kind = candidates[0].only_class()
     if len(candidates) == 1 and kind is not None:
-        return _guarded(function, kind, candidates[0].run), False
+        return _guarded(function, kind, candidates[0]), False
     runs = [_later(function, candidate.run, features) for candidate in candidates]
 
-    def call(*arguments: Any) -> Any:
+    def call(budget: Budget, *arguments: Any) -> Any:
         for candidate, run in zip(candidates, runs, strict=True):
             if candidate.accepts(arguments):
-                return run(*arguments)
+                return run(budget, *arguments) if candidate.walks else run(*arguments)
         raise no_such_overload(function, *arguments)
 
     return call, len(candidates) > 1
 
 
-def _guarded(function: str, kind: type, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def call(value: Any) -> Any:
+def _guarded(function: str, kind: type, overload: Overload) -> Callable[[Budget, Any], Any]:
+    run, walks = overload.run, overload.walks
+
+    def call(budget: Budget, value: Any) -> Any:
         if value.__class__ is not kind:
             raise no_such_overload(function, value)
-        return run(value)
+        return run(budget, value) if walks else run(value)
 
     return call

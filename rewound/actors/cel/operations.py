@@ -1,8 +1,9 @@
 """The operators and conversions of CEL, for every pair of types.
 
 + - * / % and unary - raise an error where Go's 64 bits would overflow. == and ordering work across number types where
-dyn allows it. The conversions are int(), uint(), double(), bool(), string(), bytes(), duration(), timestamp(), type()
-and dyn().
+dyn allows it. What walks over lists and maps takes a budget, which counts what it visits: a list that contains
+another one twice is visited twice as often. The conversions are int(), uint(), double(), bool(), string(), bytes(),
+duration(), timestamp(), type() and dyn().
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from rewound.actors.cel.values import (
     Uint,
     concatenate,
     is_list,
-    list_get,
     list_items,
     list_size,
     no_such_overload,
@@ -39,9 +39,13 @@ from rewound.actors.cel.values import (
     parse_integer,
     print_double,
     type_name,
+    walked,
 )
+from rewound.actors.runtime.budget import Budget
 
 Binary = Callable[[Any, Any], Any]
+# An operation that may walk over lists and maps, which its budget counts.
+Walk = Callable[[Any, Any, Budget], Any]
 
 # For these types cel-go tries a method of the value first; the error message then lacks the operator.
 RECEIVERS: Final = frozenset({str, Duration, Timestamp})
@@ -104,22 +108,22 @@ _ADD: Final[dict[type, Binary]] = {
     float: _add_same,
     str: _add_same,
     bytes: _add_same,
-    list: concatenate,
-    ListBuilder: concatenate,
     Duration: _add_duration,
     Timestamp: _add_timestamp,
 }
 
 
-def add(left: Any, right: Any) -> Any:
+def add(left: Any, right: Any, budget: Budget) -> Any:
     if left.__class__ is int and right.__class__ is int:
         result: int = left + right
         return result if MIN_INT <= result <= MAX_INT else _int(result)
+    if isinstance(left, list):
+        return concatenate(left, right, budget)
     operation = _ADD.get(left.__class__)
     if operation is not None:
         return operation(left, right)
     if isinstance(left, ListValue):
-        return left.add(right)
+        return left.add(right, budget)
     raise unsupported("_+_", left)
 
 
@@ -262,21 +266,24 @@ _DIRECT: Final = frozenset(
 )  # two values of the same of these types compare as in Python
 
 
-def equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any, budget: Budget) -> bool:
     """The result of ==: null equals only null, whatever the other side is."""
     if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
         return bool(left == right)
     if left is None or right is None:
         return left is right
-    return same(left, right)
+    return same(left, right, budget)
 
 
-def same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any, budget: Budget) -> bool:
     """Whether the left value equals the right one, by its own rules. Raises EvaluationError if it cannot compare
     them.
     """
     compare = _SAME.get(left.__class__)
-    return compare(left, right) if compare is not None else bool(left.equals(right))
+    if compare is not None:
+        return compare(left, right)
+    walk = _SAME_PARTS.get(left.__class__)
+    return bool(left.equals(right, budget) if walk is None else walk(left, right, budget))
 
 
 def _equality_same_type(left: Any, right: Any) -> bool:
@@ -301,32 +308,30 @@ def _same_timestamp(left: Timestamp, right: Any) -> bool:
     return right.__class__ is Timestamp and _instant(left) == _instant(right)
 
 
-def _same_list(left: list[Any], right: Any) -> bool:
+def _same_list(left: list[Any], right: Any, budget: Budget) -> bool:
     if not is_list(right) or len(left) != list_size(right):
         return False
-    for index, item in enumerate(left):
-        try:
-            other = list_get(right, index)
-        except EvaluationError:
+    for item, other in zip(walked(left, budget), list_items(right), strict=True):
+        if isinstance(other, EvaluationError):
             return False  # no value equals an error
         try:
-            if not equal(item, other):
+            if not equal(item, other, budget):
                 return False
         except EvaluationError:
             continue  # cel-go checks only for false
     return True
 
 
-def _same_sum(left: ConcatList, right: Any) -> bool:
+def _same_sum(left: ConcatList, right: Any, budget: Budget) -> bool:
     if not is_list(right) or left.size() != list_size(right):
         return False
     failed = None
-    for item, other in zip(left.items(), list_items(right), strict=True):
+    for item, other in zip(walked(left, budget), list_items(right), strict=True):
         if isinstance(item, EvaluationError):
             failed = failed or item
             continue
         try:
-            if not equal(item, other):
+            if not equal(item, other, budget):
                 return False
         except EvaluationError as error:
             failed = failed or error
@@ -335,26 +340,27 @@ def _same_sum(left: ConcatList, right: Any) -> bool:
     return True
 
 
-def _same_map(left: MapValue, right: Any) -> bool:
+def _same_map(left: MapValue, right: Any, budget: Budget) -> bool:
     if not isinstance(right, MapLike) or left.size() != right.size():
         return False
+    budget.visit(left.size())
     for key, value in left.entries.values():
         try:
             found, other = right.find(key)
         except EvaluationError:
             return False
         try:
-            if not found or not equal(value, other):
+            if not found or not equal(value, other, budget):
                 return False
         except EvaluationError:
             continue
     return True
 
 
-def _same_optional(left: Optional, right: Any) -> bool:
+def _same_optional(left: Optional, right: Any, budget: Budget) -> bool:
     if right.__class__ is not Optional or left.has_value is not right.has_value:
         return False
-    return not left.has_value or same(left.value, right.value)
+    return not left.has_value or same(left.value, right.value, budget)
 
 
 _SAME: Final[dict[type, Callable[[Any, Any], bool]]] = {
@@ -365,36 +371,39 @@ _SAME: Final[dict[type, Callable[[Any, Any], bool]]] = {
     str: _equality_same_type,
     bytes: _equality_same_type,
     type(None): _same_null,
+    Duration: _equality_same_type,
+    Timestamp: _same_timestamp,
+    TypeValue: _equality_same_type,
+}
+_SAME_PARTS: Final[dict[type, Callable[[Any, Any, Budget], bool]]] = {
     list: _same_list,
     ListBuilder: _same_list,
     ConcatList: _same_sum,
     MapValue: _same_map,
-    Duration: _equality_same_type,
-    Timestamp: _same_timestamp,
-    TypeValue: _equality_same_type,
     Optional: _same_optional,
 }
 
 
-def list_contains(value: Any, searched: Any) -> bool:
+def list_contains(value: Any, searched: Any, budget: Budget) -> bool:
     if value.__class__ is ConcatList:
-        return _sum_contains(value, searched)
+        return _sum_contains(value, searched, budget)
     if not isinstance(value, list):
-        return bool(value.holds(searched))
-    for item in value:
+        return bool(value.holds(searched, budget))
+    for item in walked(value, budget):
         try:
-            if same(searched, item):
+            if same(searched, item, budget):
                 return True
         except EvaluationError:
             continue
     return False
 
 
-def _sum_contains(value: ConcatList, searched: Any) -> bool:
+def _sum_contains(value: ConcatList, searched: Any, budget: Budget) -> bool:
     failed = None
-    for part in (value.previous, value.next):
+    for part in value.parts():
+        budget.visit(1)
         try:
-            if list_contains(part, searched):
+            if list_contains(part, searched, budget):
                 return True
         except EvaluationError as error:
             failed = failed or error
@@ -644,7 +653,10 @@ CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
 _SAFE_INTEGER: Final = 2**53 - 1  # larger ones are texts in JSON
 
 
-def as_json(value: Any) -> Any:
+_MEMBER: Final = 64  # bytes of a member of a map, and what is around the members
+
+
+def as_json(value: Any, budget: Budget) -> Any:
     """Return a value as google.protobuf.Value has it: every number is a double. Raises EvaluationError."""
     if value.__class__ in (int, Uint):
         return float(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
@@ -652,12 +664,18 @@ def as_json(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if value.__class__ in (Duration, Timestamp):
         return to_string(value)
+    if value.__class__ is str:
+        budget.take(len(value))
+        return value
     if isinstance(value, list | ListValue):
-        return [as_json(item) for item in list_items(value)]
+        budget.take(_MEMBER * (1 + list_size(value)))
+        return [as_json(item, budget) for item in walked(value, budget)]
     if isinstance(value, MapLike):
+        budget.visit(value.size())
+        budget.take(_MEMBER * (1 + value.size()))
         keys = list(value.keys())
-        return MapValue([(_json_key(key), as_json(value.get(key))) for key in keys])
-    if value is None or value.__class__ in (bool, float, str):
+        return MapValue([(_json_key(key), as_json(value.get(key), budget)) for key in keys])
+    if value is None or value.__class__ in (bool, float):
         return value
     raise EvaluationError(f"type conversion error from '{type_name(value)}' to '*structpb.Value'")
 

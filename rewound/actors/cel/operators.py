@@ -14,6 +14,7 @@ from rewound.actors.cel import kubernetes, operations
 from rewound.actors.cel.addresses import CIDR, IP
 from rewound.actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
 from rewound.actors.cel.costs import (
+    BUDGET,
     COST,
     RESULT_CHARGES,
     Cells,
@@ -21,7 +22,6 @@ from rewound.actors.cel.costs import (
     charge,
     charge_compiled,
     charge_large,
-    charge_memory,
     charge_nothing,
     charge_of,
     size_of,
@@ -32,7 +32,6 @@ from rewound.actors.cel.go_regexp import InvalidExpression
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.library import (
     FUNCTIONS,
-    RESULT_SIZES,
     Expression,
     bind,
     bind_url,
@@ -40,7 +39,7 @@ from rewound.actors.cel.library import (
     expression_of_object,
 )
 from rewound.actors.cel.macros import SORT_BY_KEYS
-from rewound.actors.cel.operations import CONVERSIONS, equal, list_contains
+from rewound.actors.cel.operations import CONVERSIONS, Walk, equal, list_contains
 from rewound.actors.cel.values import (
     MAX_INT,
     NONE,
@@ -60,6 +59,7 @@ from rewound.actors.cel.values import (
     list_items,
     no_such_overload,
 )
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import (
     CEL_CHECKED_CONVERSIONS,
     CEL_EQUALITY_COSTS,
@@ -70,9 +70,9 @@ from rewound.actors.versions.features import (
 _PRIMITIVE: Final = frozenset({bool, bytes, float, int, str, Uint})
 
 
-def contains(value: Any, container: Any) -> bool:
+def contains(value: Any, container: Any, budget: Budget) -> bool:
     if is_list(container):
-        return list_contains(container, value)
+        return list_contains(container, value, budget)
     if isinstance(container, MapLike):
         return container.contains(value)
     raise no_such_overload()
@@ -140,6 +140,16 @@ def unary(argument: Run, operation: Unary, price: Charge | None) -> Run:
     return run
 
 
+def unary_walk(argument: Run, operation: Callable[[Budget, Any], Any], price: Charge | None) -> Run:
+    """A call of a library function with one argument, which may visit many values."""
+    charged = unary(argument, operations.to_dyn, price)
+
+    def run(cells: Cells) -> Any:
+        return operation(cells[BUDGET], charged(cells))
+
+    return run
+
+
 def _failed_first(cells: Cells, error: EvaluationError, second: Run, price: Charge | None) -> EvaluationError:
     """Raise the error of the first operand, after the second one was evaluated and the call charged."""
     try:
@@ -174,6 +184,21 @@ def binary(first: Step, second: Step, operation: Binary, price: Charge | None) -
     return run
 
 
+def walk(first: Step, second: Step, operation: Walk, price: Charge | None) -> Run:
+    """An operation that may visit many values, which it counts."""
+    operands = binary(first, second, _pair, price)
+
+    def run(cells: Cells) -> Any:
+        left, right = operands(cells)
+        return operation(left, right, cells[BUDGET])
+
+    return run
+
+
+def _pair(left: Any, right: Any) -> tuple[Any, Any]:
+    return left, right
+
+
 def _cheap_with_constant(left_of: Run, right: Any, operation: Binary) -> Run:
     def run(cells: Cells) -> Any:
         try:
@@ -190,9 +215,9 @@ def equality(first: Step, second: Step, wanted: bool, language: Language) -> Run
     if isinstance(second, Fixed) and second.value.__class__ is str:
         return _text_equality(first.run, second.value, wanted)
     if not wanted:
-        return binary(first, second, _differs, _charge_equality)
+        return walk(first, second, _differs, _charge_equality)
     costs_one = CEL_EQUALITY_COSTS in language.features and language.library_costs
-    return binary(first, second, equal, _charge_equal if costs_one else _charge_equality)
+    return walk(first, second, equal, _charge_equal if costs_one else _charge_equality)
 
 
 def _charge_equality(cells: Cells, left: Any, right: Any) -> None:
@@ -209,9 +234,9 @@ def _charge_equal(cells: Cells, left: Any, right: Any) -> None:
         _charge_equality(cells, left, right)
 
 
-def _differs(left: Any, right: Any) -> bool:
+def _differs(left: Any, right: Any, budget: Budget) -> bool:
     try:
-        return not equal(left, right)
+        return not equal(left, right, budget)
     except EvaluationError:
         return True
 
@@ -234,7 +259,7 @@ def _text_equality(left_of: Run, right: str, wanted: bool) -> Run:
                 charge(cells, min(most, tenth(len(left))))
             return (left == right) is wanted
         charge(cells, tenth(min(size_of(left), len(right))))
-        return (equal if wanted else _differs)(left, right)
+        return (equal if wanted else _differs)(left, right, cells[BUDGET])
 
     return run
 
@@ -242,10 +267,11 @@ def _text_equality(left_of: Run, right: str, wanted: bool) -> Run:
 def function(
     name: str, price: Charge | None, arguments: list[Run], operation: Callable[..., Any], sequential: bool
 ) -> Run:
-    """A call of a library function. `sequential` ones stop at the first argument that fails."""
+    """A call of a library function, which gets the budget first. `sequential` ones stop at the first argument that
+    fails.
+    """
     pays_result = name in RESULT_CHARGES
     charge_result = RESULT_CHARGES.get(name, charge_nothing)
-    measure = RESULT_SIZES.get(name)
 
     def run(cells: Cells) -> Any:
         values: list[Any] = []
@@ -265,13 +291,11 @@ def function(
                 else:
                     _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
             raise failed
-        if measure is not None:
-            charge_memory(cells, measure(*values))
         if not pays_result:
             _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
-            return operation(*values)
+            return operation(cells[BUDGET], *values)
         try:
-            result = operation(*values)
+            result = operation(cells[BUDGET], *values)
         except EvaluationError as error:
             charge_result(cells, error)
             raise
@@ -327,7 +351,7 @@ def chain(parts: list[Run], decides: bool) -> Run:
     return run
 
 
-def construct(parts: list[Run], cost: int, make: Callable[[list[Any]], Any]) -> Run:
+def construct(parts: list[Run], cost: int, make: Callable[[list[Any], Budget], Any]) -> Run:
     """A list, map or message of the expression. An error in it ends it, but it is charged."""
 
     def run(cells: Cells) -> Any:
@@ -335,13 +359,13 @@ def construct(parts: list[Run], cost: int, make: Callable[[list[Any]], Any]) -> 
             values = [part(cells) for part in parts]
         finally:
             charge(cells, cost)
-        return make(values)
+        return make(values, cells[BUDGET])
 
     return run
 
 
+_WALKS: Final[dict[str, Walk]] = {"_+_": operations.add, "@in": contains}
 _BINARY: Final[dict[str, Binary]] = {
-    "_+_": operations.add,
     "_-_": operations.subtract,
     "_*_": operations.multiply,
     "_/_": operations.divide,
@@ -350,7 +374,6 @@ _BINARY: Final[dict[str, Binary]] = {
     "_<=_": operations.less_equals,
     "_>_": operations.greater,
     "_>=_": operations.greater_equals,
-    "@in": contains,
 }
 _KEYS: Final = (str, int, Uint, bool, float)
 
@@ -371,8 +394,10 @@ def plan_call(name: str, overload: str, steps: list[Step], language: Language) -
         return Operation(_none)
     if name in ("or", "orValue"):
         return Operation(_alternative(steps[0].run, steps[1].run, unwraps=name == "orValue"))
+    if name in _WALKS:
+        return _walk(name, overload, steps, language)
     if name in _BINARY:
-        return _binary(name, overload, steps, language)
+        return Operation(binary(steps[0], steps[1], _BINARY[name], charge_of(name, overload, language)))
     if name in CONVERSIONS:
         return _conversion(name, overload, steps[0], language)
     if name == "url":
@@ -429,7 +454,7 @@ def _distinct(values_of: Run, price: Charge | None) -> Run:
             _charge(cells, price, error, None)
             raise
         _charge(cells, price, values, None)
-        return distinct(cells, values)
+        return distinct(values, cells[BUDGET])
 
     return run
 
@@ -453,7 +478,7 @@ def _alternative(first: Run, second: Run, *, unwraps: bool) -> Run:
     return run
 
 
-def _binary(name: str, overload: str, steps: list[Step], language: Language) -> Step:
+def _walk(name: str, overload: str, steps: list[Step], language: Language) -> Step:
     values = steps[1]
     if name == "@in" and overload == "in_list" and isinstance(values, Fixed):
         constants = list(list_items(values.value))
@@ -462,7 +487,7 @@ def _binary(name: str, overload: str, steps: list[Step], language: Language) -> 
         if is_primitive(constants):
             keeps_errors = CEL_FAILING_MEMBERS in language.features
             return Operation(in_constants(steps[0].run, constants, keeps_errors=keeps_errors))
-    return Operation(binary(steps[0], values, _BINARY[name], charge_of(name, overload, language)))
+    return Operation(walk(steps[0], values, _WALKS[name], charge_of(name, overload, language)))
 
 
 def _conversion(name: str, overload: str, argument: Step, language: Language) -> Step:
@@ -516,7 +541,7 @@ def _library(name: str, overload: str, steps: list[Step], language: Language) ->
         else:
             price = charge_compiled
     if len(steps) == 1 and name != "join":
-        return Operation(unary(steps[0].run, operation, price))
+        return Operation(unary_walk(steps[0].run, operation, price))
     return Operation(function(name, price, [step.run for step in steps], operation, sequential))
 
 
@@ -528,7 +553,7 @@ def _compiled(source: str, language: Language) -> Expression:
 
 
 def _constant_search(name: str, expression: Expression) -> Callable[..., Any]:
-    def find(text: Any, _: str, limit: Any = -1) -> Any:
+    def find(_budget: Budget, text: Any, _: str, limit: Any = -1) -> Any:
         if text.__class__ is not str or limit.__class__ is not int:
             raise no_such_overload()
         return expression.find(text) if name == "find" else expression.find_all(text, limit)
@@ -560,7 +585,7 @@ def _matches(overload: str, steps: list[Step], language: Language) -> Step:
     expression = _compiled(source.value, language)
     price = charge_large if expression.is_large else charge_of("matches", overload, language)
 
-    def match(text: Any, _: str) -> bool:
+    def match(_budget: Budget, text: Any, _: str) -> bool:
         if text.__class__ is not str:
             raise no_such_overload()
         return bool(expression.matches(text))

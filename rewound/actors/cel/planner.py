@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from rewound.actors.cel import mutations, operations, operators, times
 from rewound.actors.cel.attributes import Attribute, Fixed, Operation, Qualifier, Run, Step, branch
 from rewound.actors.cel.costs import (
+    BUDGET,
     COST,
     FIRST_VARIABLE,
     LIST_COST,
@@ -64,6 +65,7 @@ from rewound.actors.cel.values import (
     optional_value,
     printed,
 )
+from rewound.actors.runtime.budget import Budget
 from rewound.actors.versions.features import CEL_LENIENT_HAS
 
 
@@ -205,23 +207,24 @@ class Empty:
     type_name: Final = "google.protobuf.Empty"
     go_name: Final = "*types.protoObj"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if not isinstance(other, Empty):
             raise no_such_overload()
         return True
 
 
-def make_message(name: str, fields: list[str]) -> Callable[[list[Any]], Any]:
+def make_message(name: str, fields: list[str]) -> Callable[[list[Any], Budget], Any]:
     """Return the function that makes a message from the values of its fields."""
     short = name.removeprefix(_PREFIX)
     make = _MAKERS.get(short)
     if short in _WRAPPED:
-        return lambda values: _wrapped(short, values)
+        return lambda values, _: _wrapped(short, values)
     if mutations.is_type(name):
-        return mutations.maker(name, fields)
+        made = mutations.maker(name, fields)
+        return lambda values, _: made(values)
     if make is None:
         raise CannotCompile(f"unknown type: {name}")
-    return lambda values: make(dict(zip(fields, values, strict=True)))
+    return lambda values, budget: make(dict(zip(fields, values, strict=True)), budget)
 
 
 def _wrapped(name: str, values: list[Any]) -> Any:
@@ -242,32 +245,32 @@ def _single(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _duration(fields: dict[str, int]) -> Any:
+def _duration(fields: dict[str, int], _: Budget) -> Any:
     return times.checked_duration(fields.get("seconds", 0) * times.SECOND + fields.get("nanos", 0))
 
 
-def _timestamp(fields: dict[str, int]) -> Any:
+def _timestamp(fields: dict[str, int], _: Budget) -> Any:
     return times.add_duration(Timestamp(fields.get("seconds", 0)), fields.get("nanos", 0))
 
 
-def _value(fields: dict[str, Any]) -> Any:
+def _value(fields: dict[str, Any], budget: Budget) -> Any:
     for name, value in fields.items():
-        return None if name == "null_value" else as_json(value)
+        return None if name == "null_value" else as_json(value, budget)
     return None
 
 
-def _any(_: dict[str, Any]) -> Any:
+def _any(_: dict[str, Any], __: Budget) -> Any:
     raise EvaluationError("unsupported conversion to ref.Val: (*anypb.Any)")
 
 
-_MAKERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
+_MAKERS: Final[dict[str, Callable[[dict[str, Any], Budget], Any]]] = {
     "Duration": _duration,
     "Timestamp": _timestamp,
-    "Struct": lambda fields: as_json(fields.get("fields", MapValue([]))),
-    "ListValue": lambda fields: as_json(fields.get("values", [])),
+    "Struct": lambda fields, budget: as_json(fields.get("fields", MapValue([])), budget),
+    "ListValue": lambda fields, budget: as_json(fields.get("values", []), budget),
     "Value": _value,
     "Any": _any,
-    "Empty": lambda _: Empty(),
+    "Empty": lambda _, __: Empty(),
 }
 
 
@@ -360,7 +363,7 @@ class Planner:
         steps = [self.plan(part) for entry in node.entries for part in entry]
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
         if len(fixed) == len(steps) and not node.optional:
-            return Fixed(_make_map(fixed))
+            return Fixed(_map_of(fixed))
         make = partial(_with_optional_entries, node.optional) if node.optional else _make_map
         return Operation(operators.construct([step.run for step in steps], MAP_COST, make))
 
@@ -494,15 +497,19 @@ def _unknown(message: str) -> Callable[[Cells], Any]:
     return run
 
 
-def _unchanged(values: list[Any]) -> list[Any]:
+def _unchanged(values: list[Any], _: Budget) -> list[Any]:
     return values
 
 
-def _make_map(parts: list[Any]) -> MapValue:
+def _make_map(parts: list[Any], _: Budget) -> MapValue:
+    return _map_of(parts)
+
+
+def _map_of(parts: list[Any]) -> MapValue:
     return MapValue(list(zip(parts[::2], parts[1::2], strict=True)))
 
 
-def _with_optional_items(optional: frozenset[int], values: list[Any]) -> list[Any]:
+def _with_optional_items(optional: frozenset[int], values: list[Any], _: Budget) -> list[Any]:
     items: list[Any] = []
     for index, value in enumerate(values):
         if index not in optional:
@@ -512,7 +519,7 @@ def _with_optional_items(optional: frozenset[int], values: list[Any]) -> list[An
     return items
 
 
-def _with_optional_entries(optional: frozenset[int], parts: list[Any]) -> MapValue:
+def _with_optional_entries(optional: frozenset[int], parts: list[Any], _: Budget) -> MapValue:
     entries: list[tuple[Any, Any]] = []
     for index, (key, value) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
         if index not in optional:
@@ -522,14 +529,16 @@ def _with_optional_entries(optional: frozenset[int], parts: list[Any]) -> MapVal
     return MapValue(entries)
 
 
-def _with_optional_fields(optional: frozenset[int], name: str, names: list[str], values: list[Any]) -> Any:
+def _with_optional_fields(
+    optional: frozenset[int], name: str, names: list[str], values: list[Any], budget: Budget
+) -> Any:
     fields: dict[str, Any] = {}
     for index, (field, value) in enumerate(zip(names, values, strict=True)):
         if index not in optional:
             fields[field] = value
         elif (found := optional_value(value, field)).has_value:
             fields[field] = found.value
-    return make_message(name, list(fields))(list(fields.values()))
+    return make_message(name, list(fields))(list(fields.values()), budget)
 
 
 def _has(operand: Callable[[Cells], Any], field: str, lenient: bool) -> Callable[[Cells], Any]:
@@ -546,7 +555,9 @@ def _has(operand: Callable[[Cells], Any], field: str, lenient: bool) -> Callable
         if isinstance(value, mutations.Constructed):
             return value.contains(field)
         if isinstance(value, list | ListValue):
-            return bool(list_index(field)) if lenient else operations.list_contains(value, field)
+            return (
+                bool(list_index(field)) if lenient else operations.list_contains(value, field, cells[BUDGET])
+            )
         if lenient:
             return False
         raise EvaluationError("invalid type for field selection.")

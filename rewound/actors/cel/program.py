@@ -4,9 +4,9 @@
 what cel-go's costs, and ends at the limit of one rule (`costs`).
 
 A unit of cost takes about 0.1 microseconds, so that the most expensive rule would block the event loop for a tenth of
-a second, and one that compares large lists in a loop for longer: `pause` is called about every 0.2 milliseconds of a
-loop, and raises to end the evaluation. On the event loop it raises to move the evaluation to a worker thread; in the
-thread it checks the processor time (`actors.runtime.time_limit.check_time`).
+a second. What compares, copies or prints lists and maps costs a unit however large they are, as in cel-go: it counts
+the values that it visits in the budget. The budget pauses about every 0.2 milliseconds, and raises to end the
+evaluation. On the event loop it raises to move the evaluation to a worker thread (`actors.runtime.budget`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rewound.actors.cel.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
+from rewound.actors.cel.costs import LIMIT, STRIDE, Cells, exceeded
 from rewound.actors.cel.planner import Checked, Planner
 from rewound.actors.cel.syntax import Expression
-from rewound.actors.cel.values import EvaluationError, EvaluationStopped, NoSuchItem
+from rewound.actors.cel.values import BudgetExceeded, EvaluationError, EvaluationStopped, NoSuchItem
+from rewound.actors.runtime.budget import Budget, OverBudget
 from rewound.actors.versions.features import CEL_LENIENT_HAS
 
 
@@ -36,12 +37,12 @@ class Program:
         self._run, self._words_later = run, words_later
         self._padding: list[Any] = [None] * cells
 
-    def evaluate(self, variables: Sequence[Any], pause: Callable[[], None] | None = None) -> Evaluation:
+    def evaluate(self, variables: Sequence[Any], budget: Budget) -> Evaluation:
         """Evaluate. `variables` are in the order of `compile_program`; the EvaluationError of a value stands for it.
 
-        Raises what `pause` raises, and nothing else.
+        Beyond the budget the result is BudgetExceeded. Raises what else the budget's `pause` raises, and nothing else.
         """
-        cells: Cells = [0, STRIDE, pause, MOST_ROOM, *variables, *self._padding]
+        cells: Cells = [0, STRIDE, budget, *variables, *self._padding]
         try:
             result = self._run(cells)
             if cells[0] > LIMIT:
@@ -50,6 +51,8 @@ class Program:
             result = error if cells[0] <= LIMIT or isinstance(error, EvaluationStopped) else exceeded(cells)
             if self._words_later and isinstance(result, NoSuchItem):
                 result = EvaluationError(result.later)
+        except OverBudget as error:
+            result = BudgetExceeded(f"internal error: {error}")
         except RecursionError:
             result = EvaluationStopped("internal error: the rule or the value is nested too deeply")
         return Evaluation(result, cells[0])

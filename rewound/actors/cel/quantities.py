@@ -13,6 +13,7 @@ from typing import Any
 
 from rewound.actors.cel.values import MAX_INT, MIN_INT, EvaluationError, no_such_overload
 from rewound.actors.quantity import LARGEST_BINARY, NANOS, NotAQuantity, nanos_of, parts_of
+from rewound.actors.runtime.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Quantity:
 
     type_name = "kubernetes.Quantity"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not Quantity or other.is_result:
             raise other if isinstance(other, EvaluationError) else no_such_overload()
         return self.compare(other) == 0

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rewound.actors.cel.values import MAX_INT, MAX_UINT, EvaluationError, no_such_overload
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.runtime.budget import Budget
 
 _is_number: Final = re.compile("[0-9]*").fullmatch
 _is_identifier: Final = re.compile("[-0-9A-Za-z]*").fullmatch
@@ -22,7 +23,7 @@ class Semver:
 
     type_name = "kubernetes.Semver"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not Semver:
             raise other if isinstance(other, EvaluationError) else no_such_overload()
         return self == other

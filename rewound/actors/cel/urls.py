@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rewound.actors.cel.values import EvaluationError, MapValue, no_such_overload
+from rewound.actors.runtime.budget import Budget
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _CACHED_LENGTH: Final = 512  # characters; loops parse the same few texts again and again
@@ -40,7 +41,7 @@ class URL:
 
     go_name = "model.URL"
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         if other.__class__ is not URL:
             raise no_such_overload()
         return str(self) == str(other)

@@ -7,15 +7,22 @@ the same object is that value.
 Numbers are parsed and printed as in Go. Lists and maps of the object itself are in `actors.cel.data`; all of them
 have the methods of the base classes here. `operations` has equality and containment, except for values of the object,
 which have methods `equals` and `holds`.
+
+A few operations make values that would be larger than any memory: `a + a`, doubled thirty times. Lists share their
+parts and know their sizes, so that this costs nothing; whoever walks over values counts them in the budget first.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
+
+from rewound.actors.runtime.budget import Budget
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -84,6 +91,10 @@ class EvaluationStopped(Exception):
 
 class CostExceeded(EvaluationStopped):
     pass
+
+
+class BudgetExceeded(EvaluationStopped):
+    """It took more processor time or memory than its budget allows."""
 
 
 class CannotCompile(Exception):
@@ -231,7 +242,7 @@ class ListValue:
         """Return all items; an item that cannot be read is its EvaluationError."""
         raise NotImplementedError
 
-    def add(self, other: Any) -> Any:
+    def add(self, other: Any, budget: Budget) -> Any:
         raise NotImplementedError
 
     def native(self) -> Any:
@@ -345,26 +356,42 @@ class MapValue(MapLike):
 class ConcatList(ListValue):
     """The concatenation of two lists, neither of which is copied."""
 
-    __slots__ = ("next", "previous")
+    __slots__ = ("_size", "next", "previous")
     go_name: Final = "*types.concatList"
 
     def __init__(self, previous: Any, following: Any) -> None:
         self.previous, self.next = previous, following
+        self._size = list_size(previous) + list_size(following)
 
     def size(self) -> int:
-        return list_size(self.previous) + list_size(self.next)
+        return self._size
 
     def get(self, index: Any) -> Any:
-        position = list_index(index)
-        size = list_size(self.previous)
-        return list_get(self.previous, position) if position < size else list_get(self.next, position - size)
+        position, part = list_index(index), self
+        while part.__class__ is ConcatList:
+            size = list_size(part.previous)
+            if position < size:
+                part = part.previous
+            else:
+                part, position = part.next, position - size
+        return list_get(part, position)
+
+    def parts(self) -> Iterator[Any]:
+        """The lists of which it is made, none of which is a concatenation."""
+        following = [self.next, self.previous]
+        while following:
+            part = following.pop()
+            if part.__class__ is ConcatList:
+                following += part.next, part.previous
+            else:
+                yield part
 
     def items(self) -> Iterator[Any]:
-        yield from list_items(self.previous)
-        yield from list_items(self.next)
+        for part in self.parts():
+            yield from list_items(part)
 
-    def add(self, other: Any) -> Any:
-        return concatenate(self, other)
+    def add(self, other: Any, budget: Budget) -> Any:
+        return concatenate(self, other, budget)
 
     def native(self) -> Any:
         return self
@@ -391,12 +418,35 @@ def list_get(value: Any, index: Any) -> Any:
     return value[position]
 
 
-def concatenate(left: Any, right: Any) -> Any:
+_CHUNK: Final = 256
+
+
+def walked(values: Any, budget: Budget) -> Iterator[Any]:
+    """The items, which the budget counts before they are read."""
+    items = list_items(values)
+    while chunk := tuple(islice(items, _CHUNK)):
+        budget.visit(len(chunk))
+        yield from chunk
+
+
+_REFERENCE: Final = 8  # bytes of an item in a list
+
+
+def copied(values: Any, budget: Budget) -> list[Any]:
+    """Return the items in a new list. Raises OverBudget if they are too many."""
+    budget.take(_REFERENCE * list_size(values))
+    return list(walked(values, budget))
+
+
+def concatenate(left: Any, right: Any, budget: Budget) -> Any:
     """Concatenate two lists, the left one of which is not of the object."""
     if not is_list(right):
         raise no_such_overload()
     if left.__class__ is ListBuilder:
-        left.extend(list_items(right))
+        if right.__class__ is list and len(right) == 1:
+            left.append(right[0])
+        else:
+            left.extend(copied(right, budget))
         return left
     if not list_size(left):
         return right
@@ -420,4 +470,11 @@ def printed(value: Any) -> str:
         return "true" if value else "false"
     if value.__class__ is float:
         return print_double(value)
+    if isinstance(value, list | ListValue | MapLike | Optional):
+        return _SHORT.repr(value)
     return str(value)
+
+
+# Values may contain themselves twice, and so on: a message shows the first few of each.
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxstring, _SHORT.maxlong = 3, 16, 200, 40

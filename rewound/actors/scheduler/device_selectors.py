@@ -17,7 +17,9 @@ from rewound.actors.cel.semver import parse as parse_version
 from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, type_name
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import StepBudget
 
+_MOST_PAUSES: Final = 25  # some ten milliseconds
 _REMEMBERED: Final = 64  # compiled expressions; a cluster has few different ones
 
 
@@ -34,7 +36,7 @@ class DeviceSelectors:
 
     def match(self, expression: str, device: Any) -> bool:
         """Whether an expression selects a device, given as `device_value`. Raises SelectorError."""
-        found = self._program(expression).evaluate((device,)).result
+        found = self._program(expression).evaluate((device,), StepBudget(_MOST_PAUSES)).result
         if found.__class__ is bool:
             return bool(found)
         if isinstance(found, EvaluationError | EvaluationStopped):

@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from rewound.actors.cel.kwok import QueryError, compile_expression
+from rewound.actors.cel.kwok import MOST_PAUSES, QueryError, compile_expression
 from rewound.actors.cel.language import Language
 from rewound.actors.cel.values import Duration
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, parse_time
 from rewound.actors.messages import Object
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import parse_json_patch
+from rewound.actors.runtime.budget import StepBudget
 from rewound.actors.runtime.steps import Steps
 from rewound.actors.stages.jq import compile_query, query_budget
 from rewound.actors.stages.templates import Template
@@ -300,7 +301,7 @@ class _Compiler:
             raise StageError(f"{where}: {error}") from error
 
         def query(stored: Object, moment: Moment) -> list[Any] | None:
-            found = evaluate({"self": stored}, moment.now, moment.source)
+            found = evaluate({"self": stored}, moment.now, moment.source, StepBudget(MOST_PAUSES))
             return None if found is None else [found]
 
         return query

@@ -27,6 +27,7 @@ from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.quantity import NotAQuantity, nanos_of
+from rewound.actors.runtime.budget import Budget, StepBudget
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 
@@ -39,7 +40,7 @@ _MOST_USAGES: Final = 100  # of one object
 _MOST_RULES: Final = 100  # ClusterResourceUsages that count
 _MOST_COMPILED: Final = 1000  # objects that are remembered
 _LARGEST: Final = 2.0**62  # of a usage, in units
-Evaluate = Callable[[Mapping[str, Object], int, Random], Any]  # of `cel.kwok`
+Evaluate = Callable[[Mapping[str, Object], int, Random, Budget], Any]  # of `cel.kwok`
 
 
 class UsageError(ValueError):
@@ -125,6 +126,9 @@ class UsageRules:
         return self._compiled[key]
 
 
+_MOST_PAUSES: Final = 15  # about three milliseconds
+
+
 class CurrentUsage:
     """The rules at one moment."""
 
@@ -146,7 +150,7 @@ class CurrentUsage:
         values = {"pod": pod, "container": container, "node": self._rules.node_of(pod)}
         source = Random(f"{pod['metadata']['uid']} {container['name']} {now // 1_000_000}")
         try:
-            found = evaluate(values, now, source)
+            found = evaluate(values, now, source, StepBudget(_MOST_PAUSES))
         except ValueError:  # it takes too long
             return 0
         if isinstance(found, bool) or not isinstance(found, int | float) or not isfinite(found):

@@ -50,6 +50,7 @@ from rewound.actors.kinds.declaration.meta import OBJECT_META
 from rewound.actors.kinds.schema.fields import ANY_JSON, FIELDS_V1, STRING, JsonValue, ListOf, MapOf, Struct
 from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.moments import rfc3339
+from rewound.actors.runtime.budget import StepBudget
 from rewound.actors.versions.features import release_of
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -74,6 +75,10 @@ class TypeNames:
 
 Described = Callable[[int], TypeNames]  # by type id
 Before = Callable[[Event], bytes | None]  # the object before an event
+
+
+# Pauses of one evaluation: more than the counted cost allows, so that this only ends what it does not count.
+MOST_PAUSES: Final = 1_000
 
 
 class BadExpression(Exception):
@@ -116,7 +121,7 @@ class Until:
             cel_value(_object(event.body, names)),
             None if before is None else cel_value(_object(before, names)),
         )
-        result = self._program.evaluate(variables).result
+        result = self._program.evaluate(variables, StepBudget(MOST_PAUSES)).result
         self._tried += 1
         if isinstance(result, EvaluationError | EvaluationStopped):
             self._failed, self._error = self._failed + 1, result.message

@@ -240,28 +240,10 @@ class Rule:
         parts: list[str] = []
         for one in of.message:
             try:
-                parts.append(one if isinstance(one, str) else _text(one.of(values)))
+                parts.append(one if isinstance(one, str) else one.text_for(values))
             except Failed as error:
                 parts.append(f"({one.text if isinstance(one, Value) else ''}: {error})")
         return "".join(parts)
-
-
-def _text(value: Any) -> str:
-    """A value in a message."""
-    if value is None or value.__class__ is bool:
-        return {None: "null", True: "true", False: "false"}[value]
-    from rewound.actors.cel.values import Timestamp, printed
-
-    if isinstance(value, str | int | float):
-        return str(value)
-    if isinstance(value, Timestamp):
-        return rfc3339(value.seconds * MICROS + value.nanoseconds // 1000)
-    native = getattr(value, "native", None)
-    if native is not None and isinstance(native(), dict | list):
-        import orjson
-
-        return orjson.dumps(native()).decode()
-    return str(printed(value))
 
 
 def _label(text: str) -> str:

@@ -15,11 +15,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from itertools import count
 from typing import Any, Final
 
 from rewound.actors.cel.checker import Checked, check
 from rewound.actors.cel.costs import Costs
+from rewound.actors.cel.formatting import format_text
 from rewound.actors.cel.json_data import from_json
 from rewound.actors.cel.language import Language, language_of
 from rewound.actors.cel.parser import parse
@@ -47,11 +47,13 @@ from rewound.actors.cel.types import (
     Type,
     list_of,
 )
-from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, Timestamp
+from rewound.actors.cel.values import CannotCompile, EvaluationError, EvaluationStopped, Timestamp, printed
 from rewound.actors.names import KUBERNETES
 from rewound.actors.rewind.fights import FOUGHT
+from rewound.actors.runtime.budget import Budget, OverBudget, StepBudget
 from rewound.actors.versions.features import choose_release
 from rewound.actors.versions.version import NEWEST
+from rewound.recording.query.moments import rfc3339
 from rewound.recording.rules.occurrence import Occurrence
 from rewound.recording.rules.windows import FieldFights, Window
 from rewound.server.flags.values import parse_duration
@@ -119,13 +121,7 @@ class _Compiled:
 
     def evaluate(self, values: Sequence[Any], costs: Costs) -> Any:
         """Raises Failed."""
-        pauses = count()
-
-        def pause() -> None:
-            if next(pauses) > _MOST_PAUSES:
-                raise Failed("it takes too many steps, or has too large values", costly=True)
-
-        found, cost = self._program.evaluate(values, pause)
+        found, cost = self._program.evaluate(values, StepBudget(_MOST_PAUSES))
         costs.add(cost)
         if isinstance(found, EvaluationStopped):
             raise Failed(found.message, costly=True)
@@ -249,6 +245,19 @@ def _key(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return str(value)
     raise Failed("a key must be a string, a number or a bool")
+
+
+def _text(value: Any, budget: Budget) -> str:
+    if value is None or value.__class__ is bool:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, Timestamp):
+        return rfc3339(value.seconds * MICROS + value.nanoseconds // 1000)
+    try:
+        return format_text(budget, "%s", [value])
+    except EvaluationError:
+        return printed(value)
 
 
 # The guard.
@@ -385,6 +394,13 @@ class Value:
     def of(self, values: EventValues) -> Any:
         """Raises Failed."""
         return self._compiled.evaluate(values.of(self._compiled), self._costs)
+
+    def text_for(self, values: EventValues) -> str:
+        """The value in a message. Raises Failed."""
+        try:
+            return _text(self.of(values), StepBudget(_MOST_PAUSES))
+        except OverBudget as error:
+            raise Failed(str(error), costly=True) from None
 
     def key(self, values: EventValues) -> str:
         """Raises Failed."""

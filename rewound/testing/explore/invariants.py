@@ -19,9 +19,10 @@ from typing import Any
 import orjson
 
 from rewound.actors.names import NAMES
+from rewound.actors.runtime.budget import StepBudget
 from rewound.gateway.store import Store
 from rewound.journal.records import Event
-from rewound.recording.replay.until import BadExpression, cel_value, compile_expression
+from rewound.recording.replay.until import MOST_PAUSES, BadExpression, cel_value, compile_expression
 
 Check = Callable[..., Any]
 Key = tuple[str, str, str]  # resource, namespace, name
@@ -218,7 +219,7 @@ def _expression(text: str, dialect: str) -> Check:
         raise BadInvariant(f"invariants: {error}") from error
 
     def holds(old: Any, new: Any) -> Any:
-        result = program.evaluate((cel_value(old), cel_value(new))).result
+        result = program.evaluate((cel_value(old), cel_value(new)), StepBudget(MOST_PAUSES)).result
         return result if isinstance(result, Exception) else result is True
 
     return holds

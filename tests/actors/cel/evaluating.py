@@ -38,6 +38,7 @@ from rewound.actors.cel.types import (
 )
 from rewound.actors.cel.values import EvaluationError, EvaluationStopped
 from rewound.actors.names import CLUSTER
+from tests.actors.cel.budgets import CountingBudget
 
 ITEM = Type("self.item")
 TYPES = {
@@ -129,7 +130,7 @@ def variables(new: dict[str, Any] | None = None, old: Any = None) -> tuple[Any, 
 
 
 def evaluate(rule: str, new: dict[str, Any] | None = None) -> Evaluation:
-    return program(rule).evaluate(variables(new))
+    return program(rule).evaluate(variables(new), CountingBudget())
 
 
 def outcome(rule: str, new: dict[str, Any] | None = None) -> Any:

@@ -18,6 +18,7 @@ from rewound.actors.cel.values import EvaluationError, EvaluationStopped
 from rewound.actors.identity import User
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import choose_release
+from tests.actors.cel.budgets import CountingBudget
 from tests.cases import cases
 
 NEWEST = language_of(KUBERNETES, choose_release("1.36").features)
@@ -37,7 +38,7 @@ def evaluate(source: str, decisions: Decisions, language: Language = NEWEST) -> 
         return str(checked)
     asking = Authorizer(JANE, decisions)
     values = (asking, asking.request_resource("apps", "deployments", "", "a", "web"), 1)
-    return compile_program(expression, checked, tuple(TYPES)).evaluate(values)
+    return compile_program(expression, checked, tuple(TYPES)).evaluate(values, CountingBudget())
 
 
 def decide(source: str, decision: Decision) -> tuple[Any, list[Check], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.actors.cel.budgets import CountingBudget
 from tests.actors.cel.evaluating import outcome, program, variables
 from tests.cases import cases
 
@@ -33,9 +34,9 @@ def test_set_remembers_what_a_rule_added_for_the_rules_after_it() -> None:
         program(rule)
         for rule in ("(self.set + ['z']).size() == 3", "self.set == ['x', 'z']", "self.set.size() == 2")
     ]
-    assert [one.evaluate(variables()).result for one in of_the_set] == [True, False, True]
-    added = itself.add(["z"])
+    assert [one.evaluate(variables(), CountingBudget()).result for one in of_the_set] == [True, False, True]
+    added = itself.add(["z"], CountingBudget())
     assert added.size() == 3
-    assert itself.equals(["x", "z"])
+    assert itself.equals(["x", "z"], CountingBudget())
     assert itself.size() == 2
-    assert itself.add(["z"]).size() == 2
+    assert itself.add(["z"], CountingBudget()).size() == 2

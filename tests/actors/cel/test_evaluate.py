@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewound.actors.cel.values import CannotCompile
+from tests.actors.cel.budgets import CountingBudget, Enough
 from tests.actors.cel.evaluating import OBJECT, evaluate, outcome, program, variables
 from tests.cases import cases
 
@@ -180,7 +181,7 @@ def test_integer_is_read_as_a_number_where_one_is_declared() -> None:
 
 
 def test_old_object_is_oldself() -> None:
-    result, _ = program("self.i > oldSelf.i").evaluate(variables({"i": 2}, {"i": 1}))
+    result, _ = program("self.i > oldSelf.i").evaluate(variables({"i": 2}, {"i": 1}), CountingBudget())
     assert result is True
 
 
@@ -190,16 +191,10 @@ def test_first_error_of_a_loop_is_the_result_unless_an_item_decides() -> None:
 
 
 def test_pause_is_called_in_long_loops_and_may_end_them() -> None:
-    class Enough(Exception):
-        pass
-
-    def pause() -> None:
-        raise Enough
-
     new = {"list": list(range(1000))}
     rule = program("self.list.all(x, self.list.all(y, x + y >= 0))")
     with pytest.raises(Enough):
-        rule.evaluate(variables(new), pause)
+        rule.evaluate(variables(new), CountingBudget(most=0))
     evaluate("self.list.size() == 1000", new)
 
 
@@ -213,12 +208,12 @@ def test_pause_is_called_in_long_loops_and_may_end_them() -> None:
 )
 def test_texts_that_multiply_end_the_evaluation_and_not_the_server(rule: str) -> None:
     new = {"s": "a" * 20_000, "any": "b" * 20_000, "list": [1] * 100}
-    assert outcome(rule, new) == "internal error: the texts that the rule makes take too much memory"
+    assert outcome(rule, new) == "internal error: the values that it makes take too much memory"
 
 
 def test_loop_that_compiles_expressions_of_the_object_pauses_at_each_item() -> None:
-    calls = []
+    budget = CountingBudget()
     rule = program("self.texts.all(x, self.s.matches(x))")
-    result, _ = rule.evaluate(variables({"s": "abc", "texts": ["a", "b", "c"]}), lambda: calls.append(1))
+    result, _ = rule.evaluate(variables({"s": "abc", "texts": ["a", "b", "c"]}), budget)
     assert result is True
-    assert len(calls) == 3
+    assert budget.pauses == 3

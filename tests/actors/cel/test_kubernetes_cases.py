@@ -29,6 +29,7 @@ from rewound.actors.cel.values import (
 )
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import CEL_JSON_PATCH, choose_release
+from tests.actors.cel.budgets import CountingBudget
 from tests.cases import cases
 
 FOLDER = Path(__file__).parent
@@ -66,7 +67,7 @@ def found(case: dict[str, Any], language: Language) -> dict[str, Any]:
         return {"compile": str(checked)}
     estimated = estimate(checked, Sizes())
     values = (case.get("s", "abc"), case.get("l", ["a", "b"]), given(case.get("d")))
-    result, cost = compile_program(expression, checked, tuple(TYPES)).evaluate(values)
+    result, cost = compile_program(expression, checked, tuple(TYPES)).evaluate(values, CountingBudget())
     failed = isinstance(result, EvaluationError | EvaluationStopped)
     shown = {"error": result.message} if failed else {"value": written(result)}
     return {**shown, "cost": [cost, estimated.least, estimated.most]}

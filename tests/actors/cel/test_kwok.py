@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rewound.actors.cel.kwok import QueryError, compile_expression, language_of_stages
+from rewound.actors.cel.kwok import MOST_PAUSES, QueryError, compile_expression, language_of_stages
 from rewound.actors.cel.values import Duration
 from rewound.actors.names import KUBERNETES
+from rewound.actors.runtime.budget import StepBudget
 from tests.cases import cases
 
 NOW = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
@@ -20,7 +21,8 @@ SELF = {
 
 
 def evaluated(text: str) -> Any:
-    return compile_expression(text, ("self",), language_of_stages(KUBERNETES))({"self": SELF}, NOW, Random(1))
+    evaluate = compile_expression(text, ("self",), language_of_stages(KUBERNETES))
+    return evaluate({"self": SELF}, NOW, Random(1), StepBudget(MOST_PAUSES))
 
 
 @cases(

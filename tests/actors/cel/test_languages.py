@@ -15,6 +15,7 @@ from rewound.actors.cel.types import DYN, Environment
 from rewound.actors.cel.values import CannotCompile, EvaluationError, MapValue
 from rewound.actors.names import KUBERNETES
 from rewound.actors.versions.features import CEL_MIXED_NUMBERS, CEL_OPTIONALS, choose_release
+from tests.actors.cel.budgets import CountingBudget
 from tests.cases import cases
 
 NEWEST = language_of(KUBERNETES, choose_release("1.36").features)
@@ -29,7 +30,7 @@ def result_of(source: str, language: Language = NEWEST, **variables: Any) -> Any
     if not isinstance(checked, Checked):
         return str(checked)
     program = compile_program(expression, checked, tuple(variables))
-    found = program.evaluate(tuple(variables.values())).result
+    found = program.evaluate(tuple(variables.values()), CountingBudget()).result
     return found.message if isinstance(found, EvaluationError) else found
 
 

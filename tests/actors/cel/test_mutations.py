@@ -15,6 +15,7 @@ from rewound.actors.cel.syntax import Expression
 from rewound.actors.cel.types import Environment
 from rewound.actors.cel.values import CannotCompile, EvaluationError
 from rewound.actors.versions.features import CEL_OPTIONALS, TYPES_IN_WORDS
+from tests.actors.cel.budgets import CountingBudget
 
 LANGUAGE = Language("url", frozenset({CEL_OPTIONALS, TYPES_IN_WORDS}))
 
@@ -28,7 +29,7 @@ def checked(text: str) -> Any:
 def value(text: str) -> Any:
     found = checked(text)
     assert isinstance(found, Checked), str(found)
-    return compile_program(found.expression, found, ()).evaluate(()).result
+    return compile_program(found.expression, found, ()).evaluate((), CountingBudget()).result
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,8 @@ def test_object() -> None:
     made = value(
         "Object{a: [Object.a{b: 1}], c: {'d': Object.c{}}, ?e: optional.none(), f: optional.of([1.5])}"
     )
-    assert mutations.to_object(made) == {"a": [{"b": 1}], "c": {"d": {}}, "f": [1.5]}
-    assert mutations.type_errors(made) == ""
+    assert mutations.to_object(made, CountingBudget()) == {"a": [{"b": 1}], "c": {"d": {}}, "f": [1.5]}
+    assert mutations.type_errors(made, CountingBudget()) == ""
 
 
 def test_an_object_without_fields_is_a_zero_value() -> None:
@@ -84,7 +85,7 @@ def test_an_object_without_fields_is_a_zero_value() -> None:
 def test_names_of_types_follow_fields() -> None:
     made = value("Object{a: [Object.b{}], c: Object.c{d: Object.d{}}}")
     end = ", which matches field name path from root Object type"
-    assert mutations.type_errors(made).split("\n") == [
+    assert mutations.type_errors(made, CountingBudget()).split("\n") == [
         f'unexpected type name "Object.b", expected "Object.a"{end}',
         f'unexpected type name "Object.d", expected "Object.c.d"{end}',
     ]
@@ -102,13 +103,13 @@ def test_names_of_types_follow_fields() -> None:
     ],
 )
 def test_what_json_lacks(text: str, printed: str, source: str) -> None:
-    [found] = mutations.to_object(value(f"Object{{a: [{text}]}}"))["a"]
+    [found] = mutations.to_object(value(f"Object{{a: [{text}]}}"), CountingBudget())["a"]
     assert (found.printed, found.source) == (printed, source)
 
 
 def test_keys_that_are_no_strings() -> None:
     with pytest.raises(mutations.NotNative):
-        mutations.to_object(value("Object{a: {1: 2}}"))
+        mutations.to_object(value("Object{a: {1: 2}}"), CountingBudget())
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_keys_that_are_no_strings() -> None:
     ],
 )
 def test_values_of_operations(text: str, expected: object) -> None:
-    found = mutations.to_json(value(f"JSONPatch{{value: {text}}}").fields["value"])
+    found = mutations.to_json(value(f"JSONPatch{{value: {text}}}").fields["value"], CountingBudget())
     assert (found, type(found)) == (expected, type(expected))
 
 
@@ -139,7 +140,7 @@ def test_values_of_operations(text: str, expected: object) -> None:
 )
 def test_values_without_json(text: str, problem: str) -> None:
     with pytest.raises(EvaluationError) as raised:
-        mutations.to_json(value(f"JSONPatch{{value: {text}}}").fields["value"])
+        mutations.to_json(value(f"JSONPatch{{value: {text}}}").fields["value"], CountingBudget())
     assert raised.value.message == problem
 
 

@@ -43,12 +43,12 @@ from rewound.actors.cel.values import (
     ListValue,
     MapLike,
     MapValue,
-    list_items,
+    copied,
     no_such_overload,
 )
 from rewound.actors.identity import User
 from rewound.actors.names import Names
-from rewound.actors.runtime.time_limit import need_thread
+from rewound.actors.runtime.budget import Budget, OverBudget, ThreadBudget
 from rewound.actors.versions.features import AUTHENTICATION_V1
 
 CLAIMS: Final = "claims"
@@ -82,7 +82,7 @@ class Expression:
 
     def evaluate(self, variable: Any) -> Any:
         """Return the CEL value. Raises BadClaims, or NeedsThread if it takes too long for the event loop."""
-        result = self.program.evaluate((variable,), need_thread).result
+        result = self.program.evaluate((variable,), ThreadBudget()).result
         if isinstance(result, EvaluationError | EvaluationStopped):
             raise BadClaims(f"expression '{self.text}' resulted in error: {result.message}")
         return result
@@ -281,10 +281,10 @@ class _Unescaping(MapValue):
     def find(self, key: Any) -> tuple[bool, Any]:
         return super().find((unescape(key) or key) if key.__class__ is str else key)
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, budget: Budget) -> bool:
         plain = MapValue([])
         plain.entries = self.entries
-        return same(plain, other)
+        return same(plain, other, budget)
 
 
 def _unescaping(raw: Any) -> Any:
@@ -312,7 +312,10 @@ def _texts(expression: Expression, value: Any) -> tuple[str, ...]:
         return ()
     if expression.makes_text_list:
         raise BadClaims(_TEXTS)
-    found = list(list_items(value)) if isinstance(value, list | ListValue) else [value]
+    try:
+        found = copied(value, ThreadBudget()) if isinstance(value, list | ListValue) else [value]
+    except OverBudget as error:
+        raise BadClaims(f"expression '{expression.text}' resulted in error: {error}") from None
     if not all(one.__class__ is str for one in found):
         raise BadClaims(_TEXTS)
     return tuple(filter(None, found))

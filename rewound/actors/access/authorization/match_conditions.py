@@ -37,6 +37,7 @@ from rewound.actors.kinds.validation import (
     undecided,
 )
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import ThreadBudget
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import NeedsThread, TookTooLong, need_thread, run_limited
 from rewound.actors.versions.features import SELECTORS
@@ -90,7 +91,7 @@ class MatchConditions:
         spent = 0
         for text, program in self._compiled:
             try:
-                result, cost = program.evaluate(variables, need_thread)
+                result, cost = program.evaluate(variables, ThreadBudget())
                 spent += cost
                 if spent > COST_IN_LOOP:
                     need_thread()

@@ -45,6 +45,7 @@ from rewound.actors.kinds.admission_expressions import Compiler
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import Budget, ThreadBudget
 from rewound.actors.runtime.time_limit import need_thread
 from rewound.actors.versions.features import STRICT_POLICY_COSTS
 
@@ -249,7 +250,7 @@ def _no_authorizer(name: str) -> EvaluationError:
 class Scope:
     """Evaluates the expressions of one list on one request: they share the values of variables and a budget."""
 
-    __slots__ = ("_expressions", "_params", "_values", "_variables", "_work", "left")
+    __slots__ = ("_budget", "_expressions", "_params", "_values", "_variables", "_work", "left")
 
     def __init__(
         self,
@@ -261,6 +262,7 @@ class Scope:
     ) -> None:
         self._values, self._work, self.left = values, work, budget
         self._params, self._expressions = params, variables
+        self._budget = ThreadBudget()  # one for all, because the values of variables stay
         self._variables: _Variables | None = None  # made when an expression first uses it
 
     def evaluate(self, one: Expression) -> Any:
@@ -290,7 +292,7 @@ class Scope:
                 given[position] = (
                     from_json(self._params) if position == _PARAMS else self._values.get(position)
                 )
-        evaluation = one.program.evaluate(given, need_thread)
+        evaluation = one.program.evaluate(given, self._budget)
         work = self._work
         work.cost += evaluation.cost
         if work.cost > _CHEAP:
@@ -383,5 +385,5 @@ class _Variables(MapLike):
             return EvaluationError(f"composited variable {quoted(name)} fails to evaluate: {result.message}")
         return result
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: Any, _: Budget) -> bool:
         return self is other

@@ -19,7 +19,7 @@ from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.admission.webhooks.documents import Patched, stored_form
 from rewound.actors.cel import mutations
 from rewound.actors.cel.mutations import NotNative, ObjectValue, PatchValue
-from rewound.actors.cel.values import EvaluationError, list_items
+from rewound.actors.cel.values import EvaluationError, walked
 from rewound.actors.errors import WebhookFailed
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.declaration.definition import CustomKind, Definition
@@ -45,6 +45,7 @@ from rewound.actors.patch.managed_fields.applied_types import find_atomics, find
 from rewound.actors.patch.managed_fields.apply import merge
 from rewound.actors.patch.managed_fields.topology import NOTHING, Record, SchemaShapes, Shapes
 from rewound.actors.patch.transform import check_bounds
+from rewound.actors.runtime.budget import Budget, OverBudget, ThreadBudget
 from rewound.actors.runtime.time_limit import is_in_thread
 
 _NO_SCHEME: Final = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
@@ -58,12 +59,15 @@ def apply_configuration(
     request: AdmissionRequest, definition: Definition, document: Object, value: ObjectValue
 ) -> Patched:
     """Merge a configuration into the object that `document` shows in the version of `definition`."""
-    if wrong := mutations.type_errors(value):
+    budget = ThreadBudget()
+    if wrong := mutations.type_errors(value, budget):
         raise Refused(f"type mismatch: {wrong}")
     try:
-        config = mutations.to_object(value)
+        config = mutations.to_object(value, budget)
     except NotNative:
         raise Refused("invalid return type: *dynamic.ObjectVal") from None
+    except OverBudget as error:
+        raise Refused(f"internal error: {error}") from None
     viewed = request.viewed_in(definition)
     config |= {"apiVersion": viewed.api_version, "kind": viewed.kind}
     merged = merge(_shape(viewed), document, _checked(viewed, definition, config))
@@ -100,7 +104,10 @@ def apply_operations(
 ) -> Patched:
     """Apply a list of operations of a JSON patch."""
     viewed = request.viewed_in(definition)
-    operations = [_operation(one) for one in list_items(value)]
+    try:
+        operations = _operations(value, ThreadBudget())
+    except OverBudget as error:
+        raise Refused(f"internal error: {error}") from None
     try:
         before, parsed = orjson.loads(unescaped(document)), parse_json_patch(operations)
         patched = apply_json_patch(before, parsed, tests_null=True)
@@ -115,7 +122,18 @@ def apply_operations(
     return _stored(request, viewed, document, _decoded(viewed, patched))
 
 
-def _operation(one: Any) -> dict[str, Any]:
+def _operations(value: Any, budget: Budget) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for operation in walked(value, budget):
+        budget.take(_OPERATION)
+        found.append(_operation(operation, budget))
+    return found
+
+
+_OPERATION: Final = 300  # bytes
+
+
+def _operation(one: Any, budget: Budget) -> dict[str, Any]:
     if one.__class__ is not PatchValue:
         raise Refused(
             "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: "
@@ -127,10 +145,10 @@ def _operation(one: Any) -> dict[str, Any]:
         made["from"] = fields["from"]
     if "value" in fields:
         value = fields["value"]
-        if value.__class__ is ObjectValue and (wrong := mutations.type_errors(value)):
+        if value.__class__ is ObjectValue and (wrong := mutations.type_errors(value, budget)):
             raise Refused(f"type mismatch: {wrong}")
         try:
-            made["value"] = mutations.to_json(value)
+            made["value"] = mutations.to_json(value, budget)
         except EvaluationError as error:
             text = "JSONPath valueExpression evaluated to a type that could not marshal to JSON"
             raise Refused(f"{text}: {error.message}") from None

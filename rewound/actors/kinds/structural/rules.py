@@ -72,6 +72,7 @@ from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules, r
 from rewound.actors.kinds.structural.validation import NO_PATH, is_unchanged, key_of
 from rewound.actors.kinds.validation import OMITTED, FieldErrors, duplicate, forbidden, invalid, required
 from rewound.actors.names import Names
+from rewound.actors.runtime.budget import ThreadBudget
 from rewound.actors.runtime.time_limit import need_thread
 from rewound.actors.versions.features import RATCHETING, RULE_VALUES, TRIMMED_MESSAGES
 
@@ -558,7 +559,7 @@ class RuleTree:
             optional = one.rule.optional_old_self
             if one.program is not None and (old is not None or not one.is_transition or optional):
                 variables = read, (NONE if old is None else Optional(before)) if optional else before
-                result, cost = one.program.evaluate(variables, need_thread)
+                result, cost = one.program.evaluate(variables, ThreadBudget())
                 if not run.spend(cost):
                     self._stop(run, path, _OUT_OF_BUDGET)
                 if isinstance(result, (EvaluationError, EvaluationStopped)):
@@ -602,7 +603,7 @@ class RuleTree:
         plain = written or f"failed rule: {one.rule.rule.strip()}"
         if one.message is None:
             return plain
-        result, cost = one.message.evaluate(variables, need_thread)
+        result, cost = one.message.evaluate(variables, ThreadBudget())
         if not run.spend(cost):
             raise _MessageStopped(_MESSAGE_OUT_OF_BUDGET)
         if isinstance(result, EvaluationStopped):
