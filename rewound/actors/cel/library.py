@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -31,7 +31,6 @@ from rewound.actors.cel.values import (
     Uint,
     copied,
     is_list,
-    list_get,
     list_items,
     list_size,
     no_such_overload,
@@ -234,18 +233,19 @@ def _extreme(budget: Budget, values: Any, name: str, replaced: int) -> Any:
 
 
 def list_index_of(budget: Budget, values: Any, searched: Any) -> int:
-    return _first(budget, values, searched, range(list_size(values)))
+    return _first(budget, enumerate(walked(values, budget)), searched)
 
 
 def list_last_index_of(budget: Budget, values: Any, searched: Any) -> int:
-    return _first(budget, values, searched, range(list_size(values) - 1, -1, -1))
+    items = copied(values, budget)
+    return _first(budget, zip(range(len(items) - 1, -1, -1), reversed(items), strict=True), searched)
 
 
-def _first(budget: Budget, values: Any, searched: Any, indexes: range) -> int:
-    for index in indexes:
+def _first(budget: Budget, items: Iterable[tuple[int, Any]], searched: Any) -> int:
+    for index, item in items:
         budget.visit(1)
         try:
-            if same(list_get(values, index), searched, budget):
+            if not isinstance(item, EvaluationError) and same(item, searched, budget):
                 return index
         except EvaluationError:
             continue

@@ -18,7 +18,7 @@ from typing import Final
 from rewound.actors.runtime.time_limit import need_thread
 
 MOST_MEMORY: Final = 64 << 20  # bytes
-STRIDE: Final = 1_000  # visits between two pauses, at a tenth to half a microsecond each
+STRIDE: Final = 500  # visits between two pauses, at a tenth to two microseconds each
 _LONGEST_STEP: Final = 0.002  # seconds
 
 
