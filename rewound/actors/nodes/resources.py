@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from typing import Final
 
 from rewound.actors.messages import Object
 from rewound.actors.quantity import parse_quantity, quantity_text
 
-Amounts = dict[str, tuple[int, str]]  # nano-units and the style of the suffix, by resource
+Amount = tuple[int, str]  # nano-units and the style of the suffix
+Amounts = dict[str, Amount]  # by resource
 _KINDS: Final = ("requests", "limits")
 _FURTHER: Final = ("initContainers", "overhead", "resources")  # parts of a spec that add resources
 _OF_PODS: Final = ("cpu", "memory", "hugepages-")
@@ -27,29 +28,36 @@ def pod_resources(spec: Object) -> Object:
 
 
 def _of_kind(spec: Object, kind: str) -> Object:
+    lasting: Amounts = {}
+    having: Counter[str] = Counter()  # how many of the containers that run together have each resource
     regular = [_amounts(one, kind) for one in spec["containers"]]
-    sidecars: list[Amounts] = []
-    peaks: list[Amounts] = []
+    for amounts in regular:
+        _add(lasting, amounts)
+        having.update(amounts.keys())
+    number = len(regular)
+    sidecars: Amounts = {}
+    peaks: Amounts = {}
     for one in spec.get("initContainers") or ():
         amounts = _amounts(one, kind)
         if one.get("restartPolicy") == "Always":
-            sidecars.append(amounts)
-            amounts = {}
-        peaks.append(_sum([amounts, *sidecars]))
-    lasting = [*regular, *sidecars]
-    total = _sum(lasting)
-    for peak in peaks:
-        for name, amount in peak.items():
-            total[name] = max(total.get(name, amount), amount, key=lambda one: one[0])
+            _add(sidecars, amounts)
+            having.update(amounts.keys())
+            number += 1
+            _raise(peaks, {name: sidecars[name] for name in amounts})
+        else:
+            _raise(peaks, {name: _sum(sidecars.get(name), value) for name, value in amounts.items()})
+    _add(lasting, sidecars)
+    total = dict(lasting)
+    _raise(total, peaks)
     if kind == "limits":
-        total = {name: amount for name, amount in total.items() if all(name in one for one in lasting)}
-    for name, amount in _amounts(spec, kind).items():
+        total = {name: value for name, value in total.items() if having[name] == number}
+    for name, value in _amounts(spec, kind).items():
         if name.startswith(_OF_PODS):
-            total[name] = amount
+            total[name] = value
     overhead = {name: parse_quantity(text) for name, text in (spec.get("overhead") or {}).items()}
     if kind == "limits":
         overhead = {name: amount for name, amount in overhead.items() if name in total}
-    total = _sum([total, overhead])
+    _add(total, overhead)
     return {name: quantity_text(*amount) for name, amount in total.items()}
 
 
@@ -58,10 +66,19 @@ def _amounts(container: Object, kind: str) -> Amounts:
     return {name: parse_quantity(text) for name, text in found.items()}
 
 
-def _sum(lists: Sequence[Amounts]) -> Amounts:
-    total: Amounts = {}
-    for amounts in lists:
-        for name, (amount, style) in amounts.items():
-            before, first = total.get(name, (0, style))
-            total[name] = before + amount, first if before else style
-    return total
+def _add(total: Amounts, amounts: Amounts) -> None:
+    for name, value in amounts.items():
+        total[name] = _sum(value, total.get(name))
+
+
+def _sum(value: Amount | None, before: Amount | None) -> Amount:
+    """The sum, with the suffix of what was there before."""
+    if value is None or before is None:
+        return value or before or (0, "")
+    return before[0] + value[0], before[1] if before[0] else value[1]
+
+
+def _raise(most: Amounts, amounts: Amounts) -> None:
+    for name, value in amounts.items():
+        if name not in most or value[0] > most[name][0]:
+            most[name] = value

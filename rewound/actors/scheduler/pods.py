@@ -65,9 +65,26 @@ class Requests(NamedTuple):
     whole: Object
     overhead: Object
 
-    def names(self) -> Iterable[str]:
-        parts = (*self.containers, *(one for one, _ in self.initial), self.whole, self.overhead)
-        return dict.fromkeys(name for part in parts for name in part)
+    def totals(self) -> Amounts:
+        """The total of every resource that something requests, in one pass over what is written."""
+        regular: Amounts = {}
+        for requests in self.containers:
+            _add(regular, requests)
+        sidecars: Amounts = {}
+        most: Amounts = {}
+        for requests, keeps_running in self.initial:
+            # Of a resource that this one does not request no more is needed than of those after it.
+            for name, quantity in requests.items():
+                needed = sidecars.get(name, 0) + amount(name, quantity)
+                most[name] = max(most.get(name, 0), needed)
+                if keeps_running:
+                    sidecars[name] = needed
+        found = {name: value + sidecars.get(name, 0) for name, value in regular.items()}
+        for name, needed in most.items():
+            found[name] = max(found.get(name, sidecars.get(name, 0)), needed)
+        found.update((name, amount(name, quantity)) for name, quantity in self.whole.items())
+        _add(found, self.overhead)
+        return found
 
     def total(self, name: str, default: int = 0, *, of_containers: bool = False) -> int:
         """The sum of the containers, or the most that is needed while they are initialized, or of the whole pod.
@@ -84,6 +101,11 @@ class Requests(NamedTuple):
         if name in self.whole and not of_containers:
             total = amount(name, self.whole[name])
         return total + _request(self.overhead, name, 0)
+
+
+def _add(sums: Amounts, requests: Object) -> None:
+    for name, quantity in requests.items():
+        sums[name] = sums.get(name, 0) + amount(name, quantity)
 
 
 def _request(requests: Object, name: str, default: int) -> int:
@@ -234,11 +256,11 @@ class Shapes:
     ) -> PodShape:
         affinity = spec.get("affinity", {})
         near, away = affinity.get("podAffinity", {}), affinity.get("podAntiAffinity", {})
-        counted = (name for name in requested.names() if name != PODS and self._is_counted(name))
+        totals = requested.totals().items()
         return PodShape(
             key,
             requested,
-            {name: requested.total(name) for name in counted},
+            {name: total for name, total in totals if name != PODS and self._is_counted(name)},
             requested.total(CPU, DEFAULT_MILLI_CPU),
             requested.total(MEMORY, DEFAULT_MEMORY),
             tuple(_host_ports(spec["containers"])),
