@@ -57,7 +57,7 @@ class Index:
         return self._found.get(key, _NOTHING).values()
 
     def replace(self, position: Key, old: Object | None, new: Object | None) -> None:
-        after = tuple(self._keys_of(new)) if new is not None else ()
+        after = dict.fromkeys(self._keys_of(new)) if new is not None else {}
         if old is not None:
             for key in self._keys_of(old):
                 if key not in after:
