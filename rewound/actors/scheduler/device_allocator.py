@@ -4,9 +4,12 @@ Pure: slices, classes and claims are objects as they are stored. The search trie
 driver and name, slices by name, devices as they are listed), claim after claim and request after request, and goes
 back when it gets stuck; the first complete solution is the result.
 
-    Allocator(features, in_use, classes.get, slices, selectors, new_uid).allocate("n1", labels, claims)
+    yield from Allocator(features, in_use, classes.get, slices, selectors, new_uid).allocate("n1", labels, claims)
     -> [{"devices": {"results": [{"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "d0"}]},
          "nodeSelector": ...}]      one for each claim; None: not on this node
+
+Users determine how long it takes, by requests, selectors and constraints: it yields after a few tries, and wherever a
+selector needs a worker thread.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rewound.actors.messages import Object
 from rewound.actors.quantity import NANOS, nanos_of, quantity_text
-from rewound.actors.scheduler.device_selectors import DeviceSelectors, SelectorError, device_value
+from rewound.actors.runtime.steps import Steps
+from rewound.actors.scheduler.device_selectors import DeviceSelectors, DeviceVersion, SelectorError
 from rewound.actors.selectors.nodes import NodeSelector
 from rewound.actors.versions.features import (
     ADMIN_ACCESS,
@@ -33,6 +37,7 @@ from rewound.actors.versions.features import (
 MOST_RESULTS: Final = 32  # devices of one claim
 # Devices and alternatives that one search looks at: a fraction of a second. kube-scheduler stops after ten seconds.
 MOST_TRIES: Final = 50_000
+_STRIDE: Final = 64  # of them between two pauses: less than a millisecond
 _ALL, _EXACT_COUNT = "All", "ExactCount"
 
 DeviceId = tuple[str, str, str]  # driver, pool and name
@@ -104,14 +109,15 @@ class Device:
     slice: Object
     at: int  # its position in the slice
     pool: Pool
-    _value: Any = None
 
     @property
-    def value(self) -> Any:
-        """The variable of selectors. Raises SelectorError."""
-        if self._value is None:
-            self._value = device_value(self.id[0], self.device)
-        return self._value
+    def driver(self) -> str:
+        return self.id[0]
+
+    @property
+    def version(self) -> DeviceVersion:
+        metadata = self.slice["metadata"]
+        return metadata["name"], metadata.get("resourceVersion", ""), self.at
 
 
 @dataclass(slots=True, eq=False)
@@ -162,13 +168,15 @@ class Allocator:
             else:
                 self._on_node.setdefault(spec["nodeName"], []).append(one)
 
-    def allocate(self, node: str, labels: Mapping[str, str], claims: Sequence[Object]) -> list[Object] | None:
+    def allocate(
+        self, node: str, labels: Mapping[str, str], claims: Sequence[Object]
+    ) -> Steps[list[Object] | None]:
         """Return the allocations of the claims, or None.
 
         Raises AllocationError, InvalidPools, or TimedOut.
         """
         pools = self._pools_of(node, labels)
-        found = _Search(self, node, labels, claims, pools).run()
+        found = yield from _Search(self, node, labels, claims, pools).run()
         if found is None and any(one.is_invalid for one in pools):
             raise InvalidPools
         return found
@@ -363,11 +371,12 @@ class _Search:
         self._trail: list[Callable[[], object]] = []  # undoes each change of the fields above
         self._tries = 0
 
-    def run(self) -> list[Object] | None:
+    def run(self) -> Steps[list[Object] | None]:
         for at, claim in enumerate(self._claims):
-            self._prepare(at, claim)
+            yield from self._prepare(at, claim)
+            yield
         try:
-            if not self._next(_Place(0, 0), 0):
+            if not (yield from self._next(_Place(0, 0), 0)):
                 return None
         except _TooManyResults:
             raise AllocationError("allocation max size exceeded") from None
@@ -377,7 +386,7 @@ class _Search:
 
     # -- the requests
 
-    def _prepare(self, at: int, claim: Object) -> None:
+    def _prepare(self, at: int, claim: Object) -> Steps[None]:
         devices = claim["spec"].get("devices", {})
         self._requests.append([])
         fewest = 0
@@ -403,14 +412,12 @@ class _Search:
             if alternatives:
                 for number, one in enumerate(alternatives):
                     place = _Place(at, request_at, number)
-                    self._requests[at][-1].append(
-                        self._request(place, claim, one, one["name"], request["name"])
-                    )
+                    made = yield from self._request(place, claim, one, one["name"], request["name"])
+                    self._requests[at][-1].append(made)
             else:
                 place = _Place(at, request_at)
-                self._requests[at][-1].append(
-                    self._request(place, claim, request["exactly"], request["name"])
-                )
+                made = yield from self._request(place, claim, request["exactly"], request["name"])
+                self._requests[at][-1].append(made)
             fewest += min(one.number for one in self._requests[at][-1])
         if fewest > MOST_RESULTS:
             raise AllocationError(
@@ -421,7 +428,9 @@ class _Search:
             [_constraint(claim, number, one) for number, one in enumerate(devices.get("constraints", ()))]
         )
 
-    def _request(self, place: _Place, claim: Object, spec: Object, name: str, parent: str = "") -> _Request:
+    def _request(
+        self, place: _Place, claim: Object, spec: Object, name: str, parent: str = ""
+    ) -> Steps[_Request]:
         where = f"claim {_key(claim)}, request {name}"
         for number, selector in enumerate(spec.get("selectors", ())):
             if "cel" not in selector:
@@ -442,7 +451,7 @@ class _Search:
         made = _Request(spec, name, parent, device_class)
         mode = spec.get("allocationMode", "")
         if mode == _ALL:
-            made.all_devices = list(self._every(place, made, where))
+            made.all_devices = yield from self._every(place, made, where)
             made.number = len(made.all_devices)
         elif mode == _EXACT_COUNT:
             made.number = spec.get("count", 0)
@@ -450,66 +459,78 @@ class _Search:
             raise AllocationError(f"{where}: unsupported count mode {mode}")
         return made
 
-    def _every(self, place: _Place, request: _Request, where: str) -> Iterator[Device]:
+    def _every(self, place: _Place, request: _Request, where: str) -> Steps[list[Device]]:
+        found: list[Device] = []
         for pool in self._pools:
             if pool.is_incomplete or pool.is_invalid:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 raise AllocationError(
                     f"{where}: asks for all devices, but resource pool {'/'.join(pool.id)} is currently {state}"
                 )
-            for device in pool.devices:
-                if self._matches(place, request, device) and self._has_capacity(request, device):
-                    yield device
+            for number, device in enumerate(pool.devices, 1):
+                matches = yield from self._matches(place, request, device)
+                if matches and self._has_capacity(request, device):
+                    found.append(device)
+                if number % _STRIDE == 0:
+                    yield
+        return found
 
     # -- the search
 
-    def _next(self, place: _Place, start: int, *, in_alternative: bool = False) -> bool:
+    def _next(self, place: _Place, start: int, *, in_alternative: bool = False) -> Steps[bool]:
         """Find the device at a place, from a position of the candidates on, and all after it."""
         self._tries += 1
         if self._tries > MOST_TRIES:
             raise TimedOut
+        if self._tries % _STRIDE == 0:
+            yield
         if place.claim >= len(self._claims):
             return True
         requests = self._requests[place.claim]
         if place.request >= len(requests):
             try:
-                return self._next(_Place(place.claim + 1, 0), 0)
+                return (yield from self._next(_Place(place.claim + 1, 0), 0))
             except _TooManyResults:
                 return (
                     False  # another choice here may let a later claim take an alternative with fewer devices
                 )
         alternatives = requests[place.request]
         if alternatives[0].parent and not in_alternative:
-            return self._next_alternative(place, len(alternatives))
+            return (yield from self._next_alternative(place, len(alternatives)))
         request = alternatives[place.alternative]
         if request.wants_all and not request.all_devices:
             return False
         if place.device >= request.number:
-            return self._next(_Place(place.claim, place.request + 1), 0)
+            return (yield from self._next(_Place(place.claim, place.request + 1), 0))
         if len(self._results[place.claim]) + request.number - place.device > MOST_RESULTS:
             raise _TooManyResults
         following = place._replace(device=place.device + 1)
         if request.wants_all:
-            return self._try(place, request, request.all_devices[place.device], following, 0, in_alternative)
+            device = request.all_devices[place.device]
+            return (yield from self._try(place, request, device, following, 0, in_alternative))
         for position in range(start, len(self._candidates)):
             device = self._candidates[position]
             self._tries += 1
+            if self._tries % _STRIDE == 0:
+                yield
             if request.is_admin:
                 if place.claim in self._taken.get(device.id, ()):
                     continue
             elif self._is_in_use(device.id):
                 continue
-            if not self._matches(place, request, device) or not self._has_capacity(request, device):
+            matches = yield from self._matches(place, request, device)
+            if not matches or not self._has_capacity(request, device):
                 continue
-            if self._try(place, request, device, following, position + 1, in_alternative):
+            if (yield from self._try(place, request, device, following, position + 1, in_alternative)):
                 return True
         return False
 
-    def _next_alternative(self, place: _Place, number: int) -> bool:
+    def _next_alternative(self, place: _Place, number: int) -> Steps[bool]:
         exceeded = True
         for alternative in range(number):
             try:
-                found = self._next(place._replace(alternative=alternative), 0, in_alternative=True)
+                chosen = place._replace(alternative=alternative)
+                found = yield from self._next(chosen, 0, in_alternative=True)
             except _TooManyResults:
                 continue
             exceeded = False
@@ -522,12 +543,12 @@ class _Search:
 
     def _try(
         self, place: _Place, request: _Request, device: Device, following: _Place, start: int, inside: bool
-    ) -> bool:
+    ) -> Steps[bool]:
         """Take a device and find all after it; otherwise give it back."""
         mark, done = len(self._trail), False
         try:
             if self._take(place, request, device):
-                done = self._next(following, start, in_alternative=inside)
+                done = yield from self._next(following, start, in_alternative=inside)
         finally:
             while not done and len(self._trail) > mark:
                 self._trail.pop()()
@@ -632,31 +653,33 @@ class _Search:
                 return False
         return True
 
-    def _matches(self, place: _Place, request: _Request, device: Device) -> bool:
+    def _matches(self, place: _Place, request: _Request, device: Device) -> Steps[bool]:
         """Whether the device is one that the request may have, whatever is allocated."""
         if not self._allocator.has_binding and device.device.get("bindingConditions"):
             return False
         key = device.id, place.claim, place.request, place.alternative
         found = self._selectable.get(key)
         if found is None:
-            found = self._selectable[key] = self._selects(place, request, device)
+            found = self._selectable[key] = yield from self._selects(place, request, device)
         return found
 
-    def _selects(self, place: _Place, request: _Request, device: Device) -> bool:
+    def _selects(self, place: _Place, request: _Request, device: Device) -> Steps[bool]:
         owner = f"class {_name_of(request.device_class)}"
-        if not self._all_match(owner, request.device_class["spec"].get("selectors", ()), device):
+        selectors = request.device_class["spec"].get("selectors", ())
+        if not (yield from self._all_match(owner, selectors, device)):
             return False
         owner = f"claim {_key(self._claims[place.claim])}"
-        if not self._all_match(owner, request.spec.get("selectors", ()), device):
+        if not (yield from self._all_match(owner, request.spec.get("selectors", ()), device)):
             return False
         if not device.slice["spec"].get("perDeviceNodeSelection"):
             return True
         return self._allocator.selects(device.slice, device.at, self._node, self._labels)
 
-    def _all_match(self, owner: str, selectors: Iterable[Object], device: Device) -> bool:
+    def _all_match(self, owner: str, selectors: Iterable[Object], device: Device) -> Steps[bool]:
         for number, selector in enumerate(selectors):
             try:
-                if not self._allocator.selectors.match(selector["cel"]["expression"], device.value):
+                matches = yield from self._allocator.selectors.match(selector["cel"]["expression"], device)
+                if not matches:
                     return False
             except SelectorError as wrong:
                 raise AllocationError(f"{owner}: selector #{number}: CEL {wrong}") from None

@@ -141,11 +141,11 @@ class DeviceObjects:
     def claims_of(self, pod: Object) -> Iterator[Object]:
         """The claims of a pod. Raises MissingClaim."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        statuses = {one["name"]: one for one in pod.get("status", {}).get("resourceClaimStatuses") or ()}
         for wanted in pod["spec"].get("resourceClaims") or ():
             claim_name = wanted.get("resourceClaimName")
             if claim_name is None:
-                statuses = pod.get("status", {}).get("resourceClaimStatuses") or ()
-                made = next((one for one in statuses if one["name"] == wanted["name"]), None)
+                made = statuses.get(wanted["name"])
                 if made is None:
                     raise MissingClaim(f'pod "{namespace}/{name}": ResourceClaim not created yet')
                 claim_name = made.get("resourceClaimName")

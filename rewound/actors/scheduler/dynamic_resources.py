@@ -14,6 +14,7 @@ from typing import Final
 from rewound.actors.kinds.core.resources import is_sidecar
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.scheduler.device_allocator import AllocationError, InvalidPools, TimedOut
 from rewound.actors.scheduler.device_objects import DeviceObjects, MissingClaim, allocation_of
 from rewound.actors.scheduler.nodes import NodeState
@@ -38,6 +39,9 @@ from rewound.actors.versions.features import PRIORITIZED_LISTS, SCORED_LISTS
 DEVICES: Final = "DynamicResources"
 DEVICE_CLAIM, DEVICE_CLASS, DEVICE_SLICE = "resource claim changed", "device class changed", "slice changed"
 _MOST_ALTERNATIVES: Final = 8  # of a request; an earlier one scores more
+_State = tuple[
+    Mapping[str, str], tuple[str, ...]
+]  # labels of a node, and the extended resources that it lacks
 
 
 @dataclass(slots=True)
@@ -62,6 +66,8 @@ class ReservedDevices:
 class DeviceFilter(Filter):
     """Checks the devices of nodes for one pod, and remembers what each would provide."""
 
+    takes_steps = True
+
     def __init__(
         self, pod: PodFacts, objects: DeviceObjects, claims: list[Object], extended: Object | None
     ) -> None:
@@ -78,6 +84,7 @@ class DeviceFilter(Filter):
         for claim in self._open:
             self._check(claim)
         self._allocator = objects.allocator() if self._open or extended is not None else None
+        self._looked_up: dict[str, tuple[_State, Failure | SchedulingError | None]] = {}  # by node
         self._found: dict[str, ReservedDevices] = {}
         self._unavailable: dict[str, Object] = {}  # claims that some node cannot use, by uid
 
@@ -103,12 +110,36 @@ class DeviceFilter(Filter):
         if self._objects.device_class(class_name) is None:
             raise _refusal(f"request {name}: device class {class_name} does not exist")
 
+    def ahead(self, node: NodeState) -> Steps[None]:
+        """Look for devices on the node."""
+        state = self._state(node)
+        known = self._looked_up.get(node.name)
+        if known is None or known[0] != state:
+            try:
+                failure: Failure | SchedulingError | None = yield from self._look_up(node, state[1])
+            except SchedulingError as wrong:
+                failure = wrong
+            self._looked_up[node.name] = state, failure
+
     def check(self, node: NodeState) -> Failure | None:
+        """What `ahead` has found, for the node as it is."""
+        state, failure = self._looked_up.get(node.name, (None, None))
+        if state != self._state(node):
+            raise _error(f"node {node.name} changed while its devices were looked up")
+        if isinstance(failure, SchedulingError):
+            raise failure
+        return failure
+
+    def _state(self, node: NodeState) -> _State:
+        return node.labels, tuple(sorted(one for one in self._delegated if not node.allocatable.get(one)))
+
+    def _look_up(self, node: NodeState, lacking: Sequence[str]) -> Steps[Failure | None]:
+        """Allocate what the node lacks. Raises SchedulingError."""
         claim, mappings = None, list[Object]()
         if self._extended is not None:
             if self._extended["spec"]["devices"]["requests"]:
                 return _failure("cannot schedule extended resource claim")
-            requests, mappings = self._requests_of(node)
+            requests, mappings = self._requests_of(lacking)
             if requests:
                 claim = {**self._extended, "spec": {"devices": {"requests": requests}}}
             if claim is None and not self._claims:
@@ -118,7 +149,7 @@ class DeviceFilter(Filter):
         open_claims = self._open if claim is None else [*self._open, claim]
         if self._allocator is not None:
             try:
-                found = self._allocator.allocate(node.name, node.labels, open_claims)
+                found = yield from self._allocator.allocate(node.name, node.labels, open_claims)
             except InvalidPools as wrong:
                 return _failure(str(wrong))
             except TimedOut:
@@ -147,9 +178,8 @@ class DeviceFilter(Filter):
             return True
         return allocation_of(claim) is not None and self._objects.has_failed_binding(claim)
 
-    def _requests_of(self, node: NodeState) -> tuple[list[Object], list[Object]]:
-        """Requests for the extended resources that the node does not have itself, and who has which."""
-        wanted = sorted(name for name in self._delegated if not node.allocatable.get(name))
+    def _requests_of(self, wanted: Sequence[str]) -> tuple[list[Object], list[Object]]:
+        """Requests for extended resources that the node does not have itself, and who has which."""
         requests: list[Object] = []
         mappings: list[Object] = []
         for name in wanted:

@@ -123,14 +123,26 @@ class Outdated(Exception):
     """Between two steps something changed that concerns all nodes."""
 
 
-def finished(steps: Steps[T]) -> T:
-    """Run all steps at once; returns their result."""
+def finished(steps: Steps[T], between: Callable[[], object] = lambda: None) -> T:
+    """Run all steps at once, outside an event loop; returns their result. `between` is called after each step."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: T = end.value
             return result
+        between()
+
+
+class TooCostly(Exception):
+    """The decision about a pod takes too much processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"finding a node for the pod takes the scheduler more than {seconds:g} seconds of processor time: create "
+            "it with fewer containers, affinity terms, topology spread constraints, volumes and resource claims, and "
+            "with simpler selectors in these claims"
+        )
 
 
 class NoNodes(Exception):
@@ -167,6 +179,7 @@ class Evaluation:
         self._prepare(profile, around)
         self._fixed = [(at, one) for at, one in self.filters if one.of_node_only]
         self._moving = [(at, one) for at, one in self.filters if not one.of_node_only]
+        self._slow = [(at, one) for at, one in self.filters if one.takes_steps]
         made = [one for _, _, one in self.scores if one is not None]
         self._weights = [weight for _, weight, one in self.scores if one is not None]
         self._scores = made
@@ -249,6 +262,8 @@ class Evaluation:
             for name in names:
                 at, node = self._at[name], self._cluster.nodes[name]
                 if self._failures[at] is not _UNKNOWN:
+                    yield from self.ahead(node)
+                    self.check_current()
                     self._failures[at] = self._first_fixed(node)
                 if self._keys[at] is not None:
                     self._key(node)
@@ -265,6 +280,22 @@ class Evaluation:
             one.refresh(names)
         for score in self._scores:
             score.refresh(names)
+
+    def ahead(self, node: NodeState) -> Steps[None]:
+        """Let filters work that have to before they check a node, unless one before them fails."""
+        for at, one in self._slow:
+            try:
+                before = self._first([each for each in self._fixed if each[0] < at], node)
+            except SchedulingError:
+                return
+            if before is not None:
+                return
+            yield from one.ahead(node)
+
+    def look_up(self, node: NodeState) -> Steps[None]:
+        """Let filters work that have to before they check a node with other pods than in the cluster."""
+        for _, one in self._slow:
+            yield from one.ahead(node)
 
     def fixed_failure(self, node: NodeState) -> tuple[int, Failure] | None:
         """The first failure that depends only on the node, and its position among the filters."""
@@ -334,6 +365,9 @@ class Evaluation:
         """Up to `wanted` feasible nodes, circularly from `start`; adds the failures of the others. Raises Outdated."""
         found: list[NodeState] = []
         for number, node in enumerate(_circular(nodes, start), 1):
+            if self._slow:
+                yield from self.ahead(node)
+                self.check_current()
             failure = self.check_with(node, nominated(node.name))
             if failure is not None:
                 failures[node.name] = failure
@@ -531,13 +565,18 @@ class Evaluations:
             return nodes[0]
         return self._best(evaluation, nodes, (yield from evaluation.keys(nodes)))
 
-    def is_still_feasible(self, evaluation: Evaluation, node: NodeState, nominated: Nominated | None) -> bool:
+    def is_still_feasible(
+        self, evaluation: Evaluation, node: NodeState, nominated: Nominated | None
+    ) -> Steps[bool]:
         """Whether a chosen node is still feasible after changes of the cluster between the steps."""
         if not evaluation.is_current():
             return False
         if evaluation.has_seen_all:
             return True
-        finished(evaluation.refresh())
+        try:
+            yield from evaluation.refresh()
+        except Outdated:
+            return False
         return evaluation.check_with(node, (nominated or _no_pods)(node.name)) is None
 
     def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[int]) -> NodeState:

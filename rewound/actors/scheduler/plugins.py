@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from rewound.actors.kinds.core.declared_features import needed_to_start
 from rewound.actors.messages import Object
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.scheduler.device_objects import DeviceObjects
 from rewound.actors.scheduler.matching import Selector
 from rewound.actors.scheduler.nodes import Cluster, NodeState
@@ -69,9 +70,14 @@ class Prepared:
 
 class Filter(ABC):
     of_node_only = True  # whether the result changes only with the node
+    takes_steps = False  # whether `ahead` has to run before a check
 
     @abstractmethod
     def check(self, node: NodeState) -> Failure | None: ...
+
+    def ahead(self, node: NodeState) -> Steps[None]:
+        """Do the work of a check that users determine, in steps; the check only looks up its result."""
+        yield from ()
 
     def steps(self) -> Iterator[None]:
         """Steps to run before the first check, if that takes long."""

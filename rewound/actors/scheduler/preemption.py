@@ -151,6 +151,7 @@ class Preemption:
         if not lower:
             return _NO_VICTIMS
         tried, to_come = node.copy(), nominated(node.name)
+        yield from evaluation.look_up(tried)
         for other in lower:
             tried.remove(other.uid)
         failure = evaluation.check_with(tried, to_come)

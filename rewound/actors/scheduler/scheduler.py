@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -27,6 +27,7 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime import turns
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.scheduler.configuration import SchedulerConfiguration, default_configuration
 from rewound.actors.scheduler.device_binding import POLL, DeviceBinding
@@ -46,6 +47,7 @@ from rewound.actors.scheduler.evaluation import (
     Outdated,
     Profile,
     Steps,
+    TooCostly,
     Unschedulable,
 )
 from rewound.actors.scheduler.explanation import ANSWERED, IN_ANNOTATION, explain, is_asked
@@ -137,6 +139,10 @@ _MOST_TRIES: Final = 20  # of one attempt, which starts over if nodes are added 
 _CHANGING: Final = "the nodes kept changing while the pod was evaluated; it is tried again later"
 # Of pods with their own labels, such as those of StatefulSets; then all are forgotten.
 _MOST_SELECTORS: Final = 10_000
+# Of processor time for one attempt: a hundred times what ordinary pods take with thousands of nodes.
+MOST_SECONDS: Final = 5.0
+# Stands for the plugins that rejected such a pod: no change helps it, but after five minutes it is tried again.
+_TOO_COSTLY: Final = frozenset(["ProcessorTime"])
 _LONGEST_NOTE: Final = 1024  # characters of an Event
 
 
@@ -225,6 +231,7 @@ class Scheduler:
         self._services = cache.collection("services")
         self._budgets = cache.collection("poddisruptionbudgets.policy")
         self._random = context.write_contexts.random
+        self._large_work = context.directory.large_work
         storage = context.names.group("storage")
         claims, volumes = cache.collection("persistentvolumeclaims"), cache.collection("persistentvolumes")
         classes, nodes, drivers, capacities = (
@@ -251,6 +258,7 @@ class Scheduler:
         self._waiting_for_volumes: dict[Key, Reserved] = {}
         self._waiting_for: dict[Key, set[Key]] = {}
         self._is_ready = self._pauses = False
+        self._spent = 0.0  # seconds of processor time for the current pod
         self._begin()
         self._listen()
 
@@ -372,10 +380,7 @@ class Scheduler:
             queued = self._pending.pop()
             if queued is None:
                 break
-            for _ in self._attempt(queued):
-                if turn.over():
-                    await next_turn()
-                    turn = Turn()
+            turn = await self._in_turns(self._attempt(queued), turn)
             if turn.over():
                 await next_turn()
                 turn = Turn()
@@ -383,7 +388,36 @@ class Scheduler:
         if due is not None:
             self.queue.add_after(PASS, max(due - trio.current_time(), 0.0))
 
-    def _attempt(self, queued: QueuedPod) -> Iterator[None]:
+    async def _in_turns(self, steps: Generator[None], turn: Turn) -> Turn:
+        """Run an attempt, with the work in a thread that it waits for; ends a decision that takes too long."""
+        self._spent, error = 0.0, None
+        while True:
+            began = turns.processor_now()
+            try:
+                if error is None:
+                    next(steps)
+                else:
+                    steps.throw(error)
+            except StopIteration:
+                return turn
+            self._spent += turns.processor_now() - began
+            error = await self._work_in_thread()
+            if self._spent > MOST_SECONDS:
+                self._spent, error = 0.0, TooCostly(MOST_SECONDS)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
+
+    async def _work_in_thread(self) -> Exception | None:
+        """Evaluate the selector of devices that the attempt waits for, if any; returns why that failed."""
+        if self._devices is not None:
+            try:
+                self._spent += await self._devices.selectors.work(self._large_work)
+            except RequestError as refused:
+                return refused
+        return None
+
+    def _attempt(self, queued: QueuedPod) -> Generator[None]:
         """Decide about a pod, in steps; starts over if the cluster changes too much in between."""
         pod = queued.facts
         group = None if self._groups is None else self._groups.of(pod.pod)
@@ -399,6 +433,10 @@ class Scheduler:
                     pass
                 yield
             self._failed(queued, _CHANGING, "SchedulerError", Outcome(nominate=""), frozenset())
+        except TooCostly as wrong:
+            self._failed(queued, str(wrong), "Unschedulable", Outcome(nominate=""), _TOO_COSTLY)
+        except RequestError as refused:
+            self._failed(queued, str(refused), "SchedulerError", Outcome(nominate=""), frozenset())
         except Exception as broken:  # one pod must not prevent the others from being scheduled
             logger.exception("the scheduler broke on pod %s/%s", pod.namespace, pod.name)
             message = f"{type(broken).__name__}: {broken}"
@@ -415,6 +453,8 @@ class Scheduler:
             return False
         node = found.node
         explanation = yield from self._explanation(profile, pod, node.name if node is not None else "")
+        if node is not None and not (yield from self._is_still_feasible(found, pod)):
+            return False
         if not self._pending.is_in_flight(queued):
             return True
         if queued.facts is not pod:
@@ -467,7 +507,16 @@ class Scheduler:
             found.message = str(wrong)
         except SchedulingError as wrong:
             found.message, found.reason = str(wrong), "SchedulerError"
+        except TooCostly as wrong:
+            found.message, found.plugins = str(wrong), _TOO_COSTLY
         return found
+
+    def _is_still_feasible(self, found: Found, pod: PodFacts) -> Steps[bool]:
+        """Whether the chosen node can still have the pod, after changes between the steps."""
+        evaluation, node = found.evaluation, found.node
+        assert evaluation is not None and node is not None
+        nominated = self._nominated_for(pod)
+        return (yield from self._evaluations.is_still_feasible(evaluation, node, nominated))
 
     def _has_too_many_waiting(self, found: Found) -> bool:
         evaluation, node = found.evaluation, found.node
@@ -477,15 +526,13 @@ class Scheduler:
         return volumes.is_current(node) and volumes.reserve(node) is not None
 
     def _reserve(self, queued: QueuedPod, found: Found, explanation: str) -> Binding | None:
-        """Count the pod on its node, with volumes and devices; None if the node is no longer feasible."""
+        """Count the pod on its node, with volumes and devices; None if the node no longer has those."""
         pod, evaluation, node = queued.facts, found.evaluation, found.node
         assert evaluation is not None and node is not None
         volumes, devices = evaluation.volumes(), evaluation.devices()
         if volumes is not None and not volumes.is_current(node):
             return None
         if devices is not None and not devices.is_current():
-            return None
-        if not self._evaluations.is_still_feasible(evaluation, node, self._nominated_for(pod)):
             return None
         reserved = None if volumes is None else volumes.reserve(node)
         if reserved is not None:
@@ -544,6 +591,7 @@ class Scheduler:
 
     def _try_member(self, queued: QueuedPod) -> Steps[Member | None]:
         """Count a pod where it fits, or where it may preempt others; None if it needs no node any more."""
+        self._spent = 0.0  # each pod of a group may take as much as one without a group
         for _ in range(_MOST_TRIES):
             pod = queued.facts
             if not self._pending.is_in_flight(queued):
@@ -555,6 +603,8 @@ class Scheduler:
                     continue
                 name = found.node.name if found.node is not None else ""
                 explanation = yield from self._explanation(profile, pod, name)
+                if found.node is not None and not (yield from self._is_still_feasible(found, pod)):
+                    continue
             except Outdated:
                 yield
                 continue

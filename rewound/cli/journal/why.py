@@ -147,9 +147,11 @@ def _explained(source: Source, names: Names, profile: Profile, pod: Document, at
             cluster.assume(cluster.shapes.facts(other), other["spec"]["nodeName"])
     facts = cluster.shapes.facts(pod)
     around = _surroundings(moment_, cluster, facts)
+    steps = explain(profile, facts, around, pod["spec"].get("nodeName", ""))
     if devices_are_allocated(features):
         around.devices = _devices(source, names, moment_, pod)
-    return finished(explain(profile, facts, around, pod["spec"].get("nodeName", "")))
+        return finished(steps, around.devices.selectors.work_here)
+    return finished(steps)
 
 
 def _devices(source: Source, names: Names, moment_: _Moment, pod: Document) -> DeviceObjects:

@@ -91,6 +91,26 @@ async def test_pod_does_not_get_a_node_that_was_cordoned_between_two_turns(
             assert assigned(bench)[name] != ""
 
 
+async def test_pod_that_takes_too_much_processor_time_is_unschedulable_and_says_why(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        monkeypatch.setattr(scheduler, "MOST_SECONDS", -1.0)
+        await bench.create("pods", pod("costly"))
+        await bench.rest()
+        condition = bench.get("pods", "costly")["status"]["conditions"][0]
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"].startswith("finding a node for the pod takes the scheduler more than")
+        assert "create it with fewer containers" in condition["message"]
+        monkeypatch.setattr(scheduler, "MOST_SECONDS", 5.0)
+        await bench.create("pods", pod("other"))
+        await bench.rest(60)
+        assert assigned(bench) == {"costly": "", "other": "a"}  # no change of the cluster helps it
+        await bench.rest(300)
+        assert assigned(bench)["costly"] == "a"
+
+
 async def cordon(bench: Bench, names: Iterable[str], is_cordoned: bool) -> None:
     for name in names:
         await bench.patch("nodes", name, {"spec": {"unschedulable": is_cordoned}})
