@@ -27,12 +27,13 @@ from typing import Any, Final, NamedTuple
 from rewound.actors.access.remote.yaml_file import load_documents
 from rewound.actors.errors import AlreadyExists, BadRequest, NotFound
 from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.core.simulated_node import is_simulated
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.kinds.validation import collect_with
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.nodes.node_status import is_simulated, is_stopped
+from rewound.actors.nodes.node_status import is_stopped
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key

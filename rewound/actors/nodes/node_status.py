@@ -1,4 +1,4 @@
-"""The status that a simulated node reports, and which Node objects are simulated."""
+"""The status that a simulated node reports, and the annotations that change what the node does."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from rewound.actors.kinds.core.declared_features import declared_by_kubelet
+from rewound.actors.kinds.core.simulated_node import SIMULATED
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.nodes.images import IMAGE_BYTES, full_name
 from rewound.actors.nodes.pressure import UNDER_PRESSURE, pressures_of
 
-SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
 RUNTIME_HANDLERS: Final = "sim/runtime-handlers"  # of the RuntimeClasses that it can run; without it, all
 STOPPED: Final = "sim/stopped"  # "true" while the node does nothing, as if its machine were down
 LAG: Final = "sim/lag"  # seconds after which the node notices changes of its pods
 CLOCK_SKEW: Final = "sim/clock-skew"  # seconds by which the clock of the node is fast, or slow if negative
-KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # the equivalent of users of kwok
 CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 LEASE_SECONDS: Final = 40
 _LONGEST: Final = 10 * 365 * 86400.0  # seconds
@@ -35,12 +34,6 @@ _ORDER: Final = (
     *("volumesInUse", "volumesAttached", "declaredFeatures"),
 )
 _MOST_IMAGES: Final = 50  # that a kubelet reports
-
-
-def is_simulated(node: Object) -> bool:
-    annotations = node["metadata"].get("annotations") or {}
-    key, value = KWOK_NODE
-    return annotations.get(SIMULATED) == "true" or annotations.get(key) == value
 
 
 def is_stopped(node: Object) -> bool:

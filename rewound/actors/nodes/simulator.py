@@ -22,6 +22,7 @@ from typing import Any, Final
 from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.errors import AlreadyExists, NotFound, RequestError
 from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
+from rewound.actors.kinds.core.simulated_node import SIMULATED, is_simulated
 from rewound.actors.kinds.values.times import micros_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.nodes.admission import Admission, PodAdmission, Rejection
@@ -31,11 +32,9 @@ from rewound.actors.nodes.images import bad_images_of
 from rewound.actors.nodes.node_status import (
     CLOCK_SKEW,
     LAG,
-    SIMULATED,
     address_of,
     has_agent,
     is_ready,
-    is_simulated,
     is_stopped,
     new_lease,
     new_node,

@@ -79,7 +79,7 @@ class AggregatedServers:
         """The target for an APIService. Raises Unresolved or InvalidBundle."""
         assert one.service is not None
         context = await self._context(one)
-        host, _, port = self._services.resolve(one.service).rpartition(":")
+        host, _, port = (await self._services.resolve(one.service)).rpartition(":")
         dialled = f"{host}:{port}"
         return Target(
             host=host.strip("[]"),

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 from rewound.actors.certificates.trust import unverifying, verifying
 from rewound.actors.errors import BadRequest, NotFound
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.simulated_node import is_simulated
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
-from rewound.actors.nodes.node_status import is_simulated
 from rewound.actors.store.document import decode
 from rewound.actors.store.reads import Reads
 from rewound.gateway.outgoing.connections import is_global

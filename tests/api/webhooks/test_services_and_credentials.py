@@ -62,22 +62,22 @@ async def test_service_is_resolved_from_its_endpoints() -> None:
     async with open_store() as store:
         services = Services(store.journal)
 
-        def resolved(port: int = 443) -> str:
+        async def resolved(port: int = 443) -> str:
             try:
-                return services.resolve(ServiceAddress("default", "hook", port))
+                return await services.resolve(ServiceAddress("default", "hook", port))
             except Unresolved as error:
                 return str(error)
 
-        assert resolved() == 'service "hook" not found'
+        assert await resolved() == 'service "hook" not found'
         ports = [{"name": "https", "port": 443, "targetPort": 9443}, {"name": "other", "port": 80}]
         await store.create("services", {"metadata": {"name": "hook"}, "spec": {"ports": ports}})
-        assert resolved() == 'no endpoints available for service "hook"'
+        assert await resolved() == 'no endpoints available for service "hook"'
         ports = [{"name": "https", "port": 9443}, {"name": "other", "port": 1}]
         subsets = [{"addresses": [{"ip": "10.0.0.1"}], "ports": ports}]
         await store.create("endpoints", {"metadata": {"name": "hook"}, "subsets": subsets})
-        assert resolved() == "10.0.0.1:9443"
-        assert resolved(80) == "10.0.0.1:1"
-        assert resolved(444) == 'no service port 444 found for service "hook"'
+        assert await resolved() == "10.0.0.1:9443"
+        assert await resolved(80) == "10.0.0.1:1"
+        assert await resolved(444) == 'no service port 444 found for service "hook"'
 
 
 async def test_service_is_called_by_its_own_name_wherever_it_is(tmp_path: Path) -> None:

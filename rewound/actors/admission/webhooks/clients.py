@@ -41,19 +41,15 @@ class WebhookClients:
     def ask(self, hook: Addressed, make: MakeBody) -> Coroutine[Any, Any, bytes]:
         """The body of the webhook's response. WebhookError if there is none.
 
-        `make` makes the body when the call can begin. No coroutine of its own, because many calls may wait.
+        `make` makes the body when the call can begin. To a URL no coroutine of its own, because many calls may wait.
         """
-        url, host, port = self._address(hook)
-        key = host, port, hook.service is not None, hook.ca_bundle
-        webhook = self._clients.get(key)
+        webhook = self._clients.get(_key_of(hook)) if hook.service is None else None
         if webhook is None:
-            return self._ask_first(hook, make)
-        self._clients.move_to_end(key)
-        if len(self._clients) > MAX_CLIENTS:
-            self._close_idle()
-        return webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
+            return self._ask_client(hook, make)
+        self._used(_key_of(hook))
+        return webhook.ask(make, f"{_url_of(hook)}?timeout={hook.seconds}s", hook.seconds)
 
-    async def _ask_first(self, hook: Addressed, make: MakeBody) -> bytes:
+    async def _ask_client(self, hook: Addressed, make: MakeBody) -> bytes:
         url, webhook = await self._client(hook)
         return await webhook.ask(make, f"{url}?timeout={hook.seconds}s", hook.seconds)
 
@@ -71,32 +67,30 @@ class WebhookClients:
             for webhook in list(self._clients.values()):
                 webhook.close()
 
-    def _address(self, hook: Addressed) -> tuple[str, str, int]:
-        """The URL to call, and host and port as the certificate and the credentials name them."""
-        service = hook.service
-        if service is None:
-            try:
-                return cleaned_url(hook.url), *_host_and_port(hook.url)
-            except ValueError:
-                raise WebhookError("the URL cannot be used") from None
+    async def _url(self, hook: Addressed) -> str:
+        """The URL to call."""
+        if hook.service is None:
+            return _url_of(hook)
         try:
-            dialled = self._services.resolve(service)
+            dialled = await self._services.resolve(hook.service)
         except Unresolved as error:
             raise WebhookError(str(error)) from None
-        return f"https://{dialled}{cleaned_path(hook.url)}", service.host, service.port
+        return f"https://{dialled}{cleaned_path(hook.url)}"
 
     async def _client(self, hook: Addressed) -> tuple[str, Webhook]:
         """The URL to call, and the client for it."""
-        url, host, port = self._address(hook)
-        key = host, port, hook.service is not None, hook.ca_bundle
-        found = self._clients.get(key)
-        if found is None:
+        url, key = await self._url(hook), _key_of(hook)
+        known = self._clients.get(key)
+        if known is None:
             created = await self._created.result(key, partial(self._create, key, hook, url))
-            found = self._clients.setdefault(key, created)
+            known = self._clients.setdefault(key, created)
+        self._used(key)
+        return url, known
+
+    def _used(self, key: _Key) -> None:
         self._clients.move_to_end(key)
         if len(self._clients) > MAX_CLIENTS:
             self._close_idle()
-        return url, found
 
     async def _create(self, key: _Key, hook: Addressed, url: str) -> Webhook:
         host, port = key[:2]
@@ -120,6 +114,23 @@ class WebhookClients:
         except KubeconfigError as error:
             raise WebhookError(str(error)) from None
         return context
+
+
+def _key_of(hook: Addressed) -> _Key:
+    """Host and port as the certificate and the credentials name them, and what else its client depends on."""
+    if hook.service is not None:
+        return hook.service.host, hook.service.port, True, hook.ca_bundle
+    try:
+        return *_host_and_port(hook.url), False, hook.ca_bundle
+    except ValueError:
+        raise WebhookError("the URL cannot be used") from None
+
+
+def _url_of(hook: Addressed) -> str:
+    try:
+        return cleaned_url(hook.url)
+    except ValueError:
+        raise WebhookError("the URL cannot be used") from None
 
 
 @lru_cache(maxsize=512)
