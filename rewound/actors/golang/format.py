@@ -15,7 +15,7 @@ does not grow with the value.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -44,8 +44,44 @@ class Formatted(str):
         return made
 
 
+class Repeated:
+    """A value that many errors show: made and formatted when the first of them does, once in each wording.
+
+    A rule that finds something wrong with each item of a list, and shows the whole list, makes one before its loop. A
+    list without mistakes costs nothing; one with a thousand costs no more than one with a single mistake.
+    """
+
+    __slots__ = ("_json", "_make", "_text", "_value")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+        self._value: Any = None
+        self._text: str | None = None
+        self._json: str | None = None
+
+    @property
+    def value(self) -> Any:
+        if self._make is not None:
+            self._value, self._make = self._make(), None
+        return self._value
+
+    @property
+    def text(self) -> str:
+        if self._text is None:
+            self._text = format_value(self.value)
+        return self._text
+
+    @property
+    def json(self) -> str:
+        if self._json is None:
+            self._json = as_json(self.value)
+        return self._json
+
+
 def has_json(value: Any) -> bool:
     """Whether messages of later versions print a value in another way than `format_value`."""
+    if isinstance(value, Repeated):
+        value = value.value
     if isinstance(value, Formatted):
         return value.of is None or isinstance(value.of, str | list | dict)
     return value is None or isinstance(value, list | dict)
@@ -53,6 +89,8 @@ def has_json(value: Any) -> bool:
 
 def as_json(value: Any) -> str:
     """Return a value as messages of later versions print it, if `has_json` says that they differ."""
+    if isinstance(value, Repeated):
+        return value.json
     if isinstance(value, Formatted):
         value = value.of
         if isinstance(value, str):
@@ -61,6 +99,8 @@ def as_json(value: Any) -> str:
 
 
 def format_value(value: Any) -> str:
+    if isinstance(value, Repeated):
+        return value.text
     if isinstance(value, Formatted):
         return str(value)
     if value is None:

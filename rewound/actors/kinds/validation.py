@@ -100,14 +100,9 @@ class FieldErrors:
         # Metadata whose labels, annotations and owners were found valid: an update validates it up to four times.
         self.valid_metadata: Object | None = None
 
-    def worded(self, error: FieldError) -> FieldError:
-        """Choose the wording of an error now. To add it often then costs little, however large a value it shows."""
-        if isinstance(error.message, Worded):
-            return FieldError(error.reason, error.field, error.message.word(self.features))
-        return error
-
     def add(self, error: FieldError) -> None:
-        error = self.worded(error)
+        if isinstance(error.message, Worded):
+            error = FieldError(error.reason, error.field, error.message.word(self.features))
         if len(error.field) > LONGEST_PATH or len(error.message) > LONGEST_MESSAGE:
             error = FieldError(
                 error.reason, cut(error.field, LONGEST_PATH), cut(error.message, LONGEST_MESSAGE)
@@ -171,6 +166,7 @@ OMITTED: Final = object()  # in place of a value that an error does not show
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """Return the error of a value that breaks a rule; of one that many errors show, give a `Repeated`."""
     if value is OMITTED:
         return FieldError("FieldValueInvalid", field, _with_detail("Invalid value", detail))
     return FieldError("FieldValueInvalid", field, _with_detail(_with_value("Invalid value", value), detail))

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 from msgspec.structs import replace
 
+from rewound.actors.golang.format import Repeated
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.connect_options import connecting
 from rewound.actors.kinds.core.resources import INTEGER_RESOURCES, round_up
@@ -435,12 +436,12 @@ def _declared_feature_rules(errors: FieldErrors, declared: list[str]) -> None:
 
 def _pod_cidr_rules(errors: FieldErrors, networks: list[str]) -> None:
     field = "spec.podCIDRs"
-    parsed = [parse_network(text) for text in networks]
+    parsed, all_networks = [parse_network(text) for text in networks], Repeated(lambda: networks)
     for index, network in enumerate(parsed):
         if ADDRESSES_CHECKED_ALIKE in errors.features:
             cidr_rules(errors, f"{field}[{index}]", networks[index])
         elif network is None:
-            errors.add(invalid(f"{field}[{index}]", networks, "must be valid CIDR"))
+            errors.add(invalid(f"{field}[{index}]", all_networks, "must be valid CIDR"))
     if len(networks) < 2:
         return
     families = {None if network is None else network.version for network in parsed}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
-from rewound.actors.golang.format import Formatted
+from rewound.actors.golang.format import Formatted, Repeated
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
@@ -42,7 +42,6 @@ from rewound.actors.kinds.schema.fields import (
 )
 from rewound.actors.kinds.validation import (
     IMMUTABLE,
-    FieldError,
     FieldErrors,
     invalid,
     name_is_subdomain,
@@ -165,7 +164,7 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: s
     rules(errors, new, api_domain=api_domain)
     scopes, before = (one["spec"].get("scopes", []) for one in (new, old))
     if set(scopes) != set(before):
-        errors.add(_wrong_scopes(scopes, IMMUTABLE))
+        errors.add(invalid("spec.scopes", _shown_scopes(scopes), IMMUTABLE))
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
@@ -189,22 +188,19 @@ def _is_standard(name: str) -> bool:
 
 def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
     inapplicable = _inapplicable(hard)
-    wrong = cache(
-        lambda why: errors.worded(_wrong_scopes(scopes, why))
-    )  # an error of each scope shows all of them
+    field, all_scopes, has = "spec.scopes", Repeated(lambda: _shown_scopes(scopes)), set(scopes)
     for scope in scopes:
         if scope not in SCOPES:
-            errors.add(wrong("unsupported scope"))
+            errors.add(invalid(field, all_scopes, "unsupported scope"))
         for _ in range(inapplicable.get(scope, 0)):
-            errors.add(wrong("unsupported scope applied to resource"))
+            errors.add(invalid(field, all_scopes, "unsupported scope applied to resource"))
     for pair in CONFLICTING_SCOPES:
-        if pair <= set(scopes):
-            errors.add(_wrong_scopes(scopes, "conflicting scopes"))
+        if pair <= has:
+            errors.add(invalid(field, all_scopes, "conflicting scopes"))
 
 
-def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> FieldError:
-    listed = quoted_list(scopes)
-    return invalid(field, Formatted(f"[]core.ResourceQuotaScope{{{listed}}}", scopes), why)
+def _shown_scopes(scopes: list[str]) -> Formatted:
+    return Formatted(f"[]core.ResourceQuotaScope{{{quoted_list(scopes)}}}", scopes)
 
 
 def _inapplicable(hard: Iterable[str]) -> Mapping[str, int]:
@@ -220,18 +216,18 @@ def _scope_selector_rules(
     field = "spec.scopeSelector.matchExpressions"
     names: set[str] = set()
     inapplicable = _inapplicable(hard)
-    wrong = cache(lambda why: errors.worded(invalid(field, selector, why)))
+    whole = Repeated(lambda: selector)
     for requirement in selector.get("matchExpressions", ()):
         scope = requirement["scopeName"]
         if scope not in SCOPES:
             errors.add(invalid(f"{field}.scopeName", scope, "unsupported scope"))
         for _ in range(inapplicable.get(scope, 0)):
-            errors.add(wrong("unsupported scope applied to resource"))
+            errors.add(invalid(field, whole, "unsupported scope applied to resource"))
         _requirement_rules(errors, requirement, field)
         names.add(scope)
     for pair in CONFLICTING_SCOPES:
         if pair <= names:
-            errors.add(_wrong_scopes(scopes, "conflicting scopes", field))
+            errors.add(invalid(field, _shown_scopes(scopes), "conflicting scopes"))
 
 
 def _requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:

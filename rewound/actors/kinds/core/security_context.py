@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rewound.actors.golang.format import Repeated
 from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT64,
@@ -294,10 +295,11 @@ def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
     if context.get("privileged"):
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         errors.add(invalid(field, shown(SECURITY_CONTEXT, context), text))
+    whole = Repeated(lambda: shown(SECURITY_CONTEXT, context))
     for capability in context.get("capabilities", {}).get("add", ()):
         if capability == "CAP_SYS_ADMIN":
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.add(invalid(field, shown(SECURITY_CONTEXT, context), text))
+            errors.add(invalid(field, whole, text))
 
 
 def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from rewound.actors.golang.format import Repeated
 from rewound.actors.kinds.core.connect_options import connecting
 from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
 from rewound.actors.kinds.declaration.definition import (
@@ -767,9 +768,10 @@ def _list_update_rules(errors: FieldErrors, spec: Object, before: Object) -> Non
     if is_headless(spec) and is_headless(before):
         return
     if len(ips) == len(old):
+        all_ips = Repeated(lambda: ips)
         for index, ip in enumerate(old):
             if ip != ips[index]:
-                errors.add(invalid(f"{_IPS}[{index}]", ips, IMMUTABLE_ONCE_SET))
+                errors.add(invalid(f"{_IPS}[{index}]", all_ips, IMMUTABLE_ONCE_SET))
         return
     if not ips:
         errors.add(invalid(f"{_IPS}[0]", ips, "primary clusterIP can not be unset"))
@@ -785,8 +787,9 @@ def _family_update_rules(errors: FieldErrors, spec: Object, before: Object) -> N
         return
     if len(families) == len(old):
         changed = [family for family, was in zip(families, old, strict=True) if family != was]
+        all_families = Repeated(lambda: families)
         for _ in changed:
-            errors.add(invalid(f"{_FAMILIES}[0]", families, IMMUTABLE_ONCE_SET))
+            errors.add(invalid(f"{_FAMILIES}[0]", all_families, IMMUTABLE_ONCE_SET))
         return
     ips = spec.get("clusterIPs", [])
     if len(families) < len(old) and not ips:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
+from rewound.actors.golang.format import Repeated
 from rewound.actors.golang.quoting import quoted_list
 from rewound.actors.kinds.schema.fields import (
     BOOL,
@@ -320,7 +321,7 @@ VALID_NAMESPACES: Final = 1024
 
 def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
     field = "metadata.ownerReferences"
-    controller = ""
+    controller, all_owners = "", Repeated(lambda: list(owners))
     for owner in owners:
         _one_owner_rules(errors, owner, field)
         if not owner.get("controller"):
@@ -331,7 +332,7 @@ def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
                 "Only one reference can have Controller set to true. "
                 f'Found "true" in references for {controller} and {name}'
             )
-            errors.add(invalid(field, list(owners), text))
+            errors.add(invalid(field, all_owners, text))
         else:
             controller = name
 

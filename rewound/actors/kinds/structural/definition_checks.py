@@ -28,7 +28,7 @@ from rewound.actors.cel.cost_estimate import (
 )
 from rewound.actors.cel.data import escape
 from rewound.actors.cel.go_regexp import InvalidExpression, may_take_long
-from rewound.actors.golang.format import Formatted, show
+from rewound.actors.golang.format import Formatted, Repeated, show
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.structural.coercion import TYPE_META, DefaultSizes, compile_coercion
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation
@@ -755,16 +755,17 @@ class KeywordChecks:
     def _list_keys(self, errors: FieldErrors, path: str, node: Node, items: Node) -> None:
         prefix = self._prefix
         where, seen = f"{path}.{prefix}list-map-keys", set()
+        all_keys = Repeated(lambda: list(node.list_keys))
         for name in node.list_keys:
             declared = items.properties.get(name)
             if declared is None:
                 text = "entries must all be names of item properties"
-                errors.add(invalid(where, list(node.list_keys), text))
+                errors.add(invalid(where, all_keys, text))
             elif declared.type in ("array", "object"):
                 text = f"must be a scalar type if parent array's {prefix}list-type is map"
                 errors.add(invalid(f"{path}.items.properties[{name}].type", items.type, text))
             if name in seen:
-                errors.add(invalid(where, list(node.list_keys), "must not contain duplicate entries"))
+                errors.add(invalid(where, all_keys, "must not contain duplicate entries"))
             seen.add(name)
 
     def _list_items(self, errors: FieldErrors, path: str, node: Node) -> None:
