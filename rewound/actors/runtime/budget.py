@@ -18,6 +18,8 @@ from typing import Final
 from rewound.actors.runtime.time_limit import need_thread
 
 MOST_MEMORY: Final = 64 << 20  # bytes
+# An evaluation at the limit of its counted cost takes some tenths of a second.
+MOST_SECONDS: Final = 1.0
 STRIDE: Final = 500  # visits between two pauses, at a tenth to two microseconds each
 _LONGEST_STEP: Final = 0.002  # seconds
 
@@ -51,12 +53,24 @@ class Budget(ABC):
 
 
 class ThreadBudget(Budget):
-    """In the event loop the first pause raises NeedsThread; in a thread each checks the limit of `run_limited`."""
+    """In the event loop the first pause raises NeedsThread. In a thread, pauses check `seconds` of processor time from
+    the first one on, and the limit of the whole work (`run_limited`). It is for one thread.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_end", "_seconds")
+
+    def __init__(self, seconds: float = MOST_SECONDS, memory: int = MOST_MEMORY) -> None:
+        super().__init__(memory)
+        self._seconds = seconds
+        self._end = 0.0  # not known before the first pause
 
     def pause(self) -> None:
         need_thread()
+        now = thread_time()
+        if not self._end:
+            self._end = now + self._seconds
+        elif now > self._end:
+            raise OverBudget(f"it takes more than {self._seconds:g} s of processor time")
 
 
 class StepBudget(Budget):
