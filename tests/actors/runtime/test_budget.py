@@ -51,7 +51,7 @@ def test_evaluation_in_a_thread_ends_with_its_own_seconds() -> None:
         while True:
             budget.pause()
 
-    with pytest.raises(OverBudget, match="0.02 s of processor time"):
+    with pytest.raises(OverBudget, match=r"0\.02 s of processor time"):
         run_limited(work, 0.02)
     with pytest.raises(TookTooLong):
         run_limited(work, 60, seconds=0.02)

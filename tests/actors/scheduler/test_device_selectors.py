@@ -65,5 +65,5 @@ def test_wrong_selector_says_what_is_wrong_each_time() -> None:
     for _ in range(2):
         with pytest.raises(SelectorError, match=r"^runtime error: no such key: weight"):
             counting.match("device.attributes['d'].weight > 1", Gpu(1, ("s", "1", 0)))
-        with pytest.raises(SelectorError, match="^compile error: "):
+        with pytest.raises(SelectorError, match=r"^compile error: "):
             counting.match("device.unknown", Gpu(1, ("s", "1", 0)))
