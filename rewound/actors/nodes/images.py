@@ -31,14 +31,14 @@ _REST: Final = re.compile(
 
 
 def bad_images_of(node: Object) -> tuple[str, ...]:
-    """The patterns of a node; those after the first hundred do not count."""
+    """The patterns of a node; those after the first hundred, or longer than any image, do not count."""
     text = (node["metadata"].get("annotations") or {}).get(BAD_IMAGES, DEFAULT_BAD_IMAGES)
     return _patterns(text)
 
 
 @lru_cache(64)
 def _patterns(text: str) -> tuple[str, ...]:
-    patterns = (pattern for part in text.split(",") if (pattern := part.strip()))
+    patterns = (pattern for part in text.split(",") if 0 < len(pattern := part.strip()) <= _LONGEST)
     return tuple(islice(patterns, _MOST_PATTERNS))
 
 
