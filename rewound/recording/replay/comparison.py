@@ -37,17 +37,25 @@ _MAINTAINED = frozenset(
 Key = tuple[int, str, str]  # type id, namespace, name
 
 
+def _pattern(field: str) -> str:
+    """A field with wildcards, as an expression that does not backtrack into what an inner wildcard has matched.
+
+    Not fnmatch: paths have brackets of their own.
+    """
+    first, *rest = map(re.escape, field.split("*"))
+    if not rest:
+        return first
+    *inner, last = rest
+    return first + "".join(f"(?>.*?{part})" for part in inner if part) + ".*" + last
+
+
 class Ignored(Collection[str]):
     """The kinds (leases, events.*) and fields that are not compared; `difference` asks for fields. * is a wildcard."""
 
     def __init__(self, kinds: Sequence[str] = (), fields: Sequence[str] = ()) -> None:
         self.kinds, self.fields = tuple(kinds), tuple(fields)
-        # Not fnmatch: paths have brackets of their own.
-        patterns = (
-            "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", one))
-            for one in fields
-        )
-        self._matches = re.compile("|".join(patterns), re.DOTALL).fullmatch if fields else None
+        patterns = "|".join(map(_pattern, fields))
+        self._matches = re.compile(patterns, re.DOTALL).fullmatch if fields else None
 
     def is_kind(self, type_name: str) -> bool:
         names = type_name, type_name.partition(".")[0]
