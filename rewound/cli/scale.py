@@ -162,7 +162,7 @@ class ScaleTemplate:
             parameters = _assigned(parameters, text)
         return ScaleTemplate(self.name, parameters, self.template)
 
-    def render(self, name: str, namespace: str, index: int) -> dict[str, Any]:
+    def manifest(self, name: str, namespace: str, index: int) -> dict[str, Any]:
         from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
         from rewound.actors.stages.templates import TemplateError, template_budget
 
@@ -265,7 +265,7 @@ def _scale(
     def object_name(index: int) -> str:
         return f"{name}-{index:0{digits}d}" if digits else name
 
-    first = template.render(object_name(0), namespace, 0)
+    first = template.manifest(object_name(0), namespace, 0)
     place = namespace or first.get("metadata", {}).get("namespace", "")
     path, namespaced, plural = _path(session, first, place)
     existing = sorted(_existing(session, path, name))
@@ -278,7 +278,7 @@ def _scale(
     indexes = islice((i for i in counting() if object_name(i) not in names), count - len(existing))
 
     def create(index: int) -> None:
-        made = template.render(object_name(index), place, index)
+        made = template.manifest(object_name(index), place, index)
         metadata = {**(made.get("metadata") or {}), "name": object_name(index)}
         metadata["labels"] = {**(metadata.get("labels") or {}), LABEL: name}
         if namespaced:
