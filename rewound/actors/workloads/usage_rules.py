@@ -38,6 +38,9 @@ _RESOURCES: Final = ("cpu", "memory")
 _VARIABLES: Final = ("node", "pod", "container")
 _MOST_USAGES: Final = 100  # of one object
 _MOST_RULES: Final = 100  # ClusterResourceUsages that count
+_MOST_TEXT: Final = (
+    4_096  # characters of the expressions of one object: compiling takes 5 microseconds for each
+)
 _MOST_COMPILED: Final = 1000  # objects that are remembered
 _LARGEST: Final = 2.0**62  # of a usage, in units
 Evaluate = Callable[[Mapping[str, Object], int, Random, Budget], Any]  # of `cel.kwok`
@@ -63,6 +66,10 @@ class UsageRule:
         usages = spec.get("usages") or ()
         if not isinstance(usages, list) or len(usages) > _MOST_USAGES:
             raise UsageError(f"spec.usages: must be a list of at most {_MOST_USAGES}")
+        if (size := sum(map(_size_of_expressions, usages))) > _MOST_TEXT:
+            raise UsageError(
+                f"spec.usages: the expressions have {size:,} characters in all; at most {_MOST_TEXT:,} are allowed"
+            )
         self._usages = [_usage(one, f"spec.usages[{index}]", names) for index, one in enumerate(usages)]
 
     def matches(self, pod: Object) -> bool:
@@ -165,6 +172,13 @@ def _usage(given: Any, where: str, names: Names) -> _Usage:
         if name in _RESOURCES:
             amounts[name] = _amount(_object(source, f"{where}.usage.{name}"), f"{where}.usage.{name}", names)
     return _Usage(frozenset(_texts(one, "containers", where)), amounts)
+
+
+def _size_of_expressions(usage: Any) -> int:
+    amounts = usage.get("usage") if isinstance(usage, dict) else None
+    sources = amounts.values() if isinstance(amounts, dict) else ()
+    texts = [source.get("expression") for source in sources if isinstance(source, dict)]
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def _amount(source: Object, where: str, names: Names) -> int | Evaluate:

@@ -88,6 +88,10 @@ def test_usage_of_pods_and_nodes_comes_from_objects_of_kwok(rewound: Rewound) ->
         ({"usages": [7]}, "spec.usages[0]: is no object"),
         ({"usages": [{"containers": [1]}]}, "spec.usages[0].containers: is no list of texts"),
         ({"usages": [{"usage": {"cpu": {}}}]}, "spec.usages[0].usage.cpu: needs a value or an expression"),
+        (
+            {"usages": [{"usage": {"cpu": {"expression": "1" * 2_000}}}] * 3},
+            "spec.usages: the expressions have 6,000 characters in all; at most 4,096 are allowed",
+        ),
         ({"usages": [], "selector": {"matchNames": "x"}}, "spec.selector.matchNames: is no list of texts"),
     ],
 )
