@@ -67,6 +67,8 @@ def lines_of(found: Document) -> list[tuple[str, str]]:
     disk = found.get("disk", {})
     lines = [("folder", found.get("folder", "")), ("server", _server(found)), ("records", _records(found))]
     lines += [("since", _since(found)), ("lag", _lag(found)), ("keeps", _kept(found)), ("disk", _disk(disk))]
+    lines += _titled("room", [_share(one) for one in disk.get("shares", [])[:_SHARES]])
+    lines += _titled("warning", [disk["warning"]] if disk.get("warning") else [])
     lines += _titled("left out", [_left_out(one) for one in found.get("leftOut", [])])
     lines += _titled("gaps", _gaps(found.get("gaps", [])))
     lines += _titled("problem", [one for one in (found.get("problem"), disk.get("problem")) if one])
@@ -137,6 +139,18 @@ def _disk(disk: Document) -> str:
         text += f", limit {size(disk['most'])}"
     if disk.get("perDay") is not None:
         text += f"; events take about {size(disk['perDay'])} a day"
+    return text
+
+
+_SHARES = 5
+
+
+def _share(one: Document) -> str:
+    """How much of the events a namespace, or a kind without one, has, and which object of it most."""
+    text = f"{one['namespace'] or one['kind']} {one['percent']:g}%, {size(one['bytes'])} of events"
+    largest = next(iter(one["objects"]), None)
+    if largest is not None and largest["bytes"] > one["bytes"] / 2:
+        text += f", {size(largest['bytes'])} of {largest['kind']}/{largest['name']}"
     return text
 
 

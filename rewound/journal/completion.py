@@ -41,6 +41,7 @@ def complete(journal: Journal, found: Sequence[Authorship], placeholder: str) ->
             event = None if value is None else records.decode_event(one.offset, value)
             if event is not None and event.user == placeholder:
                 changed = event._replace(verb=one.verb, user=one.user, manager=one.manager, reason=one.reason)
+                changed = records.with_cut(changed) if event.is_cut else changed
                 txn.put(packed, records.encode_event(packed, changed), db=events)
                 completed += 1
         return completed

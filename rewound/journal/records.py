@@ -47,6 +47,7 @@ from rewound.journal.timelines import decode_timelines
 
 # How recordings mark guesses in reasons; `GUESSED` is at the end of the text.
 USER_GUESSED = "user guessed"
+CUT = "older versions were dropped to keep --max-disk"  # in the reason of the oldest event that is left (`cuts`)
 GUESSED = "field manager guessed"
 
 
@@ -76,6 +77,16 @@ class Event(NamedTuple):
     def is_user_guess(self) -> bool:
         """Whether the user of a recorded event is a guess: another request in the audit log may have made it."""
         return USER_GUESSED in self.reason and USER_GUESSED in self.reason.split("; ")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the versions before it were dropped, although it follows nothing."""
+        return CUT in self.reason
+
+    @property
+    def had_before(self) -> bool:
+        """Whether the object existed before this event, in the journal or not."""
+        return self.previous != 0 or self.is_cut
 
     @property
     def user_text(self) -> str:
@@ -196,6 +207,13 @@ def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
         return event if layout >= COMPRESSED_LAYOUT else with_escapes(event)
     except (ValueError, TypeError, AttributeError, IndexError) as wrong:
         raise Damaged(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
+
+
+def with_cut(event: Event) -> Event:
+    """The event marked as the oldest one that is left of its object. What recordings read in reasons stays in place."""
+    parts = [part for part in event.reason.split("; ") if part and part != CUT]
+    parts.insert(len(parts) - event.is_guess, CUT)
+    return event._replace(reason="; ".join(parts))
 
 
 def _unpack_any(packed: Buffer) -> Any:
@@ -428,7 +446,7 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
 
 _META_KEYS = (
     *(keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE),
-    *(keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED),
+    *(keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED, keys.CUTS),
 )
 
 
@@ -485,6 +503,7 @@ def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
     keys.check_kubernetes("kubernetes", stored.get(keys.KUBERNETES, b"").decode())
     checks.octets("migrated", stored.get(keys.MIGRATED, bytes(8)), 8)
     decode_thinned(stored.get(keys.THINNED, b""))
+    decode_cuts(stored.get(keys.CUTS, b""))
     names: dict[int, str] = {}
     for name, number in keys.types_in(stored).items():
         checks.number(f"type {name}", number, 1, keys.MAX_TYPES)
@@ -526,6 +545,43 @@ def decode_thinned(value: bytes) -> dict[int, Thinned]:
 
 _THINNED = struct.Struct(">HQQ")
 _WHOLE = 63
+
+
+class Cut(NamedTuple):
+    """What was dropped of the objects of a type in a namespace, or of one object."""
+
+    upto: int  # versions from here on are exact
+    dropped: int  # events
+    size: int  # their bytes
+
+
+def encode_cuts(marks: Mapping[bytes, Cut]) -> bytes:
+    """The record `cuts`: upto:8 dropped:8 size:8 length:2 scope, for each, in the order in which they were cut.
+
+    A scope is type:2 namespace 00, or type:2 namespace 00 name 00.
+    """
+    return b"".join(_CUT.pack(*cut, len(scope)) + scope for scope, cut in marks.items())
+
+
+def decode_cuts(value: bytes) -> dict[bytes, Cut]:
+    """What was cut, by scope. Raises ValueError if the record is wrong."""
+    marks: dict[bytes, Cut] = {}
+    position = 0
+    while position < len(value):
+        try:
+            upto, dropped, size, length = _CUT.unpack_from(value, position)
+        except struct.error:
+            raise ValueError("cuts: it is cut short") from None
+        position += _CUT.size
+        scope = value[position : position + length]
+        position += length
+        if len(scope) != length or scope[2:].count(b"\0") not in (1, 2) or scope[-1:] != b"\0":
+            raise ValueError("cuts: a scope is wrong")
+        marks[scope] = Cut(upto, dropped, size)
+    return marks
+
+
+_CUT = struct.Struct(">QQQH")
 
 
 def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:

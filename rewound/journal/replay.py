@@ -229,6 +229,7 @@ class Replayed:
         self.type_id, self.offset = type_id, offset
         # Retention up to this floor removes nothing that the rest of the replay needs.
         self.highest_floor = max(min(base, offset), reading.floor)
+        self._thinned = reading.thinned.get(type_id)
         self.offsets: Offsets = {}
         # The events in between that are still to be applied or undone.
         self._replayed, self._upto = sorted((base, offset))
@@ -251,6 +252,10 @@ class Replayed:
 
     def complete(self, _reading: ReadTransaction) -> bool:
         return self._complete
+
+    def can_continue(self, reading: ReadTransaction) -> bool:
+        """Whether the events and the snapshot that it has begun with are still there."""
+        return reading.floor <= self.highest_floor and reading.thinned.get(self.type_id) == self._thinned
 
     def extended(self, reading: ReadTransaction, stop: Stop | None = None) -> Replayed:
         """Continue the replay until it is complete, or until `stop`."""
@@ -429,7 +434,7 @@ def _usable(version: Version, reading: ReadTransaction) -> bool:
     """Whether a version can be used in a transaction: it may be newer, or retention may have removed its snapshot."""
     if isinstance(version, Undone):
         return version.seen <= reading.head
-    return version.complete(reading) or reading.floor <= version.highest_floor
+    return version.complete(reading) or version.can_continue(reading)
 
 
 CHUNK_ROWS = 128  # latest rows read at a time

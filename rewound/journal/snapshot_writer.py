@@ -22,7 +22,8 @@ CHUNK_ROWS = 1000
 def take(journal: Journal, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[int]:
     """Take a snapshot at the head, one chunk per step; yields the number of rows written so far.
 
-    Ends without a snapshot if the retention floor passes its offset, or if nothing was appended since the last one.
+    Ends without a snapshot if the retention floor or a cut passes its offset, or if nothing was appended since the last
+    one.
     """
     remove_unfinished(journal)
     with journal.read() as view:
@@ -62,6 +63,10 @@ class _Writer:
     def _read(self) -> list[tuple[bytes, int]]:
         rows: list[tuple[bytes, int]] = []
         with self._journal.read() as view:
+            if any(one.upto > self._offset for one in view.cuts.values()):
+                raise Compacted(
+                    self._offset, view.floor
+                )  # the chunks written before have events that are gone
             past = view.at(self._offset)
             while self._types and len(rows) < self._chunk_rows:
                 start = max(self._start, keys.pack_type(self._types[0]))

@@ -106,7 +106,7 @@ class _Thinner:
             if self._whole:
                 dropped += sum(self._forget_removed(txn, key, offset, floor, needed) for offset in offsets)
             following = key + b"\1" if left > 0 or not offsets else keys.by_object(key, offsets[-1])
-        _put_mark(txn, databases, self._type_id, Thinned(self._upto, dropped, self._whole))
+        put_mark(txn, databases, self._type_id, Thinned(self._upto, dropped, self._whole))
         if _failpoint is not None:
             _failpoint("before-commit")
         return following, dropped
@@ -227,7 +227,8 @@ def _store(txn: Any, databases: Databases, key: bytes, event: Event) -> None:
     txn.put(type_key, link, db=databases.by_type)
 
 
-def _put_mark(txn: Any, databases: Databases, type_id: int, step: Thinned) -> None:
+def put_mark(txn: Any, databases: Databases, type_id: int, step: Thinned) -> None:
+    """Add what a step has dropped to the mark of a type."""
     marks = records.decode_thinned(bytes(txn.get(keys.THINNED, b"", db=databases.meta)))
     before = marks.get(type_id, Thinned(0, 0))
     marks[type_id] = Thinned(

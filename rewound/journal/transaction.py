@@ -18,8 +18,10 @@ from rewound.journal import keys, state
 from rewound.journal.environment import Databases, Environment, PageError
 from rewound.journal.errors import Damaged
 from rewound.journal.records import (
+    Cut,
     Event,
     Thinned,
+    decode_cuts,
     decode_event,
     decode_events,
     decode_thinned,
@@ -75,6 +77,16 @@ class ReadTransaction:
     def thinned(self) -> dict[int, Thinned]:
         """By type, where events that changed nothing but times were dropped: older versions differ in times only."""
         return decode_thinned(bytes(self.txn.get(keys.THINNED, b"", db=self.databases.meta)))
+
+    @property
+    def cuts(self) -> dict[bytes, Cut]:
+        """Whose oldest events were dropped because they took too much room, by scope (`cuts.scope_of`)."""
+        return decode_cuts(bytes(self.txn.get(keys.CUTS, b"", db=self.databases.meta)))
+
+    def cut_of(self, key: bytes) -> int:
+        """The offset up to which events of an object may have been dropped, by its state key; 0 if none were."""
+        whole = key + b"\0"
+        return max((one.upto for scope, one in self.cuts.items() if whole.startswith(scope)), default=0)
 
     # The meta database.
 

@@ -74,6 +74,7 @@ class Header:
     kubernetes: str = ""
     migrated: int = 0
     thinned: bytes = b""  # the record of meta: what was dropped because it changed only times
+    cuts: bytes = b""  # the record of meta: whose oldest events were dropped because they took too much room
 
 
 def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
@@ -105,6 +106,7 @@ def _header_of(reading: ReadTransaction) -> Header:
         kubernetes=reading.kubernetes,
         migrated=reading.migrated,
         thinned=records.encode_thinned(reading.thinned),
+        cuts=records.encode_cuts(reading.cuts),
     )
 
 
@@ -136,7 +138,7 @@ class Reader:
             version = fields.number("version", found["version"], 0, 1 << 32)
             if version > VERSION:
                 raise NewerLayout("the export", version, VERSION)
-            return _checked_header({"kubernetes": "", "migrated": 0, "thinned": b"", **found})
+            return _checked_header({"kubernetes": "", "migrated": 0, "thinned": b"", "cuts": b"", **found})
         except KeyError as missing:
             raise DamagedFile(start, f"its header has no field {missing}") from missing
         except (TypeError, ValueError) as wrong:
@@ -198,6 +200,7 @@ def _checked_header(found: dict[str, Any]) -> Header:
     keys.check_kubernetes("kubernetes", found["kubernetes"])
     keys.check_types("types", found["types"])
     records.decode_thinned(fields.octets("thinned", found["thinned"]))
+    records.decode_cuts(fields.octets("cuts", found["cuts"]))
     return Header(**{name: found[name] for name in Header.__slots__})
 
 
@@ -266,7 +269,11 @@ def _move(building: Path, path: Path) -> None:
 def _fill(journal: Journal, reader: Reader, progress: RestoreProgress | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
-    dropped = {keys.FLOOR: keys.pack_offset(header.floor), keys.THINNED: header.thinned or None}
+    dropped = {
+        keys.FLOOR: keys.pack_offset(header.floor),
+        keys.THINNED: header.thinned or None,
+        keys.CUTS: header.cuts or None,
+    }
     journal.put_meta(dropped | version_records(header.kubernetes, header.migrated))
     for batch in event_batches(_in_order(reader), header.floor):
         _append(journal, header, reader.position, batch)
@@ -358,7 +365,12 @@ def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | N
     assert journal.types() == dict(types), "types are numbered in the order of their names here"
     floor = view.floor
     thinned = records.thinned_before(view.thinned, version)
-    dropped = {keys.FLOOR: keys.pack_offset(floor), keys.THINNED: records.encode_thinned(thinned) or None}
+    cuts = {scope: one._replace(upto=min(one.upto, version)) for scope, one in view.cuts.items()}
+    dropped = {
+        keys.FLOOR: keys.pack_offset(floor),
+        keys.THINNED: records.encode_thinned(thinned) or None,
+        keys.CUTS: records.encode_cuts(cuts) or None,
+    }
     journal.put_meta(dropped | version_records(view.kubernetes, view.migrated))
     upto = takewhile(lambda event: event.offset <= version, view.all_events(0))
     for batch in event_batches(upto, floor):

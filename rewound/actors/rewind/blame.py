@@ -73,7 +73,7 @@ def blame(journal: Journal, last: Event) -> LongWork[Blame]:
         if events[0].offset != some[0] or not previous:
             # Either these are the first versions, or retention has just removed some: start over from the oldest one
             # left.
-            walk, oldest = OwnerWalk(), events[0].offset if events[0].previous else 0
+            walk, oldest = OwnerWalk(), events[0].offset if events[0].had_before else 0
             previous = events[0].previous
         previous = _check_chain(events, previous)
         for batch in _batches(events):

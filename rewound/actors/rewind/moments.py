@@ -18,7 +18,7 @@ import msgspec
 
 from rewound.actors.errors import BadRequest, Expired
 from rewound.actors.golang.quoting import quoted
-from rewound.journal import history
+from rewound.journal import history, keys
 from rewound.journal.view import View
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,11 +84,31 @@ def thinned_warning(view: View, type_id: int, resource: str, version: int) -> st
     if thinned is None or not thinned.dropped or version >= thinned.upto:
         return ""
     when = rfc3339(thinned_time(view, thinned.upto))
+    if thinned.whole and (namespaces := _cut_namespaces(view, type_id, version)):
+        return (
+            f"older versions of {resource} {namespaces} were dropped before {when} to keep --max-disk: {_CUT}"
+        )
     if thinned.whole:
         return f"older versions of {resource} were dropped before {when}: {_INCOMPLETE}"
     return f"older renewals of {resource} were dropped before {when}: {_APPROXIMATE}"
 
 
+def _cut_namespaces(view: View, type_id: int, version: int) -> str:
+    """Where objects of a type took so much room that their versions after this one were dropped; empty: nowhere, or
+    other versions were dropped too.
+    """
+    cuts = {scope: one for scope, one in view.cuts.items() if scope[:2] == keys.pack_type(type_id)}
+    if max((one.upto for one in cuts.values()), default=0) < view.thinned[type_id].upto:
+        return ""
+    found = sorted({keys.names_of(scope)[0] for scope, one in cuts.items() if one.upto > version})
+    if found == [""]:
+        return "that took most room"
+    more = f" and {len(found) - SHOWN_NAMESPACES} others" if len(found) > SHOWN_NAMESPACES else ""
+    return f"in {', '.join(found[:SHOWN_NAMESPACES])}{more}"
+
+
+SHOWN_NAMESPACES: Final = 3
+_CUT: Final = "earlier, objects are missing there"
 _INCOMPLETE: Final = "earlier, objects may be missing, or older than they were"
 _APPROXIMATE: Final = "times in earlier versions may be older than they were"
 

@@ -48,8 +48,8 @@ class Version(msgspec.Struct, frozen=True):
 
     @property
     def compacted(self) -> bool:
-        """Whether retention has removed the version before this one."""
-        return self.before is None and self.event.previous != 0
+        """Whether retention, or a cut, has removed the version before this one."""
+        return self.before is None and self.event.had_before
 
 
 class Slice(msgspec.Struct, frozen=True):

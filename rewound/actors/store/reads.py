@@ -25,6 +25,7 @@ from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn, next_turn
 from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.store.feed import Feed
+from rewound.journal import keys
 from rewound.journal.errors import Compacted, FutureVersion
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
@@ -88,7 +89,14 @@ class Reads:
     def get_at(self, definition: Definition, namespace: str, name: str, version: int) -> bytes:
         """An object as it was at a version of the retained journal."""
         with self._journal.read() as view:
-            row = state_at(view, version).get(self._journal.type_id(definition.type_name), namespace, name)
+            type_id = self._journal.type_id(definition.type_name)
+            row = state_at(view, version).get(type_id, namespace, name)
+            key = None if row is not None else keys.find_object(type_id, namespace, name)
+            if key is not None and version < (upto := view.cut_of(key)):
+                raise Expired(
+                    f'versions of {definition.resource} "{name}" before {upto} were dropped to keep --max-disk; ask '
+                    "for a later one"
+                )
         if row is None:
             raise definition.not_found(name)
         return row.body

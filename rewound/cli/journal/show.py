@@ -26,6 +26,7 @@ from rewound.cli.journal.printing import (
     verb_color,
     yaml_of,
 )
+from rewound.journal.records import Event
 from rewound.recording.query.entries import Entry, Kind, object_bytes, object_name, size
 from rewound.recording.query.moments import exact
 
@@ -62,7 +63,7 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
         "verb": event.verb + (", the object was removed" if event.removed else ""),
         "object": f"{kind.kind} {object_name(event.namespace, event.name)}",
         "type": " ".join(filter(None, (kind.type_name, kind.api_version))),
-        "follows": f"{event.previous}{removed}" if event.previous else "nothing: it did not exist",
+        "follows": f"{event.previous}{removed}" if event.previous else _follows_nothing(event),
         "size": size(len(event.body)),
     }
     for name, value in fields.items():
@@ -80,3 +81,7 @@ def _print_difference(output: Output, entry: Entry, *, managed_fields: bool) -> 
     if not entry.compared(managed_fields=managed_fields):
         output.line("  none")
     print_changes(output, entry, "  ", managed_fields=managed_fields)
+
+
+def _follows_nothing(event: Event) -> str:
+    return "versions that are no longer in the journal" if event.is_cut else "nothing: it did not exist"

@@ -98,7 +98,7 @@ def _server_locks(path: Path) -> Iterator[None]:
         yield
 
 
-_HISTORY = (keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED)
+_HISTORY = (keys.TIMELINES, keys.FOLLOWS, keys.KUBERNETES, keys.MIGRATED, keys.THINNED, keys.CUTS)
 
 
 class Findings:

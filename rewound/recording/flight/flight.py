@@ -46,6 +46,7 @@ from rewound.journal.records import Event
 from rewound.recording.flight.cluster_access import ClusterAccess
 from rewound.recording.flight.lease import Lease
 from rewound.recording.flight.retention import Bounds, Retention
+from rewound.recording.flight.shares import documents
 from rewound.recording.flight.status import disk_document, file_bytes, save_status, used_bytes
 from rewound.recording.record.gaps import UNREACHABLE, Gap, Gaps
 from rewound.recording.record.kinds import UnknownKind
@@ -243,8 +244,7 @@ class Flight:
             self.journal, store.committer, self.clock, self.options.bounds
         )
         nursery.start_soon(store.supervisor.keep, "housekeeping", retention.housekeeping.run)
-        if self.options.bounds.max_disk:
-            nursery.start_soon(store.supervisor.keep, "retention", retention.run)
+        nursery.start_soon(store.supervisor.keep, "retention", retention.run)
         self._meter(instance.server.metrics)
 
     def _meter(self, metrics: Metrics) -> None:
@@ -302,6 +302,12 @@ class Flight:
             "rewound_flight_max_bytes",
             "The limit of --max-disk; 0: none.",
             lambda: self.options.bounds.max_disk,
+        )
+        metrics.gauge(
+            "rewound_flight_share_bytes",
+            "Bytes of events that could be removed, of the largest namespaces, or kinds that have none.",
+            lambda: {(one["namespace"], one["kind"]): one["bytes"] for one in self._shares()},
+            *("namespace", "kind"),
         )
         for one in self._beside:
             if isinstance(one, Reporting):
@@ -457,6 +463,11 @@ class Flight:
     async def _show(self, context: RequestContext) -> Response:
         return await render.document(context, self.document())
 
+    def _shares(self) -> list[dict[str, Any]]:
+        """Who takes the room of the journal, the largest first."""
+        shares = None if self._retention is None else self._retention.shares
+        return [] if shares is None else documents(shares, _by_number(self.journal))
+
     def document(self) -> dict[str, Any]:
         progress, bounds = self._progress(), self.options.bounds
         if self.recorder is not None:
@@ -488,6 +499,8 @@ class Flight:
                 **disk_document(self.journal),
                 "most": bounds.max_disk,
                 "problem": "" if self._retention is None else self._retention.problem,
+                "warning": "" if self._retention is None else self._retention.warning,
+                "shares": self._shares(),
             },
             **{one.name: one.document() for one in self._beside if isinstance(one, Reporting)},
         }
@@ -574,6 +587,10 @@ async def _unless_stopped(work: Callable[[], Awaitable[object]], stop: trio.Even
         done = True
         nursery.cancel_scope.cancel()
     return done
+
+
+def _by_number(journal: Journal) -> dict[int, str]:
+    return {number: name for name, number in journal.types().items()}
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -123,7 +123,7 @@ class Entry:
         """A summary of what it changed (`actors/rewind/summary.py`); meaningless for a deletion."""
         if self.given is not None:
             return self.given
-        if self.before is None and self.event.previous:
+        if self.before is None and self.event.had_before:
             return compacted()
         return summarize(self.before, self.event.body, secret=self.masked)
 

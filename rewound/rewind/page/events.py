@@ -380,7 +380,7 @@ def _body_at(journal: Journal, offset: int) -> bytes | None:
 
 
 def _summary(event: Event, before: bytes | None, *, secret: bool) -> Document:
-    if before is None and event.previous:
+    if before is None and event.had_before:
         return compacted()
     return summarize(before, event.body, secret=secret)
 
