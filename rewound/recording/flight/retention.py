@@ -153,6 +153,8 @@ class Retention:
             cuttings = plan(await self.scan(), excess) if excess > 0 else []
             dropped = 0
             for cutting in cuttings:
+                if used_bytes(self._journal) <= most:
+                    return
                 with self._journal.read() as view:
                     upto = end_of(view, cutting)
                 steps = cut(self._journal, cutting.scope, upto)

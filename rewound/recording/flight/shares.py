@@ -5,13 +5,13 @@ before it removes events. So they are right after a kill, and a write costs noth
 removed: all events but the newest one of an object that exists. Cluster-scoped objects count by kind.
 
 A namespace takes too much if it has more than `HOG` times an equal share of all. The largest pays first, with its
-oldest events, down to that share; within it, an object that has more than `HOG` times an equal share of the objects
-pays before the others. If nobody takes too much, or what they have too much is not enough, everybody's oldest events go
-(`retention`).
+oldest events, down to that share; within it, the largest objects pay first. If nobody takes too much, or what they have
+too much is not enough, everybody's oldest events go (`retention`).
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappushpop
@@ -23,7 +23,7 @@ from rewound.journal.log import Journal
 from rewound.journal.view import View
 
 HOG: Final = 1.5
-SLICES: Final = 64  # of the time, for each of which it is known how much a share has of it
+SLICES: Final = 256  # of the time, for each of which it is known how much a share has of it
 MOST_OBJECTS: Final = 64  # the largest of a share, of which it is known how much they have
 STEP: Final = 500  # index entries of one transaction: about a millisecond
 LEAST: Final = 1 << 20  # bytes: what has less is never too large
@@ -53,7 +53,7 @@ class Share:
     events: int = 0
     objects: int = 0
     types: set[int] = field(default_factory=set)
-    slices: list[int] = field(default_factory=lambda: [0] * SLICES)
+    slices: array[int] = field(default_factory=lambda: array("Q", bytes(8 * SLICES)))
     largest: list[Large] = field(default_factory=list)  # a heap; the smallest of them first
 
     def add(self, key: bytes, size: int, events: int) -> None:
@@ -200,24 +200,31 @@ def _levelled(sizes: list[int], least: int, amount: int) -> list[int]:
 
 
 def _of_share(found: Shares, share: Share, amount: int, *, alone: bool) -> list[Cutting]:
-    cuttings: list[Cutting] = []
-    fair = share.size // max(1, share.objects)
-    objects = sorted(share.largest, reverse=True)
-    hogs = [one for one in objects if one.size > max(LEAST, HOG * fair)] if share.objects > 1 else []
-    for one, paid in zip(hogs, _levelled([one.size for one in hogs], fair, amount), strict=True):
-        if paid > 0:
-            cuttings.append(Cutting(one.key + b"\0", size=paid))
-            amount -= paid
-    if amount > 0 and not alone:
-        upto, left = found.base, amount
-        for number, size in enumerate(share.slices):
-            if left <= 0:
-                break
-            left, upto = left - size, found.end_of(number)
+    """What to cut of a namespace: its largest objects pay first, until they are equal."""
+    objects, least = sorted(share.largest, reverse=True), 0
+    if alone:  # everybody's horizon moves rather than that of objects of a usual size
+        least = share.size // max(1, share.objects)
+        objects = [large for large in objects if share.objects > 1 and large.size > max(LEAST, HOG * least)]
+    paid = _levelled([large.size for large in objects], least, amount)
+    cuttings = [
+        Cutting(large.key + b"\0", size=size) for large, size in zip(objects, paid, strict=True) if size
+    ]
+    left = amount - sum(paid)
+    if left > 0 and not alone:
+        upto = _oldest(found, share, left)
         cuttings += [
             Cutting(scope_of(type_id, share.owner.namespace), upto) for type_id in sorted(share.types)
         ]
     return cuttings
+
+
+def _oldest(found: Shares, share: Share, size: int) -> int:
+    """The offset up to which a namespace has at least so many bytes."""
+    for number, in_slice in enumerate(share.slices):
+        size -= in_slice
+        if size <= 0:
+            return found.end_of(number)
+    return found.head
 
 
 SHOWN: Final = 10  # shares in documents and metrics
@@ -248,15 +255,17 @@ def documents(found: Shares, types: Mapping[int, str]) -> list[dict[str, Any]]:
 
 
 def end_of(view: View, cutting: Cutting) -> int:
-    """The offset up to which events are dropped."""
-    wanted, upto = cutting.size, cutting.upto
+    """The offset up to which events are dropped; the newest one up to it stays."""
+    left, upto = cutting.size, cutting.upto
     cursor = view.txn.cursor(view.databases.by_object)
-    if wanted and cursor.set_range(cutting.scope):
-        for found in cursor.iternext(values=False):
-            entry = bytes(found)
-            if wanted <= 0 or entry[:-8] != cutting.scope:
+    if left and cursor.set_range(cutting.scope):
+        for view_of_key in cursor.iternext(values=False):
+            entry = bytes(view_of_key)
+            if entry[:-8] != cutting.scope:
+                break
+            upto = keys.offset_of(entry)
+            if left <= 0:
                 break
             value: Any = view.txn.get(entry[-8:], db=view.databases.events)
-            wanted -= 0 if value is None else room(len(value), len(entry))
-            upto = keys.offset_of(entry)
+            left -= 0 if value is None else room(len(value), len(entry))
     return upto
