@@ -20,6 +20,7 @@ import trio
 
 from rewound.actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
 from rewound.actors.errors import RequestError
+from rewound.actors.runtime.turns import user_at_work
 from rewound.actors.store.feed import Feed
 from rewound.journal.records import Event
 
@@ -107,6 +108,8 @@ class Loop(Generic[K]):
 
     async def _reconcile(self, key: K, slots: trio.Semaphore) -> None:
         queue = self._controller.queue
+        if namespace := queue.namespace_of(key):
+            user_at_work.set(f"objects of {namespace}")  # in this task: namespaces take turns as users do
         try:
             await self._controller.reconcile(key)
         except RetryLater:

@@ -50,7 +50,7 @@ class WorkQueue(Generic[K]):
         namespace_of: Callable[[K], Hashable] = namespace_before_name,
     ) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
-        self._namespace_of = namespace_of
+        self.namespace_of = namespace_of
         # The keys of each namespace in order of arrival, by whether keys of it are being reconciled (`_active_in`). A
         # plain dict would skip over all removed entries to find its first key.
         self._idle: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
@@ -71,7 +71,7 @@ class WorkQueue(Generic[K]):
             self._active[key] = True
             return
         self._due.pop(key, None)
-        namespace = self._namespace_of(key)
+        namespace = self.namespace_of(key)
         keys = self._of_namespace(namespace).setdefault(namespace, OrderedDict())
         if key not in keys:
             keys[key] = None
@@ -139,7 +139,7 @@ class WorkQueue(Generic[K]):
         return self._busy if namespace in self._active_in else self._idle
 
     def _is_ready(self, key: K) -> bool:
-        namespace = self._namespace_of(key)
+        namespace = self.namespace_of(key)
         return key in self._of_namespace(namespace).get(namespace, ())
 
     def _next(self) -> K:
@@ -156,7 +156,7 @@ class WorkQueue(Generic[K]):
     def _release(self, key: K) -> bool:
         """End the key's active state; returns whether it is ready again, because it was added meanwhile."""
         again = self._active.pop(key)
-        namespace = self._namespace_of(key)
+        namespace = self.namespace_of(key)
         self._active_in[namespace] -= 1
         if not self._active_in[namespace]:
             del self._active_in[namespace]

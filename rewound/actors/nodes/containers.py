@@ -17,6 +17,7 @@ from rewound.actors.messages import Object
 from rewound.actors.nodes.behaviour import Behaviour, Script
 from rewound.actors.nodes.images import IMAGE_BYTES, full_name, is_bad, parse_error, pull_error
 from rewound.actors.nodes.references import References
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.versions.features import (
     CONTAINER_CREATED,
     CREATED_WITH_COLON,
@@ -190,7 +191,7 @@ class Container:
             return self._begun + _delay(self.spec.get("startupProbe")) * SECOND
         return micros_of(self.state["terminated"].get("finishedAt") or self._moment.text)
 
-    def advance(self, first: int) -> None:
+    def advance(self, first: int) -> Steps[None]:
         """Start, end and restart it as often as that is due. It may start from the time `first` on."""
         moment = self._moment
         if moment.behaviour.restarts is not None and self._script.exit_after is None and self.kind == REGULAR:
@@ -203,7 +204,7 @@ class Container:
                     return
                 self.terminate(*ended)
             elif (end := self.end) is None:
-                if not self._start(first):
+                if not (yield from self._start(first)):
                     return
             else:
                 if "terminated" in self.state and (
@@ -219,7 +220,7 @@ class Container:
                     who = f"container={self.name} pod={self._pod_name()}"
                     self._back_off(finished, f"{_duration(pause)} restarting failed {who}")
                     return
-                if not self._start(finished + pause * SECOND):
+                if not (yield from self._start(finished + pause * SECOND)):
                     return
 
     def wait(self, reason: str, message: str = "") -> None:
@@ -368,7 +369,7 @@ class Container:
 
     # Starting
 
-    def _start(self, first: int) -> bool:
+    def _start(self, first: int) -> Steps[bool]:
         """Pull the image, make the container and start it; or wait and say why not."""
         moment, image = self._moment, self.spec["image"]
         if full_name(image) is None:
@@ -378,7 +379,8 @@ class Container:
             self._fail_to_pull(first)
             return False
         references = moment.references
-        problem = references.environment_problem(self.spec) or references.mount_problem(self.spec)
+        problem = yield from references.environment_problem(self.spec)
+        problem = problem or (yield from references.mount_problem(self.spec))
         if problem:
             if moment.repeats(first, RETRY):
                 self._report_pull()

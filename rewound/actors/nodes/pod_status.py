@@ -4,13 +4,15 @@ The status contains the whole history of the pod: when it started, when each con
 So the same function continues from any moment, also after a restart of the server, and a pod whose status is correct
 gets no write. `next_step` also returns the Events that are due, and after how many seconds it has to be called again.
 
+Users determine how many containers a pod has, and how much they refer to: all work is in steps.
+
 The order is a kubelet's: volumes, the sandbox, init containers one after the other, then all containers; a pod that
 has no time left, or whose containers have all ended, ends. `containers` has the life of each container.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +42,7 @@ from rewound.actors.nodes.containers import (
 from rewound.actors.nodes.references import Find, Reference, References
 from rewound.actors.nodes.resources import pod_resources
 from rewound.actors.nodes.termination import Ending, endings, takes_time
+from rewound.actors.runtime.steps import Steps, parts_of
 from rewound.actors.versions.features import (
     HOST_IPS,
     OBSERVED_GENERATION,
@@ -69,6 +72,7 @@ _OWN_CONDITIONS: Final = (
 )
 _RESIZE_PENDING, _RESIZE_IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 _RESTARTING_ALL: Final = "AllContainersRestarting"
+_STRIDE: Final = 16  # containers between two pauses, at some twenty microseconds each
 _DEADLINE: Final = Rejection(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
@@ -104,7 +108,7 @@ class Placement:
 
 def next_step(
     pod: Object, behaviour: Behaviour, placement: Placement, now: int, since: int | None = None
-) -> Step:
+) -> Steps[Step]:
     """The step of a pod that is not being deleted.
 
     Times are in microseconds since 1970; `since` is when this was last called, None: not yet in this process.
@@ -112,17 +116,21 @@ def next_step(
     status = pod.get("status") or {}
     if status.get("phase") in FINAL_PHASES or behaviour.phase == "Hold":
         return AT_REST
-    run = _PodRun(pod, status, behaviour, placement, now, since)
+    run = yield from _PodRun(pod, status, behaviour, placement, now, since).begun()
     if run.is_over_deadline():
-        return run.fail(_DEADLINE, NORMAL)
+        return (yield from run.fail(_DEADLINE, NORMAL))
     run.resize()
-    run.advance()
-    return run.step()
+    yield
+    yield from run.advance()
+    return (yield from run.step())
 
 
-def failed_step(pod: Object, reason: Rejection, disruption: str, placement: Placement, now: int) -> Step:
+def failed_step(
+    pod: Object, reason: Rejection, disruption: str, placement: Placement, now: int
+) -> Steps[Step]:
     """The step of a pod that its node stops to make room, which `disruption` explains."""
-    return _PodRun(pod, pod["status"], Behaviour(), placement, now, now).fail(reason, WARNING, disruption)
+    run = yield from _PodRun(pod, pod["status"], Behaviour(), placement, now, now).begun()
+    return (yield from run.fail(reason, WARNING, disruption))
 
 
 def rejected_status(pod: Object, rejection: Rejection, features: frozenset[str], now: int) -> Object:
@@ -141,13 +149,13 @@ def rejected_status(pod: Object, rejection: Rejection, features: frozenset[str],
     return POD_STATUS.arranged({**status, **made})
 
 
-def stopped_status(pod: Object, behaviour: Behaviour, placement: Placement, now: int) -> Object | None:
+def stopped_status(pod: Object, behaviour: Behaviour, placement: Placement, now: int) -> Steps[Object | None]:
     """The status of a deleted pod whose containers have ended; None if none was running."""
     status = pod.get("status") or {}
     if status.get("phase") in FINAL_PHASES or not status.get("containerStatuses"):
         return None
-    run = _PodRun(pod, status, behaviour, placement, now, now)
-    return run.stop()
+    run = yield from _PodRun(pod, status, behaviour, placement, now, now).begun()
+    return (yield from run.stop())
 
 
 def images_of(pod: Object) -> Iterator[str]:
@@ -261,16 +269,10 @@ class _PodRun:
             hooks=placement.hooks,
             has_events=placement.has_events,
         )
-        self._inits = [
-            self._container(one, SIDECAR if one.get("restartPolicy") == "Always" else INIT, number)
-            for number, one in enumerate(self._spec.get("initContainers") or ())
-        ]
-        self._regular = [self._container(one, REGULAR) for one in self._spec["containers"]]
-        self._ephemeral = [
-            self._container(one, EPHEMERAL) for one in self._spec.get("ephemeralContainers") or ()
-        ]
-        self._has_sandbox = any(one.has_run for one in (*self._inits, *self._regular))
-        self._was_initialized = any(one.has_run and not one.is_removed for one in self._regular)
+        self._inits: list[Container] = []
+        self._regular: list[Container] = []
+        self._ephemeral: list[Container] = []
+        self._has_sandbox = self._was_initialized = self._was_over = False
         self._chosen_phase = ""  # by an annotation
         self._resize_problem: Rejection | None = None
         self._resizing_since: int | None = None
@@ -278,20 +280,41 @@ class _PodRun:
         if RESIZE_POD_LEVEL in placement.features:
             self._resources = pod_resources(self._spec)
         self._allocated: Object = self._resources.get("requests") or {}
-        self._was_over = self._is_over()
 
-    def _container(self, spec: Object, kind: str, number: int = 0) -> Container:
+    def begun(self) -> Steps[_PodRun]:
+        """Read the states of the containers; returns itself."""
+        spec, olds = self._spec, self._statuses("initContainerStatuses")
+        for number, one in enumerate(spec.get("initContainers") or ()):
+            kind = SIDECAR if one.get("restartPolicy") == "Always" else INIT
+            self._inits.append(self._container(one, kind, olds, number))
+            if number % _STRIDE == _STRIDE - 1:
+                yield
+        for part, statuses, kind, containers in (
+            ("containers", "containerStatuses", REGULAR, self._regular),
+            ("ephemeralContainers", "ephemeralContainerStatuses", EPHEMERAL, self._ephemeral),
+        ):
+            olds = self._statuses(statuses)
+            for number, one in enumerate(spec.get(part) or ()):
+                containers.append(self._container(one, kind, olds))
+                if number % _STRIDE == _STRIDE - 1:
+                    yield
+        self._has_sandbox = any(one.has_run for one in (*self._inits, *self._regular))
+        self._was_initialized = any(one.has_run and not one.is_removed for one in self._regular)
+        self._was_over = self._is_over()
+        return self
+
+    def _statuses(self, kind: str) -> dict[str, Object]:
+        return {one["name"]: one for one in reversed(self._status.get(kind) or ())}
+
+    def _container(self, spec: Object, kind: str, olds: Mapping[str, Object], number: int = 0) -> Container:
         behaviour, name = self._behaviour, spec["name"]
         if kind == INIT:
-            script, statuses = behaviour.init_script(name, number), "initContainerStatuses"
-        elif kind == SIDECAR:
-            script, statuses = behaviour.sidecar_script(name), "initContainerStatuses"
-        elif kind == EPHEMERAL:
-            script, statuses = behaviour.sidecar_script(name), "ephemeralContainerStatuses"
+            script = behaviour.init_script(name, number)
+        elif kind == REGULAR:
+            script = behaviour.script(name)
         else:
-            script, statuses = behaviour.script(name), "containerStatuses"
-        old = next((one for one in self._status.get(statuses) or () if one["name"] == name), None)
-        return Container(self._moment, spec, kind, script, old)
+            script = behaviour.sidecar_script(name)
+        return Container(self._moment, spec, kind, script, olds.get(name))
 
     def is_over_deadline(self) -> bool:
         seconds = self._spec.get("activeDeadlineSeconds")
@@ -356,46 +379,53 @@ class _PodRun:
             message = f"{text}: {orjson.dumps(summary).decode()}"
             self._moment.event(WARNING if problem else NORMAL, reason, message)
 
-    def advance(self) -> None:
+    def advance(self) -> Steps[None]:
         """Make all changes that are due."""
         first = self._started + round(self._behaviour.start_after * SECOND)
         for one in (*self._inits, *self._regular, *self._ephemeral):
             if not one.state:
                 one.wait("PodInitializing" if self._inits else "ContainerCreating")
-        lacks = (self._lacks_volumes, self._lacks_devices, self._lacks_runtime)
-        if not self._has_sandbox and any(one() for one in lacks):
-            return
+        if not self._has_sandbox:
+            for lacks in (self._lacks_volumes, self._lacks_devices, self._lacks_runtime):
+                if (yield from lacks()):
+                    return
         self._has_sandbox = True
         if self._moment.is_ahead(first):
             return
-        self._advance_containers(first)
+        yield from self._advance_containers(first)
         if self._restarts_all():
             for one in reversed((*self._inits, *self._regular)):
                 one.remove()
             self._was_initialized = False
-            self._advance_containers(self._moment.now)
+            yield from self._advance_containers(self._moment.now)
             if self._restarts_all():  # again: a kubelet looks at its containers every second
                 self._moment.is_ahead(self._moment.now + SECOND)
 
     def _restarts_all(self) -> bool:
         return any(one.restarts_all for one in (*self._inits, *self._regular))
 
-    def _advance_containers(self, first: int) -> None:
-        for one in self._ephemeral:
-            one.advance(first)
-        for one in self._inits:
+    def _advance_containers(self, first: int) -> Steps[None]:
+        for number, one in enumerate(self._ephemeral, 1):
+            yield from one.advance(first)
+            if number % _STRIDE == 0:
+                yield
+        for number, one in enumerate(self._inits, 1):
+            if number % _STRIDE == 0:
+                yield
             if (self._was_initialized and one.kind == INIT) or self._was_over:
                 continue
-            one.advance(first)
+            yield from one.advance(first)
             if one.is_initialized:
                 first = max(first, one.done_at)
             elif not self._was_initialized:
                 self._stop_sidecars()
                 return
         runs_hook = False  # a kubelet starts the next container after it
-        for one in self._regular:
+        for number, one in enumerate(self._regular, 1):
+            if number % _STRIDE == 0:
+                yield
             if one.has_run or not runs_hook:
-                self._advance_regular(one, first)
+                yield from self._advance_regular(one, first)
             runs_hook = runs_hook or one.name in self._moment.hooks
         self._stop_sidecars()
 
@@ -403,7 +433,7 @@ class _PodRun:
         """Whether all containers have ended, and none restarts."""
         return all(one.is_over for one in self._regular)
 
-    def _advance_regular(self, container: Container, first: int) -> None:
+    def _advance_regular(self, container: Container, first: int) -> Steps[None]:
         behaviour, now = self._behaviour, self._moment.now
         phase = behaviour.phase
         if phase == "ImagePull":
@@ -412,7 +442,7 @@ class _PodRun:
             restarts = CRASH_LOOP_RESTARTS if behaviour.restarts is None else behaviour.restarts
             container.crash_loop(restarts, _failure(behaviour))
         else:
-            container.advance(first)
+            yield from container.advance(first)
             ends = phase in FINAL_PHASES and container.is_running
             if ends and not self._moment.is_ahead(self._started + round(behaviour.run_for * SECOND)):
                 container.terminate(0 if phase == "Succeeded" else _failure(behaviour), now)
@@ -439,9 +469,10 @@ class _PodRun:
             if not self._moment.is_ahead(found[one.name].finished):
                 one.terminate(found[one.name].code, found[one.name].finished)
 
-    def _lacks_volumes(self) -> bool:
+    def _lacks_volumes(self) -> Steps[bool]:
         moment, references, first = self._moment, self._references, self._started
-        claims, broken = dict(references.claim_problems()), dict(references.volume_problems())
+        claims = yield from references.claim_problems()
+        broken = yield from references.volume_problems()
         unattached = [name for name in references.mounted_volumes() if name in self._placement.unattached]
         if not claims and not broken and not unattached:
             return False
@@ -464,33 +495,33 @@ class _PodRun:
             moment.event(WARNING, "FailedMount", f"Unable to attach or mount volumes: {lists}: {problem}")
         return True
 
-    def _lacks_devices(self) -> bool:
+    def _lacks_devices(self) -> Steps[bool]:
         if not self._placement.device_group:
             return False
-        problem = self._references.device_problem(self._placement.device_group)
+        problem = yield from self._references.device_problem(self._placement.device_group)
         if problem and self._moment.repeats(self._started, RETRY):
             message = f"Failed to prepare dynamic resources: prepare dynamic resources: {problem}"
             self._moment.event(WARNING, "FailedPrepareDynamicResources", message)
         return bool(problem)
 
-    def _lacks_runtime(self) -> bool:
-        problem = self._references.runtime_problem(self._placement.runtime_handlers)
+    def _lacks_runtime(self) -> Steps[bool]:
+        problem = yield from self._references.runtime_problem(self._placement.runtime_handlers)
         if problem and self._moment.repeats(self._started, RETRY):
             message = f"Failed to create pod sandbox: {problem}"
             self._moment.event(WARNING, "FailedCreatePodSandBox", message)
         return bool(problem)
 
-    def step(self) -> Step:
+    def step(self) -> Steps[Step]:
         """The step to the status as it is now."""
         phase = self._phase()
         reason = self._behaviour.reason if phase == "Failed" else ""
-        new = self._new_status(phase, {"reason": reason} if reason else {})
+        new = yield from self._new_status(phase, {"reason": reason} if reason else {})
         moment = self._moment
         unchanged = new == self._status
         missing = frozenset(self._references.missing)
         return Step(None if unchanged else POD_STATUS.arranged(new), moment.wake, moment.events, missing)
 
-    def fail(self, reason: Rejection, event_type: str, disruption: str = "") -> Step:
+    def fail(self, reason: Rejection, event_type: str, disruption: str = "") -> Steps[Step]:
         """End the pod: stop its containers. `disruption` says why it has to make room."""
         moment = self._moment
         moment.event(event_type, reason.reason, reason.message)
@@ -498,7 +529,7 @@ class _PodRun:
             if not one.state:
                 one.wait("ContainerCreating")
             one.kill(code=KILLED)
-        new = self._new_status("Failed", {"reason": reason.reason, "message": reason.message})
+        new = yield from self._new_status("Failed", {"reason": reason.reason, "message": reason.message})
         if disruption and REJECTED_PODS in moment.features:
             target = {"status": "True", "reason": "TerminationByKubelet", "message": disruption}
             made = _condition("DisruptionTarget", target, None, moment.text, new.get("observedGeneration"))
@@ -506,7 +537,7 @@ class _PodRun:
             new["conditions"] = [*others, made]
         return Step(POD_STATUS.arranged(new), None, moment.events)
 
-    def stop(self) -> Object:
+    def stop(self) -> Steps[Object]:
         """The status after the containers of a deleted pod have ended by themselves, or at the end of their time."""
         made = _endings(self._pod, self._behaviour, self._moment.features)
         last = max((one.finished for one in made.values()), default=0)
@@ -520,9 +551,9 @@ class _PodRun:
             phase = "Failed" if any(ends) else "Succeeded"
         elif (found := self._phase()) in FINAL_PHASES and self._spec.get("restartPolicy") != "Always":
             phase = found
-        return POD_STATUS.arranged(self._new_status(phase, {}))
+        return POD_STATUS.arranged((yield from self._new_status(phase, {})))
 
-    def _new_status(self, phase: str, more: Object) -> Object:
+    def _new_status(self, phase: str, more: Object) -> Steps[Object]:
         pod, status, placement, features = self._pod, self._status, self._placement, self._moment.features
         new = {**status, **more, "phase": phase}
         for name, containers in (
@@ -531,7 +562,10 @@ class _PodRun:
             ("ephemeralContainerStatuses", self._ephemeral),
         ):
             if containers:
-                new[name] = [one.status() for one in containers]
+                statuses = new[name] = []
+                for part in parts_of(containers, _STRIDE):
+                    statuses.extend(one.status() for one in part)
+                    yield
         new["hostIP"] = placement.host_ip
         if HOST_IPS in features and placement.host_ip:
             new["hostIPs"] = [{"ip": placement.host_ip}]
@@ -646,9 +680,10 @@ def _unready(names: Iterable[str], reason: str, word: str) -> Object:
 def _gates(spec: Object, conditions: Sequence[Object]) -> Object:
     """Why the readiness gates of a pod with ready containers are not satisfied."""
     messages: list[str] = []
+    by_type = {one["type"]: one for one in reversed(conditions)}
     for gate in spec.get("readinessGates") or ():
         kind: Any = gate["conditionType"]
-        found = next((one for one in conditions if one["type"] == kind), None)
+        found = by_type.get(kind)
         if found is None:
             messages.append(f"corresponding condition of pod readiness gate {quoted(kind)} does not exist.")
         elif found["status"] != "True":

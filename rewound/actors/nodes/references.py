@@ -1,21 +1,25 @@
 """What a pod needs of other objects before it runs, and what is missing of it.
 
 Volumes need their Secrets, ConfigMaps and bound claims before anything starts, and devices their allocated claims; a
-container needs those that its
-environment names. A node reads them when it starts a pod, so nothing is cached; `References.missing` collects what was
-not found, for the node to look again when it changes.
+container needs those that its environment names. A node reads them when it starts a pod: one object once, not for each
+of the thousands of variables that may refer to it. `References.missing` collects what was not found, for the node to
+look again when it changes.
+
+Users determine how many references there are, and how large the objects are: all work is in steps.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.messages import Object
-from rewound.actors.workloads.resource_claims import claim_name, is_made_for, is_reserved_for
+from rewound.actors.runtime.steps import Steps
+from rewound.actors.workloads.resource_claims import claim_name, is_made_for, is_reserved_for, made_claims
 
 SECRETS, CONFIG_MAPS, CLAIMS, RUNTIME_CLASSES, DEVICE_CLAIMS = (
     "secrets",
@@ -29,6 +33,8 @@ _ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
 
 # What a node makes of Services, resources and addresses is not known here: such a variable counts as one with a value.
 _UNKNOWN: Final = "unknown"
+_REMEMBERED: Final = 16  # objects of one look at a pod: they may have a megabyte each
+_STRIDE: Final = 16  # references between two pauses, besides one for each object that is read
 _OF_SERVICE: Final = re.compile(r"[A-Z0-9_]+_(SERVICE|PORT)(_.*)?")
 _OF_METADATA: Final = re.compile(r"metadata\.(annotations|labels)\['(.*)'\]")
 # `$$` is a dollar sign, which stands for nothing else.
@@ -44,56 +50,79 @@ class Reference(NamedTuple):
 Find = Callable[[Reference], Object | None]
 
 
+class _Known(NamedTuple):
+    found: Object | None
+    keys: frozenset[str]  # of its data
+
+
 class References:
     """The objects that one pod refers to."""
 
     def __init__(self, pod: Object, find: Find) -> None:
         self._pod, self._find = pod, find
         self._namespace: str = pod["metadata"]["namespace"]
+        self._known: OrderedDict[Reference, _Known] = OrderedDict()
         self.missing: set[Reference] = set()
 
-    def _get(self, resource: str, name: str, namespace: str | None = None) -> Object | None:
+    def _get(self, resource: str, name: str, namespace: str | None = None) -> Steps[_Known]:
         reference = Reference(resource, self._namespace if namespace is None else namespace, name)
-        found = self._find(reference)
-        if found is None:
+        known = self._known.get(reference)
+        if known is None:
+            yield
+            found = self._find(reference)
+            known = self._known[reference] = _Known(found, frozenset() if found is None else _keys(found))
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+            yield
+        if known.found is None:
             self.missing.add(reference)
-        return found
+        return known
 
-    def volume_problems(self) -> Iterator[tuple[str, str]]:
+    def volume_problems(self) -> Steps[dict[str, str]]:
         """Volumes that cannot be set up, with the reason."""
+        problems: dict[str, str] = {}
         for volume, source, content in self._mounted():
             if source in ("secret", "configMap"):
-                problem = self._content_problem(
-                    source, content, content.get("secretName") or content.get("name")
-                )
+                name = content.get("secretName") or content.get("name")
+                problem = yield from self._content_problem(source, content, name)
             else:
-                parts = (content.get("sources") or ()) if source == "projected" else ()
-                problems = (
-                    self._content_problem(kind, part[kind], part[kind].get("name"))
-                    for part in parts
-                    for kind in ("secret", "configMap")
-                    if kind in part
-                )
-                problem = next(filter(None, problems), "")
+                problem = yield from self._projected_problem(source, content)
             if problem:
-                yield volume["name"], problem
+                problems[volume["name"]] = problem
+            yield
+        return problems
 
-    def claim_problems(self) -> Iterator[tuple[str, str]]:
+    def _projected_problem(self, source: str, content: Object) -> Steps[str]:
+        for part in (content.get("sources") or ()) if source == "projected" else ():
+            for kind in ("secret", "configMap"):
+                if kind in part:
+                    problem = yield from self._content_problem(kind, part[kind], part[kind].get("name"))
+                    if problem:
+                        return problem
+            yield
+        return ""
+
+    def claim_problems(self) -> Steps[dict[str, str]]:
         """Volumes whose claims cannot be used, with the reason."""
+        problems: dict[str, str] = {}
         for volume, source, content in self._mounted():
             name = content.get("claimName") if source == "persistentVolumeClaim" else None
             if source == "ephemeral":
                 name = f"{self._pod['metadata']['name']}-{volume['name']}"
-            if name:
-                claim = self._get(CLAIMS, name)
-                if claim is None:
-                    problem = f"failed to fetch PVC from API server: persistentvolumeclaims {quoted(name)} not found"
-                elif (claim.get("status") or {}).get("phase") == "Bound":
-                    continue
-                else:
-                    problem = "PVC is not bound"
-                    self.missing.add(Reference(CLAIMS, self._namespace, name))
-                yield volume["name"], f"error processing PVC {self._namespace}/{name}: {problem}"
+            if not name:
+                continue
+            claim = (yield from self._get(CLAIMS, name)).found
+            if claim is None:
+                problem = (
+                    f"failed to fetch PVC from API server: persistentvolumeclaims {quoted(name)} not found"
+                )
+            elif (claim.get("status") or {}).get("phase") == "Bound":
+                continue
+            else:
+                problem = "PVC is not bound"
+                self.missing.add(Reference(CLAIMS, self._namespace, name))
+            problems[volume["name"]] = f"error processing PVC {self._namespace}/{name}: {problem}"
+        return problems
 
     def mounted_volumes(self) -> list[str]:
         return [volume["name"] for volume, _, _ in self._mounted()]
@@ -117,30 +146,35 @@ class References:
                 )
                 yield volume, source, content or {}
 
-    def environment_problem(self, container: Object) -> str:
+    def environment_problem(self, container: Object) -> Steps[str]:
         """Why the environment of a container cannot be made; "" if it can."""
-        for source in container.get("envFrom") or ():
+        for number, source in enumerate(container.get("envFrom") or (), 1):
             for kind, reference in (("configMap", "configMapRef"), ("secret", "secretRef")):
                 if (content := source.get(reference)) is not None:
-                    problem = self._content_problem(kind, content, content.get("name"))
+                    problem = yield from self._content_problem(kind, content, content.get("name"))
                     if problem:
                         return problem
-        for variable in container.get("env") or ():
+            if number % _STRIDE == 0:
+                yield
+        for number, variable in enumerate(container.get("env") or (), 1):
             value = variable.get("valueFrom") or {}
             for kind, reference in (("configMap", "configMapKeyRef"), ("secret", "secretKeyRef")):
                 if (content := value.get(reference)) is not None:
-                    problem = self._key_problem(kind, content)
+                    problem = yield from self._key_problem(kind, content)
                     if problem:
                         return problem
+            if number % _STRIDE == 0:
+                yield
         return ""
 
-    def mount_problem(self, container: Object) -> str:
+    def mount_problem(self, container: Object) -> Steps[str]:
         """Why the path that a mount takes from the environment cannot be used; "" if it can."""
         mounts = [mount for mount in container.get("volumeMounts") or () if mount.get("subPathExpr")]
         if not mounts:
             return ""
-        environment = self._environment(container)
+        environment = yield from self._environment(container)
         for mount in mounts:
+            yield
             names = {found[1] for found in _VARIABLE.finditer(mount["subPathExpr"]) if found[1] is not None}
             missing = sorted(name for name in names if not _value(environment, name))
             if missing:
@@ -152,27 +186,32 @@ class References:
                 return f"unable to provision SubPath `{path}`: must not contain '..'"
         return ""
 
-    def _environment(self, container: Object) -> dict[str, str]:
+    def _environment(self, container: Object) -> Steps[dict[str, str]]:
         """The variables of a container whose references were found."""
         environment: dict[str, str] = {}
         for source in container.get("envFrom") or ():
             for resource, reference in ((CONFIG_MAPS, "configMapRef"), (SECRETS, "secretRef")):
                 if reference in source:
-                    content = _content(resource, self._get(resource, source[reference].get("name", "")))
+                    known = yield from self._get(resource, source[reference].get("name", ""))
+                    content = _content(resource, known.found)
                     environment |= {f"{source.get('prefix', '')}{key}": content[key] for key in content}
-        for variable in container.get("env") or ():
-            value = self._value_from(variable.get("valueFrom") or {})
+                    yield
+        for number, variable in enumerate(container.get("env") or (), 1):
+            if number % _STRIDE == 0:
+                yield
+            value = yield from self._value_from(variable.get("valueFrom") or {})
             if variable.get("value"):
                 value = _expanded(variable["value"], environment)
             if value is not None:
                 environment[variable["name"]] = value
         return environment
 
-    def _value_from(self, source: Object) -> str | None:
+    def _value_from(self, source: Object) -> Steps[str | None]:
         for resource, reference in ((CONFIG_MAPS, "configMapKeyRef"), (SECRETS, "secretKeyRef")):
             if reference in source:
-                found = self._get(resource, source[reference].get("name", ""))
-                return _content(resource, found).get(source[reference]["key"])
+                known = yield from self._get(resource, source[reference].get("name", ""))
+                value = ((known.found or {}).get("data") or {}).get(source[reference]["key"])
+                return value if value is None or resource == CONFIG_MAPS else _decoded(value)
         if "fieldRef" not in source:
             return _UNKNOWN if source else ""
         path, metadata = source["fieldRef"]["fieldPath"], self._pod["metadata"]
@@ -181,12 +220,12 @@ class References:
         part, _, name = path.partition(".")
         return str(self._pod[part].get(name, "")) if part in ("metadata", "spec") else _UNKNOWN
 
-    def runtime_problem(self, handlers: frozenset[str] | None) -> str:
+    def runtime_problem(self, handlers: frozenset[str] | None) -> Steps[str]:
         """Why the RuntimeClass of the pod cannot be used; `handlers` are those of the node, None: all."""
         name = self._pod["spec"].get("runtimeClassName")
         if not name:
             return ""
-        found = self._get(RUNTIME_CLASSES, name, "")
+        found = (yield from self._get(RUNTIME_CLASSES, name, "")).found
         if found is None:
             return f"failed to get RuntimeClass {quoted(name)}: runtimeclass {quoted(name)} not found"
         handler = found.get("handler", "")
@@ -195,22 +234,27 @@ class References:
         problem = f"failed to get sandbox runtime: no runtime for {quoted(handler)} is configured"
         return f"rpc error: code = Unknown desc = {problem}"
 
-    def device_problem(self, group: str) -> str:
+    def device_problem(self, group: str) -> Steps[str]:
         """Why the devices of the pod cannot be prepared: its claims, of this group, must be reserved and allocated."""
         wanted = list(self._pod["spec"].get("resourceClaims") or ())
         if (extended := (self._pod.get("status") or {}).get("extendedResourceClaimStatus")) is not None:
             wanted.append({"name": "", "resourceClaimName": extended["resourceClaimName"]})
-        return next(filter(None, (self._claim_problem(one, group) for one in wanted)), "")
+        made = made_claims(self._pod)
+        for one in wanted:
+            problem = yield from self._claim_problem(one, made, group)
+            if problem:
+                return problem
+        return ""
 
-    def _claim_problem(self, wanted: Object, group: str) -> str:
+    def _claim_problem(self, wanted: Object, made: Mapping[str, str | None], group: str) -> Steps[str]:
         pod, namespace = self._pod["metadata"]["name"], self._namespace
         try:
-            name = claim_name(self._pod, wanted)
+            name = claim_name(made, wanted)
         except KeyError:
             return f'pod "{namespace}/{pod}": ResourceClaim not created yet'
         if name is None:
             return ""
-        claim = self._get(DEVICE_CLAIMS, name)
+        claim = (yield from self._get(DEVICE_CLAIMS, name)).found
         if claim is None:
             missing = f"resourceclaims.{group} {quoted(name)} not found"
             return f"fetch ResourceClaim {name}: {missing}"
@@ -227,14 +271,16 @@ class References:
             self.missing.add(Reference(DEVICE_CLAIMS, namespace, name))
         return problem
 
-    def _content_problem(self, kind: str, content: Object, name: str | None) -> str:
+    def _content_problem(self, kind: str, content: Object, name: str | None) -> Steps[str]:
         if content.get("optional") or not name or name == _ROOT_CERTIFICATE:
             return ""
-        found = self._get(SECRETS if kind == "secret" else CONFIG_MAPS, name)
-        if found is None:
+        known = yield from self._get(SECRETS if kind == "secret" else CONFIG_MAPS, name)
+        if known.found is None:
             return f"{kind.lower()} {quoted(name)} not found"
-        for item in content.get("items") or ():
-            if item["key"] not in _keys(found):
+        for number, item in enumerate(content.get("items") or (), 1):
+            if number % _STRIDE == 0:
+                yield
+            if item["key"] not in known.keys:
                 self.missing.add(
                     Reference(SECRETS if kind == "secret" else CONFIG_MAPS, self._namespace, name)
                 )
@@ -242,30 +288,34 @@ class References:
                 return f"references non-existent {word} key: {item['key']}"
         return ""
 
-    def _key_problem(self, kind: str, content: Object) -> str:
+    def _key_problem(self, kind: str, content: Object) -> Steps[str]:
         if content.get("optional"):
             return ""
         name, key = content.get("name", ""), content.get("key", "")
         resource = SECRETS if kind == "secret" else CONFIG_MAPS
-        found = self._get(resource, name)
-        if found is None:
+        known = yield from self._get(resource, name)
+        if known.found is None:
             return f"{kind.lower()} {quoted(name)} not found"
-        if key not in _keys(found):
+        if key not in known.keys:
             self.missing.add(Reference(resource, self._namespace, name))
             word = "Secret" if kind == "secret" else "ConfigMap"
             return f"couldn't find key {key} in {word} {self._namespace}/{name}"
         return ""
 
 
-def _keys(found: Object) -> set[str]:
-    return {*(found.get("data") or ()), *(found.get("binaryData") or ())}
+def _keys(found: Object) -> frozenset[str]:
+    return frozenset((*(found.get("data") or ()), *(found.get("binaryData") or ())))
 
 
 def _content(resource: str, found: Object | None) -> dict[str, str]:
     data = (found or {}).get("data") or {}
     if resource == CONFIG_MAPS:
         return dict(data)
-    return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+    return {key: _decoded(value) for key, value in data.items()}
+
+
+def _decoded(value: str) -> str:
+    return base64.b64decode(value).decode(errors="replace")
 
 
 def _value(environment: dict[str, str], name: str) -> str | None:

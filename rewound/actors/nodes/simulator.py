@@ -70,6 +70,8 @@ from rewound.actors.nodes.references import (
 )
 from rewound.actors.nodes.static_pods import CHECK_SECONDS, StaticPods
 from rewound.actors.nodes.termination import takes_time
+from rewound.actors.runtime.steps import Steps
+from rewound.actors.runtime.turns import OverTime, in_turns
 from rewound.actors.stages.controller import NODE, POD, StageBook, empty_book
 from rewound.actors.stages.player import StagePlayer, delete
 from rewound.actors.stages.stage import StageSet
@@ -101,6 +103,9 @@ STATIC_PODS: Final = "/static-pods"  # likewise; without a name for the folder o
 FEW_PODS: Final = 500  # up to which nodes report images, and by default record all Events about containers
 PREEMPTED: Final = Rejection("Preempting", "Preempted in order to admit critical pod")
 FOR_CRITICAL: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
+MOST_SECONDS: Final = 5.0  # of processor time for one look at a pod, a thousand times what most take
+_SMALLER: Final = "create it with fewer containers, volumes and references to ConfigMaps and Secrets"
+_EVENTS: Final = 16  # about containers between two pauses
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
 _NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
 _MOST_NETWORKS: Final = 100_000  # of nodes whose next address is known; then all are forgotten
@@ -427,7 +432,12 @@ class SimulatedNodes(WorkloadController):
         if is_new and not is_finished(pod) and not await self._admits(pod, known):
             return
         placement.unattached = await self._use(pod, known)
-        step = next_step(pod, behaviour, placement, now, self._looked.pop(key, None))
+        since = self._looked.pop(key, None)
+        try:
+            step = await in_turns(next_step(pod, behaviour, placement, now, since), MOST_SECONDS)
+        except OverTime as wrong:
+            self._give_up(pod, wrong)
+            return
         if placement.hooks:
             self._hooks[pod["metadata"]["uid"]] = placement.hooks
         else:
@@ -440,6 +450,11 @@ class SimulatedNodes(WorkloadController):
             known.reported_images = len(known.images)
             self.queue.add_after(("", known.name), REPORT_SECONDS)
         await self._take(step, pod, known)
+
+    def _give_up(self, pod: Object, wrong: OverTime) -> None:
+        """Leave a pod as it is until it changes: one look at it takes too long."""
+        message = f"the simulated node does not run the pod, because {wrong} to look at it once: {_SMALLER}"
+        self.recorder.event(self._pods.definition, pod, WARNING, "TooCostly", message)
 
     # Static pods
 
@@ -608,7 +623,8 @@ class SimulatedNodes(WorkloadController):
             return False
         for victim in verdict.preempted:
             around = self._placement(victim, known)
-            await self._take(failed_step(victim, PREEMPTED, FOR_CRITICAL, around, self.now()), victim, known)
+            steps = failed_step(victim, PREEMPTED, FOR_CRITICAL, around, self.now())
+            await self._take(await in_turns(steps), victim, known)
         return True
 
     async def _evict(self, name: str) -> None:
@@ -625,7 +641,8 @@ class SimulatedNodes(WorkloadController):
         if chosen is not None:
             pod, reason = chosen
             around = self._placement(pod, known)
-            await self._take(failed_step(pod, reason, reason.message, around, self.now()), pod, known)
+            steps = failed_step(pod, reason, reason.message, around, self.now())
+            await self._take(await in_turns(steps), pod, known)
 
     def _running_pods(self, node: str) -> Iterable[Object]:
         """The pods that a node has admitted: they have a startTime."""
@@ -635,7 +652,7 @@ class SimulatedNodes(WorkloadController):
 
     async def _take(self, step: Step, pod: Object, known: SimulatedNode) -> None:
         """Write a step: the status of a pod, and Events about it."""
-        self._record(step.events, pod, known)
+        await self._record(step.events, pod, known)
         if step.status is None:
             return
         key = key_of(pod)
@@ -647,9 +664,15 @@ class SimulatedNodes(WorkloadController):
         finally:
             self._writing.pop(key, None)
 
-    def _record(self, events: Iterable[PodEvent], pod: Object, known: SimulatedNode) -> None:
+    async def _record(self, events: Sequence[PodEvent], pod: Object, known: SimulatedNode) -> None:
+        if events:
+            await in_turns(self._recorded(events, pod, known))
+
+    def _recorded(self, events: Sequence[PodEvent], pod: Object, known: SimulatedNode) -> Steps[None]:
         mode = self._node_events or ("all" if len(self._pods) < FEW_PODS else "failures")
-        for event in events:
+        for number, event in enumerate(events, 1):
+            if number % _EVENTS == 0:
+                yield
             if mode == "all" or (mode == "failures" and event.type == WARNING):
                 if known.recorder is None:
                     known.recorder = Recorder(self._events, known.client, "kubelet", known.name)
@@ -688,13 +711,13 @@ class SimulatedNodes(WorkloadController):
         uid = pod["metadata"]["uid"]
         looked = self._stopping.get(uid)
         if looked is None:
-            self._record(stopping_events(pod), pod, known)
+            await self._record(stopping_events(pod), pod, known)
         self._stopping[uid] = now
         for due, event in failing_hooks(pod, behaviour, self._features):
             if due > now:
                 seconds = min(seconds, (due - now) / 1_000_000)
             elif looked is None or due > looked:
-                self._record([event], pod, known)
+                await self._record([event], pod, known)
         if seconds:
             self.queue.add_after(key_of(pod), seconds)
             return
@@ -705,7 +728,7 @@ class SimulatedNodes(WorkloadController):
         """Write how the containers of a deleted pod ended, unless it goes at once and nobody would see it."""
         stays = pod["metadata"].get("finalizers") and TERMINAL_WHEN_DELETED in self._features
         if stays or takes_time(pod["spec"], behaviour):
-            status = stopped_status(pod, behaviour, self._placement(pod, known), self.now())
+            status = await in_turns(stopped_status(pod, behaviour, self._placement(pod, known), self.now()))
             if status is not None:
                 await self._take(Step(status), pod, known)
 

@@ -95,14 +95,31 @@ async def next_turn() -> None:
     await turns.next(user_at_work.get())
 
 
-async def in_turns(steps: Steps[T]) -> T:
-    """Do work in turns on the event loop. Work that fits into one turn does not wait at all."""
-    turn = Turn()
+class OverTime(Exception):
+    """Work in turns took more processor time than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it takes more than {seconds:g} seconds of processor time")
+
+
+async def in_turns(steps: Steps[T], seconds: float | None = None) -> T:
+    """Do work in turns on the event loop. Work that fits into one turn does not wait at all.
+
+    `seconds` of processor time end it: raises OverTime. For work whose amount a user determines by one object.
+    """
+    turn, left = Turn(), seconds
     while True:
+        began = processor_now() if left is not None else 0.0
         try:
             next(steps)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+        if left is not None:
+            left -= processor_now() - began
+            if left < 0:
+                assert seconds is not None
+                steps.close()
+                raise OverTime(seconds)
         if turn.over():
             await next_turn()
             turn = Turn()

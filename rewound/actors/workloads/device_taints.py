@@ -23,7 +23,7 @@ from rewound.actors.versions.features import DEVICE_TAINT_RULES
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import condition_of, is_terminating
-from rewound.actors.workloads.resource_claims import claim_name, is_made_for, is_reserved_for
+from rewound.actors.workloads.resource_claims import claim_name, is_made_for, is_reserved_for, made_claims
 
 _SECOND: Final = 1_000_000
 _STATUS_PERIOD: Final = 10 * _SECOND  # between two writes of the status of a rule
@@ -173,9 +173,10 @@ class DeviceTaintEviction(WorkloadController):
         if not pod["spec"].get("nodeName"):
             return None
         found: Eviction | None = None
+        made = made_claims(pod)
         for wanted in pod["spec"].get("resourceClaims") or ():
             try:
-                claim = self._claims.get(pod["metadata"]["namespace"], claim_name(pod, wanted) or "")
+                claim = self._claims.get(pod["metadata"]["namespace"], claim_name(made, wanted) or "")
             except KeyError:
                 continue
             if claim is None or not is_reserved_for(claim, pod):

@@ -9,7 +9,7 @@ pod is done, and by the garbage collector when the pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from rewound.actors.controllers.loop import RetryLater
@@ -34,19 +34,18 @@ def claim_finalizer(names: Names) -> str:
     return names.key("delete-protection", "resource")
 
 
-def claim_name(pod: Object, wanted: Object) -> str | None:
-    """The name of the claim of an entry in `spec.resourceClaims`.
+def made_claims(pod: Object) -> dict[str, str | None]:
+    """The claims that were made for a pod, by their names in its spec; None: a template was found to need none."""
+    statuses = pod["status"].get("resourceClaimStatuses") or ()
+    return {one["name"]: one.get("resourceClaimName") for one in reversed(statuses)}
+
+
+def claim_name(made: Mapping[str, str | None], wanted: Object) -> str | None:
+    """The name of the claim of an entry in `spec.resourceClaims`; `made`: see `made_claims`.
 
     None if a template was found to need no claim; raises KeyError if the claim has not been created.
     """
-    if "resourceClaimName" in wanted:
-        name: str = wanted["resourceClaimName"]
-        return name
-    for status in pod["status"].get("resourceClaimStatuses") or ():
-        if status["name"] == wanted["name"]:
-            found: str | None = status.get("resourceClaimName")
-            return found
-    raise KeyError(wanted["name"])
+    return wanted["resourceClaimName"] if "resourceClaimName" in wanted else made[wanted["name"]]
 
 
 def claims_of_pod(pod: Object) -> Collection[Key]:
@@ -58,10 +57,10 @@ def claims_of_pod(pod: Object) -> Collection[Key]:
     if not wanted_claims and extended is None:
         return ()
     namespace = pod["metadata"]["namespace"]
-    found = set()
+    found, made = set(), made_claims(pod)
     for wanted in wanted_claims or ():
         try:
-            name = claim_name(pod, wanted)
+            name = claim_name(made, wanted)
         except KeyError:
             continue
         if name:
@@ -151,10 +150,10 @@ class ResourceClaims(WorkloadController):
         """Whether a claim of the pod is to be created or reserved."""
         if is_terminating(pod) or is_finished(pod):
             return False
-        namespace = pod["metadata"]["namespace"]
+        namespace, made = pod["metadata"]["namespace"], made_claims(pod)
         for wanted in pod["spec"].get("resourceClaims") or ():
             try:
-                name = claim_name(pod, wanted)
+                name = claim_name(made, wanted)
             except KeyError:
                 return True
             if name is None:
@@ -202,9 +201,10 @@ class ResourceClaims(WorkloadController):
         if pod is None or is_terminating(pod) or is_finished(pod):
             return
         created: dict[str, str] = {}
+        made = made_claims(pod)
         for wanted in pod["spec"].get("resourceClaims") or ():
             try:
-                claim = await self._created_claim(pod, wanted)
+                claim = await self._created_claim(pod, wanted, made)
             except RequestError as refused:
                 if not is_namespace_terminating(refused):
                     self._report(pod, wanted, str(refused))
@@ -224,13 +224,13 @@ class ResourceClaims(WorkloadController):
         message = f"PodResourceClaim {wanted['name']}: {why}"
         self.recorder.event(self._pods.definition, pod, "Warning", "FailedResourceClaimCreation", message)
 
-    async def _created_claim(self, pod: Object, wanted: Object) -> str:
+    async def _created_claim(self, pod: Object, wanted: Object, made: Mapping[str, str | None]) -> str:
         """The name of the claim that a pod has now and did not have before; empty: there is nothing new."""
         if "resourceClaimTemplateName" not in wanted:
             return ""
         namespace = pod["metadata"]["namespace"]
         try:
-            known = claim_name(pod, wanted)
+            known = claim_name(made, wanted)
         except KeyError:
             pass
         else:
@@ -303,9 +303,10 @@ class ResourceClaims(WorkloadController):
 
     async def _reserve_claims(self, pod: Object) -> None:
         namespace, name = key_of(pod)
+        made = made_claims(pod)
         for wanted in pod["spec"].get("resourceClaims") or ():
             try:
-                claim = self._claims.get(namespace, claim_name(pod, wanted) or "")
+                claim = self._claims.get(namespace, claim_name(made, wanted) or "")
             except KeyError:
                 continue
             if claim is None or not self._is_to_reserve(pod, wanted, claim):

@@ -18,6 +18,7 @@ from rewound.actors.nodes.pod_status import (
     stopped_status,
     stopping_events,
 )
+from rewound.actors.scheduler.evaluation import finished
 from rewound.actors.versions.features import V1_25, Release, choose_release
 from tests.cases import cases
 
@@ -63,7 +64,7 @@ class Pod:
             resize_problem=lambda: self.resize_problem,
         )
         now = START + round(seconds * SECOND)
-        step = next_step(self.object, behaviour, placement, now, self._since)
+        step = finished(next_step(self.object, behaviour, placement, now, self._since))
         self._since = now
         self.events += [(event.reason, event.message) for event in step.events]
         if step.status is not None:
@@ -613,7 +614,7 @@ def test_deleted_pod_has_terminated_containers(
     placement = Placement("192.168.0.1", str, features=version.features)
     behaviour = behaviour_of(pod.object, KUBERNETES)
     assert [event.message for event in stopping_events(pod.object)] == ["Stopping container c"]
-    status = stopped_status(pod.object, behaviour, placement, START + SECOND)
+    status = finished(stopped_status(pod.object, behaviour, placement, START + SECOND))
     assert status is not None and status["phase"] == phase
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
 
@@ -867,7 +868,7 @@ def test_deleted_pod_runs_its_hooks_within_the_grace_period(
     behaviour = behaviour_of(pod.object, KUBERNETES)
     assert seconds_to_deletion(pod.object, behaviour, NEWEST.features, START) == seconds
     placement = Placement("192.168.0.1", str, features=NEWEST.features)
-    status = stopped_status(pod.object, behaviour, placement, START + round(seconds * SECOND))
+    status = finished(stopped_status(pod.object, behaviour, placement, START + round(seconds * SECOND)))
     assert status is not None
     every = status["containerStatuses"] + status["initContainerStatuses"]
     assert {one["name"]: one["state"]["terminated"]["exitCode"] for one in every} == codes
