@@ -5,7 +5,8 @@
     await clock.advance(3600)
 
 Between two moves time passes as usual. `advance` stops at every deadline on its way and lets the tasks run that it
-wakes: of two timers the earlier one fires first, and a timer that is set again fires again.
+wakes: of two timers the earlier one fires first, and a timer that is set again fires again. It moves on only when what
+they wrote is committed: a node whose lease waits for a commit must not miss the next renewals.
 """
 
 from __future__ import annotations
@@ -37,16 +38,18 @@ class AdvancingClock:
         """Microseconds since 1970."""
         return time.time_ns() // 1000 + round(self._offset * 1_000_000)
 
-    async def advance(self, seconds: float, working: Working | None = None) -> None:
-        """Move the clock; returns when the tasks that are due have run. See `wait_until_idle` for `working`."""
+    async def advance(
+        self, seconds: float, working: Working | None = None, committing: Working | None = None
+    ) -> None:
+        """Move the clock; returns when the tasks that are due have run. See `wait_until_idle` for the others."""
         async with self._moving:
             end, shortest, longest = self._offset + seconds, seconds / _STEPS, LONGEST
-            if not await wait_until_idle(longest, working):
+            if not await wait_until_idle(longest, working, committing):
                 longest = _BUSY
             while self._offset < end:
                 step = max(current_statistics().seconds_to_next_deadline, shortest)
                 self._offset = min(end, self._offset + step)
-                if not await wait_until_idle(longest, working):
+                if not await wait_until_idle(longest, working, committing):
                     longest = _BUSY
 
 
@@ -72,26 +75,35 @@ _PAUSE: Final = 0.001  # seconds between two looks at threads
 Working = Callable[[], bool]  # whether controllers have something to do
 
 
-async def wait_until_idle(longest: float = LONGEST, working: Working | None = None) -> bool:
+async def wait_until_idle(
+    longest: float = LONGEST, working: Working | None = None, committing: Working | None = None
+) -> bool:
     """Let tasks and threads run until all of them wait for clients or for time: controllers have nothing left to do.
 
     Returns False if they still run after a while though `working` says that no controller has work: then clients keep
-    the server busy. While controllers work it waits longer, because the machine may be slow.
+    the server busy. While controllers work it waits longer, because the machine may be slow. `committing`: whether
+    writes wait for their commit.
     """
     end = time.perf_counter() + _LONGEST_WORK
-    while not await _wait_until_blocked(longest):
+    while not await _wait_until_blocked(longest, committing or _never):
         if working is None or not working() or time.perf_counter() > end:
             return False
     return True
 
 
-async def _wait_until_blocked(longest: float) -> bool:
+def _never() -> bool:
+    return False
+
+
+async def _wait_until_blocked(longest: float, committing: Working) -> bool:
     from trio.testing import wait_all_tasks_blocked  # imports pytest, where it is installed
 
     threads = trio.to_thread.current_default_thread_limiter()
     with trio.move_on_after(longest):
         await wait_all_tasks_blocked()
-        while threads.borrowed_tokens:  # a task that waits for a thread, such as a commit, counts as blocked
+        # A task that waits for a thread, such as one that commits, counts as blocked, and so does one whose commit is
+        # decided elsewhere.
+        while threads.borrowed_tokens or committing():
             await trio.sleep(_PAUSE)
             await wait_all_tasks_blocked()
         return True

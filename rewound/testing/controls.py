@@ -43,7 +43,7 @@ def install(server: Controlled) -> InstalledControls:
         _add_status(add, store)
         Snapshots(store).add_to(add)
         if isinstance(store.clock, AdvancingClock):
-            _add_clock(add, store.clock, partial(_is_working, store))
+            _add_clock(add, store.clock, partial(_is_working, store), partial(_is_committing, store))
 
     return InstalledControls(add_all, faults.watch_opened, start)
 
@@ -57,13 +57,19 @@ def _add_status(add: AddControl, store: Store) -> None:
 
 def _is_working(store: Store) -> bool:
     """Whether a controller has work to do."""
-    queues = (loop.statistics()[1] for loop in store.loops)
-    return any(queue.ready or queue.active for queue in queues)
+    queues = [loop.controller.queue for loop in store.loops]
+    counts = (queue.statistics() for queue in queues)
+    return any(one.ready or one.active for one in counts) or any(queue.is_overdue() for queue in queues)
 
 
-def _add_clock(add: AddControl, clock: AdvancingClock, working: Working) -> None:
+def _is_committing(store: Store) -> bool:
+    """Whether writes wait for their commit."""
+    return store.committer.statistics().waiting > 0
+
+
+def _add_clock(add: AddControl, clock: AdvancingClock, working: Working, committing: Working) -> None:
     async def advance(context: RequestContext) -> Response:
-        await clock.advance(_seconds_in(json_body(context), clock.offset), working)
+        await clock.advance(_seconds_in(json_body(context), clock.offset), working, committing)
         return await render.document(context, {"time": clock.now(), "advanced": clock.offset})
 
     add("POST", "clock", advance)
@@ -92,7 +98,7 @@ class Snapshots:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._working = partial(_is_working, store)
+        self._working, self._committing = partial(_is_working, store), partial(_is_committing, store)
         self._offsets: dict[str, int] = {}
         self._made = 0
 
@@ -108,7 +114,7 @@ class Snapshots:
     async def _take(self, context: RequestContext) -> Response:
         """Give the current state a name. If the name exists, it now means the current state."""
         name = self._wanted_name(json_body(context))
-        await wait_until_idle(working=self._working)
+        await wait_until_idle(working=self._working, committing=self._committing)
         self._offsets[name] = offset = self._store.feed.head
         return await render.document(context, {"name": name, "version": str(offset)}, 201)
 
@@ -132,7 +138,7 @@ class Snapshots:
         if offset is None:
             raise NotFound(Resource("", "snapshots"), name)
         store = self._store
-        await wait_until_idle(working=self._working)
+        await wait_until_idle(working=self._working, committing=self._committing)
         restore = StateRestore(store.journal, store.registry.current, offset)
         made = new_write_context(store.write_contexts, context)
         made = made._replace(reason=f"snapshot {name} restored")
@@ -153,6 +159,6 @@ class Snapshots:
             ) from error
         # The state there is the same, and the next restore has fewer events to read.
         self._offsets[name] = offset
-        await wait_until_idle(working=self._working)
+        await wait_until_idle(working=self._working, committing=self._committing)
         document = {"name": name, "version": str(store.feed.head), "changed": changed}
         return await render.document(context, document)

@@ -141,3 +141,27 @@ async def test_clock_waits_as_long_as_controllers_have_work_and_not_for_clients(
         assert left > 0
         await wait_until_idle(0, lambda: left > 0)
         assert left == 0
+
+
+async def test_clock_waits_for_commits_before_it_moves_on(
+    clock: AdvancingClock, deadlines: trio.abc.Clock
+) -> None:
+    """A commit that a server on another machine decides: neither a task that runs nor a thread."""
+    begun, moved = clock.offset, []
+    asked = 0
+
+    def committing() -> bool:
+        nonlocal asked
+        asked += 1
+        moved.append(clock.offset)
+        return asked < 5
+
+    async def wake() -> None:
+        await trio.sleep(30)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wake)
+        await trio.lowlevel.checkpoint()
+        await clock.advance(60, committing=committing)
+    assert moved[:5] == [begun] * 5
+    assert clock.offset == begun + 60

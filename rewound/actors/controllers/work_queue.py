@@ -126,6 +126,10 @@ class WorkQueue(Generic[K]):
             self._active[key] = True
             self._release(key)
 
+    def is_overdue(self) -> bool:
+        """Whether the time of a key has come that is not ready yet, because `take` has not continued since."""
+        return bool(self._schedule) and self._schedule[0][0] <= trio.current_time()
+
     def statistics(self) -> WorkQueueStatistics:
         return WorkQueueStatistics(
             self._ready, len(self._active), len(self._due), self._taken, self._failures

@@ -162,3 +162,13 @@ async def test_queue_remembers_nothing_of_namespaces_without_keys() -> None:
     for _ in range(6):
         queue.done(await queue.take())
     assert not (queue._idle or queue._busy or queue._active_in) and queue.statistics().ready == 0
+
+
+async def test_queue_says_that_a_key_is_overdue_until_it_is_taken(autojump_clock: object) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 5)
+    assert not queue.is_overdue()
+    await trio.sleep(5)
+    assert queue.is_overdue()
+    assert await queue.take() == "a"
+    assert not queue.is_overdue()
