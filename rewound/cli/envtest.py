@@ -22,6 +22,7 @@ from typing import Final
 from rewound.actors.versions.version import PATCH_RELEASES, check_version
 from rewound.cli.command import run_command
 from rewound.client.errors import Failure, UsageError
+from rewound.journal.files.private import private_folder
 from rewound.release import RELEASE, served_version
 from rewound.testing.envtest import programs
 from rewound.testing.envtest.programs import TEMPLATE
@@ -91,7 +92,7 @@ def make_assets(folder: Path, version: str) -> Path:
     """Make the folder for a version unless it is current; returns its absolute path. Raises Failure if it cannot."""
     folder = folder.absolute()
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         with _locked(folder):
             if not _is_current(folder, version):
                 _make_programs(folder, version)

@@ -33,6 +33,7 @@ from rewound.cli.command import exit_on_sigterm, run_command
 from rewound.cli.record import FILES, export
 from rewound.client.errors import Failure, UsageError
 from rewound.journal.errors import JournalError
+from rewound.journal.files.private import private_folder
 from rewound.recording.progress import Progress
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _run(what: str, arguments: Sequence[str]) -> int:
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     else:
         folder = out
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
     try:
         with exit_on_sigterm():
             IMPORTS[what](options, folder)

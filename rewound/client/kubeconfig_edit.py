@@ -22,6 +22,7 @@ from rewound.actors.access.remote.kubeconfig_file import KubeconfigError, parse_
 from rewound.actors.access.remote.yaml_file import load_yaml
 from rewound.actors.certificates.pki import write_atomically
 from rewound.client.errors import ConfigError
+from rewound.journal.files.private import private_folder
 
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 0.05
@@ -164,7 +165,7 @@ def check_editable(path: Path) -> None:
 def _edited(path: Path) -> Iterator[_Edited]:
     """A file that is written at the end, if it was changed."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
     except OSError as error:
         raise ConfigError(f"{path}: its folder cannot be created: {error.strerror}") from error
     with locked(path):

@@ -38,6 +38,7 @@ from rewound.actors.versions.version import stored_version
 from rewound.cluster.account_key import share_account_key
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import Settings
+from rewound.journal.files.private import private_folder
 from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _node_id(settings: Settings) -> str:
     """The id of this node, kept in its data folder: it identifies proposals that an earlier process left pending."""
     path = settings.node_id
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         path.write_text(new_uid())
     return path.read_text().strip()
 

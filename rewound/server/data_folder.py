@@ -72,6 +72,17 @@ def warn_of_readable_files(settings: Settings) -> None:
         )
 
 
+def warn_of_writable_folders(settings: Settings) -> None:
+    """Log a warning about folders of which every user of this machine can replace the keys and the journal."""
+    folders = [one for one in (settings.data_dir, settings.journal, settings.pki) if _is_open(one, stat.S_IWOTH)]
+    if folders:
+        logger.warning(
+            "others can replace keys and the journal in %s; run: chmod 700 %s",
+            settings.data_dir,
+            shlex.join(map(str, folders)),
+        )
+
+
 def _is_open(path: Path, right: int) -> bool:
     try:
         return bool(path.stat().st_mode & right)

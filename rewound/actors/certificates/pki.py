@@ -30,6 +30,7 @@ import msgspec
 
 from rewound.actors.certificates.issuing_process import IssuingFailed, make_certificates
 from rewound.actors.identity import MASTERS
+from rewound.journal.files.private import private_folder, read_regular
 
 NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
 _PROXY = frozenset({"proxy-ca", "proxy"})
@@ -70,7 +71,7 @@ def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
 
 def _prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         with one_process_at_a_time(folder):
             pems, index = _read_pems(folder), _read_index(folder)
             if _valid(pems, index, names, now):
@@ -133,7 +134,7 @@ def _read_pems(folder: Path) -> Pems:
 
 def _read_index(folder: Path) -> Index:
     try:
-        index = json.loads((folder / "index.json").read_bytes())
+        index = json.loads(read_regular(folder / "index.json"))
     except (FileNotFoundError, ValueError):
         return {}
     return index if isinstance(index, dict) else {}

@@ -32,6 +32,7 @@ from rewound.actors.rewind.difference import escaped
 from rewound.cli.journal.flags import Options, Parser, add_folder, add_output, refuse_second_folder
 from rewound.cli.journal.printing import Output
 from rewound.client.errors import Failure, UsageError
+from rewound.journal.files.private import read_regular
 from rewound.journal.files.structure import Damage
 from rewound.journal.repair.verify import SHOWN, Report
 from rewound.recording.progress import Progress
@@ -125,7 +126,7 @@ def run(options: Options, output: Output) -> int:
 def _read_quarantine(folder: Path) -> list[dict[str, Any]]:
     """The quarantined events that a node last recorded in its data folder (docs/cluster.md)."""
     try:
-        rows = json.loads((folder / QUARANTINE).read_bytes())
+        rows = json.loads(read_regular(folder / QUARANTINE))
         return [{name: one[name] for name in ("key", "version", "why")} for one in rows]
     except FileNotFoundError:
         return []

@@ -6,8 +6,11 @@
                                 server.lock     locked by the server while it runs; has its process id
 
 Whether a server runs is decided by the lock, which the kernel releases when the process ends. The process id is never
-trusted alone: after the machine was switched off, another process may have it. A second lock, outside of the folder,
-lets only one command at a time start or stop a cluster.
+trusted alone: after the machine was switched off, another process may have it. A signal is sent only to a process that
+has the lock file open. A second lock, outside of the folder, lets only one command at a time start or stop a cluster.
+
+Whatever is in the folders may be from other programs: a file is opened only if it is a regular one, and a cluster whose
+files cannot be read is `broken`, without any effect on the others.
 """
 
 from __future__ import annotations
@@ -19,17 +22,21 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
+
 from rewound.cli.local.server import LARGEST_LOG, rotate
 from rewound.client.errors import Failure, UsageError
+from rewound.journal.files.private import PRIVATE, open_regular, private_folder, read_regular
 
 DEFAULT_NAME: Final = "default"
 HOST: Final = "127.0.0.1"
@@ -37,6 +44,11 @@ _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 _START_SECONDS: Final = 180.0  # until the server is ready
 _STOP_SECONDS: Final = 60.0  # until it has stopped; then it is killed, which loses no write
 _POLL_SECONDS: Final = 0.05
+_PID_DIGITS: Final = 20
+_LOG_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_LOCK_FLAGS: Final = (
+    os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+)  # never waits, even if it is a FIFO
 _LINES: Final = 15  # of the log of a start that failed
 _CANNOT_STORE: Final = (
     "[-]etcd failed",
@@ -113,7 +125,10 @@ class LocalCluster:
 
     @property
     def exists(self) -> bool:
-        return self._settings.exists()
+        """Whether there is something where `cluster.json` belongs, or this user cannot see whether there is."""
+        return os.path.lexists(self._settings) or (
+            self.folder.is_dir() and not os.access(self.folder, os.R_OK | os.X_OK)
+        )
 
     @property
     def context(self) -> str:
@@ -132,8 +147,9 @@ class LocalCluster:
     def changing(self) -> Iterator[None]:
         """Keep other commands from starting or stopping this cluster meanwhile."""
         locks = self.root / ".locks"
-        locks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (locks / self.name).open("w") as file:
+        _make_own(self.root)
+        _make_own(locks)
+        with open(os.open(locks / self.name, _LOCK_FLAGS, 0o600), "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -143,25 +159,26 @@ class LocalCluster:
 
     def stored(self) -> Stored:
         try:
-            return Stored(**json.loads(self._settings.read_bytes()))
+            return _parse(read_regular(self._settings))
         except FileNotFoundError:
             return Stored()
-        except (ValueError, TypeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
             raise Failure(
-                f"{self._settings}: cannot be read; correct it, or delete all: rewound down {self.name} --delete"
+                f"{self._settings}: {why}; correct it, or delete the cluster: rewound down {self.name} --delete"
             ) from error
 
     def store(self, stored: Stored) -> None:
         from rewound.actors.certificates.pki import write_atomically
 
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_own(self.folder)
         write_atomically(self._settings, json.dumps(asdict(stored), indent=2).encode() + b"\n", 0o600)
 
     @property
     def is_running(self) -> bool:
         """Whether a server holds the lock. It may be starting or stopping."""
         try:
-            with self._lock.open("rb") as file:
+            with open(open_regular(self._lock), "rb") as file:
                 return not _free(file)
         except FileNotFoundError:
             return False
@@ -170,17 +187,21 @@ class LocalCluster:
     def pid(self) -> int | None:
         """The process of the server; None if there is none, or if it has only begun."""
         try:
-            with self._lock.open("rb") as file:
-                return None if _free(file) else int(file.read().strip() or 0) or None
+            with open(open_regular(self._lock), "rb") as file:
+                written = b"" if _free(file) else file.read(_PID_DIGITS).strip()
         except FileNotFoundError:
             return None
+        return int(written) if written.isdigit() and int(written) else None
 
     def choose_port(self, kept: int) -> socket.socket:
         """Reserve the port of the last start, or another one if a program uses it.
 
         The socket is bound and does not listen: the server can listen on its port, and other programs cannot.
         """
-        others = {one.stored().port for one in self.all(self.root) if one.name != self.name}
+        others = set()
+        for cluster in self.all(self.root):
+            with suppress(Failure):  # it is broken, and cannot start
+                others |= {cluster.stored().port} if cluster.name != self.name else set()
         with suppress(OSError):
             return _bound(kept)
         passed = []  # held, so that the kernel chooses others
@@ -195,7 +216,10 @@ class LocalCluster:
     def start(self, stored: Stored) -> str:
         """Start the server and wait until it is ready; returns the version of Kubernetes that it is."""
         rotate(self.log, LARGEST_LOG)
-        with self._lock.open("a+b") as lock, self.log.open("ab") as log:
+        with (
+            open(os.open(self._lock, _LOCK_FLAGS, 0o600), "r+b") as lock,
+            open(os.open(self.log, _LOG_FLAGS, 0o600), "ab") as log,
+        ):
             fcntl.flock(lock, fcntl.LOCK_EX)  # `is_running` may just look; no server has it
             lock.truncate(0)
             begins = log.tell()
@@ -324,6 +348,11 @@ class LocalCluster:
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
             try:
+                if not self._is_opened_by(pid):
+                    raise Failure(
+                        f"{self._lock} names process {pid}, which is not the server of {self.name}, and another "
+                        "process holds its lock; end that one: `fuser` with the path of the file shows it"
+                    )
                 # If the server ended in between, the handle may be of another process with its number.
                 if self.pid == pid:
                     signal.pidfd_send_signal(handle, number)
@@ -331,12 +360,29 @@ class LocalCluster:
                 os.close(handle)
         return True
 
+    def _is_opened_by(self, pid: int) -> bool:
+        """Whether a process of this user has the lock file open, as a server has."""
+        lock = self._lock.stat()
+        try:
+            for one in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(one.stat(), lock):
+                        return True
+        except (FileNotFoundError, PermissionError):
+            pass
+        return False
+
     def delete(self) -> None:
         shutil.rmtree(self.folder)
 
     def size(self) -> int:
         """The bytes that the folder takes on the disk."""
-        return sum(one.lstat().st_blocks * 512 for one in self.folder.rglob("*"))
+        blocks = 0
+        for folder, _, files in os.walk(self.folder):  # leaves out folders that cannot be read
+            for name in files:
+                with suppress(OSError):  # a running server deletes files
+                    blocks += os.lstat(os.path.join(folder, name)).st_blocks
+        return blocks * 512
 
     def read_log(self, lines: int | None) -> tuple[str, int]:
         """The last lines of the log, and where they end."""
@@ -361,6 +407,31 @@ class LocalCluster:
                 write(added.decode(errors="replace"))
             if running:
                 time.sleep(_POLL_SECONDS)
+
+
+def _parse(text: bytes) -> Stored:
+    """Raises ValueError."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("is not a JSON object")
+    if unknown := document.keys() - {one.name for one in fields(Stored)}:
+        raise ValueError(f"has an unknown field {min(unknown)!r}")
+    try:
+        return msgspec.convert(document, Stored)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+
+
+def _make_own(folder: Path) -> None:
+    """Create a folder that only this user can use, or make it one. It leads to keys and to what is executed."""
+    private_folder(folder)
+    found = folder.lstat()
+    if found.st_uid != os.getuid():
+        raise Failure(
+            f"{folder} belongs to another user; move it away, or set XDG_STATE_HOME to another folder"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(PRIVATE)
 
 
 def _free(file: IO[bytes]) -> bool:

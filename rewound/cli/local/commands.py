@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rewound.cli.access.flags import Options, Parser, add_connection
 from rewound.cli.command import exit_on_sigterm, run_command
@@ -350,24 +350,39 @@ def _described(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
+def _described_or_broken(cluster: LocalCluster) -> dict[str, Any]:
+    try:
+        return _described(cluster)
+    except (Failure, OSError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        return {"name": cluster.name, "status": "broken", "folder": str(cluster.folder), "error": why}
+
+
 def _list(options: Options) -> int:
-    found = [_described(one) for one in LocalCluster.all(state_folder())]
+    found = [_described_or_broken(one) for one in LocalCluster.all(state_folder())]
     if options.output == "json":
         print(json.dumps(found, indent=2))
         return 0
     if not found:
         print(f"There are no clusters; `{typed_name()} up` starts one.", file=sys.stderr)
         return 0
-    rows = [("NAME", "STATUS", "SERVER", "KUBERNETES", "NODES", "SIZE")]
+    rows: list[tuple[str, ...]] = [("NAME", "STATUS", "SERVER", "KUBERNETES", "NODES", "SIZE")]
     for one in found:
+        if "error" in one:
+            rows.append((one["name"], one["status"], one["error"]))
+            continue
         nodes = "" if one["nodes"] is None else str(one["nodes"])
         rows.append(
             (one["name"], one["status"], one["server"], one["kubernetes"], nodes, _size(one["bytes"]))
         )
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    whole = [row for row in rows if len(row) == len(rows[0])]
+    widths = [max(len(row[at]) for row in (rows if at < _OF_BROKEN else whole)) for at in range(len(rows[0]))]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
     return 0
+
+
+_OF_BROKEN: Final = 2  # columns of a cluster that is broken, before the error
 
 
 def _size(count: int) -> str:

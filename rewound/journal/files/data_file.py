@@ -16,6 +16,7 @@ from pathlib import Path
 from rewound.journal.errors import AlreadyOpen
 from rewound.journal.files import meta_pages
 from rewound.journal.files.meta_pages import MetaPages
+from rewound.journal.files.private import private_folder
 
 DATA = "data.mdb"  # the name that LMDB uses
 LOCK = "writer.lock"
@@ -23,7 +24,7 @@ LOCK = "writer.lock"
 
 def lock_folder(path: Path) -> int:
     """Create a folder and lock its `writer.lock`; return the handle. Raises AlreadyOpen if another process has it."""
-    path.mkdir(parents=True, exist_ok=True)
+    private_folder(path)
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

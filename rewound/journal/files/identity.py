@@ -36,6 +36,7 @@ from zlib import crc32
 
 from rewound.journal.errors import NewerLayout
 from rewound.journal.files import sync_data
+from rewound.journal.files.private import read_regular
 
 FILE = "identity"
 
@@ -74,7 +75,7 @@ def new_cluster_id() -> bytes:
 def read(path: Path) -> Identity | None:
     """The identity in a folder; None without a file. Raises ValueError if both slots are damaged, NewerLayout."""
     try:
-        content = (path / FILE).read_bytes()
+        content = read_regular(path / FILE)
     except FileNotFoundError:
         return None
     found = [slot for start in SLOTS if (slot := decode(content[start : start + _SLOT_SIZE])) is not None]

@@ -39,6 +39,7 @@ from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.route import TIMELINE_PATH
 from rewound.gateway.settings.server_config import host_and_port
 from rewound.gateway.settings.settings import Addresses
+from rewound.journal.files.private import private_folder, read_regular
 from rewound.recording.flight.small_server import failure, respond, serve_paths
 from rewound.rewind.page.files import HEADERS, lead_to, respond_file
 
@@ -293,7 +294,7 @@ class Clusters:
 
     async def run(self, ready: Callable[[Addresses], None], stop: trio.Event) -> None:
         """Record and serve until `stop` is set. Raises CannotListen, CertificateError and OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self.folder)
         async with trio.open_nursery() as nursery:
             addresses: Addresses = await nursery.start(
                 serve_paths, self.handle, self._bind, self._ports, self.folder / "pki", stop
@@ -318,12 +319,13 @@ class Clusters:
         lists: dict[str, list[dict[str, Any]]] = {"clusters": [], "contexts": [], "users": []}
         for name in self.recordings:
             try:
-                found = yaml.safe_load((self.folder / name / "admin.kubeconfig").read_bytes())
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            lists["clusters"].append({"name": name, "cluster": found["clusters"][0]["cluster"]})
+                found = yaml.safe_load(read_regular(self.folder / name / "admin.kubeconfig"))
+                cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+            except (OSError, ValueError, yaml.YAMLError, TypeError, LookupError):
+                continue  # it is not there yet, or not ours
+            lists["clusters"].append({"name": name, "cluster": cluster})
             lists["contexts"].append({"name": name, "context": {"cluster": name, "user": name}})
-            lists["users"].append({"name": name, "user": found["users"][0]["user"]})
+            lists["users"].append({"name": name, "user": user})
         if not lists["contexts"]:
             return
         document = {

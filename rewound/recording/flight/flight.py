@@ -41,6 +41,7 @@ from rewound.gateway.settings.settings import Addresses, AuditSettings, Settings
 from rewound.gateway.store import Store
 from rewound.journal.environment import FULL
 from rewound.journal.errors import CannotStore
+from rewound.journal.files.private import private_folder
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.recording.flight.cluster_access import ClusterAccess
@@ -560,7 +561,7 @@ def _access_log(journal: Journal, data_dir: Path, path: str) -> AuditSettings:
 
 
 def _create(folder: Path, recorder: Recorder) -> Journal:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
+    private_folder(folder)  # others must not read it
     recorder.save_beginning()  # before anything else: a folder without it would be refused after a kill
     return Journal.open(folder / "journal", dialect=recorder.dialect, kubernetes=recorder.release.record)
 

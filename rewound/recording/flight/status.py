@@ -17,6 +17,7 @@ from rewound.actors.certificates.pki import write_atomically
 from rewound.journal import history
 from rewound.journal.errors import JournalError
 from rewound.journal.files.data_file import DATA, has_writer
+from rewound.journal.files.private import read_regular
 from rewound.journal.log import Journal
 from rewound.journal.view import View
 from rewound.recording.query.moments import rfc3339, span
@@ -86,9 +87,11 @@ def status_of_folder(folder: Path) -> Document:
     """The document of a recording's folder. Raises JournalError and OSError."""
     path, silent = folder / FILE, 0.0
     try:
-        found: Document = orjson.loads(path.read_bytes())
+        found: Document = orjson.loads(read_regular(path))
         silent = time.time() - path.stat().st_mtime
-    except (FileNotFoundError, orjson.JSONDecodeError):
+    except (OSError, orjson.JSONDecodeError):
+        found = {}
+    if not isinstance(found, dict) or "recording" not in found:
         found = {"kind": "Flight", "recording": False, "leftOut": [], "problem": ""}
     running = has_writer(folder / JOURNAL)
     if not running:

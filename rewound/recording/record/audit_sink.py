@@ -40,6 +40,7 @@ from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.errors import plain_failure
 from rewound.gateway.settings.server_config import host_and_port
 from rewound.gateway.wire.json import dump_line
+from rewound.journal.files.private import private_folder
 from rewound.recording.record.audit_spool import Spool, digest
 from rewound.recording.record.requests import Request as AuditRequest
 from rewound.recording.record.requests import Unreadable, UnreadableEvents, requests_in
@@ -127,7 +128,7 @@ class AuditSink:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until cancelled. Raises CannotListen, CertificateError and OSError."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
         self._tokens = self._read_tokens()
         config = ServerConfig()
         config.listen_on([host_and_port(self._options.bind, self._options.port)], ())

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
+from rewound.journal.files.private import private_folder
 from rewound.recording.record.authors import LATE_SECONDS
 from rewound.recording.record.requests import Request
 
@@ -89,7 +90,7 @@ class Spool:
             if self._stream is not None:
                 self._stream.close()
                 self._stream = None
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self._folder)
             for path in self._files():
                 if _begun(path) < now - _KEPT:
                     path.unlink()

@@ -28,6 +28,7 @@ from rewound.actors.versions.version import nearest_version
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import without_credentials
+from rewound.journal.files.private import private_folder, read_regular
 from rewound.journal.log import Journal
 from rewound.recording.record.audit_following import AuditLog
 from rewound.recording.record.audit_sink import FOLDER as SINK_FOLDER
@@ -160,7 +161,7 @@ class Recorder:
         """
         release = await self.prepare()
         existed, is_new = self._folder.exists(), load_positions(self._folder) is None
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
+        private_folder(self._folder)  # others must not read it
         journal = Journal.open(
             self._folder / "journal", dialect=self._names.dialect, kubernetes=release.record
         )
@@ -749,9 +750,11 @@ def load_positions(folder: Path) -> Positions | None:
     """Load the positions; None for a folder without a recording. Raises ClientError if the file cannot be read."""
     path = folder / FILE
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ClientError(f"{path}: {error.strerror}; record into a new folder") from error
     try:
         found = orjson.loads(raw)
         if found["version"] != VERSION:

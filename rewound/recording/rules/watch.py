@@ -25,6 +25,7 @@ import trio
 from rewound.actors.rewind.moments import rfc3339
 from rewound.client.errors import ClientError
 from rewound.client.session import Session
+from rewound.journal.files.private import read_regular
 from rewound.recording.query.folder import Folder, Kinds
 from rewound.recording.query.folder_source import FolderSource
 from rewound.recording.query.moments import micros_of
@@ -148,12 +149,12 @@ class Watch:
 
     def _load(self) -> Document | None:
         try:
-            found: Document = orjson.loads(self._path.read_bytes())
+            found: Document = orjson.loads(read_regular(self._path))
             return found if isinstance(found, dict) and found.get("layout") == 1 else None
         except FileNotFoundError:
             return None
-        except orjson.JSONDecodeError:
-            logger.warning("%s is damaged: rules begin at the newest event", self._path)
+        except (OSError, orjson.JSONDecodeError) as error:
+            logger.warning("%s cannot be read (%s): rules begin at the newest event", self._path, error)
             return None
 
     def _save(self) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from rewound.journal.files.private import read_regular
 from rewound.release import RELEASE
 from rewound.rewind.page.refused import RECORDING
 
@@ -62,7 +63,7 @@ def _recording(source: Path) -> dict[str, str]:
     """The recorded server, and the first version that is exact; empty if this is not a recording, or cannot be read."""
     folder = source.parent if source.name == "journal" else source
     try:
-        found = orjson.loads((folder / RECORDING).read_bytes())
+        found = orjson.loads(read_regular(folder / RECORDING))
         server, exact_from = found["server"], found["exactFrom"]
     except (OSError, ValueError, TypeError, KeyError):
         return {}

@@ -32,6 +32,7 @@ import trio
 from rewound.actors.versions.version import FIRST, PATCH_RELEASES
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.journal.files.private import private_folder
 from rewound.release import served_version
 from rewound.server.flags.parser import parse_flags
 from rewound.server.process import run_configured, serve_until
@@ -161,7 +162,7 @@ def _ready(settings: Settings, given: TranslatedFlags, addresses: Addresses) -> 
 
 def _publish_certificate(pki: Path, folder: Path) -> None:
     """Write the generated certificate and its CA to --cert-dir, as v1.25 does."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     chain = (pki / "server.crt").read_bytes()
     authority = (pki / "ca.crt").read_bytes()
     (folder / _CERTIFICATE).write_bytes(chain if authority in chain else chain + authority)
@@ -175,7 +176,7 @@ def _copy_template(template: Path, folder: Path, flags: Sequence[str]) -> None:
     if folder.exists() or not template.is_dir() or not same_initial_objects(flags):
         return
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.parent)
     shutil.copytree(template, draft)
     try:
         draft.rename(folder)

@@ -34,6 +34,7 @@ from rewound.actors.certificates.pki import one_process_at_a_time, write_atomica
 from rewound.actors.errors import KeysUnusable
 from rewound.actors.golang.json import dumps
 from rewound.actors.runtime.background_import import imported
+from rewound.journal.files.private import private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ def _own_key(path: Path) -> SigningKey:
 def write_own_key(path: Path, pem: bytes = b"") -> None:
     """Store this key, or a new one, unless there is one already. Raises AccountKeyError if it cannot be written."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         with one_process_at_a_time(path.parent):
             if not path.exists():  # otherwise another process of the server has created it
                 write_atomically(path, pem or new_key(), 0o600)

@@ -55,6 +55,7 @@ from rewound.actors.versions.version import parse_version, record_of, stored_ver
 from rewound.journal.errors import JournalError
 from rewound.journal.files.identity import new_cluster_id as new_identity
 from rewound.journal.files.identity import read as read_identity
+from rewound.journal.files.private import private_folder
 from rewound.journal.log import Journal
 from rewound.journal.records import MAX_TIME, Event
 from rewound.journal.transfer import restore_state
@@ -387,7 +388,7 @@ async def _restore(
     etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor, kubernetes: str
 ) -> list[bytes]:
     """Build the journal from the state at the floor; returns the unreadable keys. Raises Compacted or NoFloor."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.parent)
     with tempfile.TemporaryFile(dir=folder.parent) as stream:
         places, unreadable = await _read_state(etcd, keys, keys.revision(floor.version), stream)
         if not places or places[-1][0] != floor.version:
