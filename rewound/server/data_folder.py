@@ -61,7 +61,7 @@ def _missing_folders(folder: Path) -> Iterator[Path]:
 
 
 def warn_of_readable_files(settings: Settings) -> None:
-    """Log a warning about files with secrets that every user of this machine can read, as after a careless copy."""
+    """Log a warning about secrets that every user of this machine can read, or replace, as after a careless copy."""
     files = (settings.kubeconfig, settings.journal / DATA, *sorted(settings.pki.glob("*.key")))
     found = [one for one in files if _is_open(one, stat.S_IROTH) and _is_open(one.parent, stat.S_IXOTH)]
     if found:
@@ -70,16 +70,12 @@ def warn_of_readable_files(settings: Settings) -> None:
             settings.data_dir,
             shlex.join(map(str, found)),
         )
-
-
-def warn_of_writable_folders(settings: Settings) -> None:
-    """Log a warning about folders of which every user of this machine can replace the keys and the journal."""
-    folders = [one for one in (settings.data_dir, settings.journal, settings.pki) if _is_open(one, stat.S_IWOTH)]
-    if folders:
+    folders = (settings.data_dir, settings.journal, settings.pki)
+    if writable := [one for one in folders if _is_open(one, stat.S_IWOTH)]:
         logger.warning(
-            "others can replace keys and the journal in %s; run: chmod 700 %s",
+            "others can replace keys and the journal in %s: run: chmod 700 %s",
             settings.data_dir,
-            shlex.join(map(str, folders)),
+            shlex.join(map(str, writable)),
         )
 
 
