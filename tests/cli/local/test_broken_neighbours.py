@@ -88,7 +88,7 @@ def test_process_that_has_not_the_lock_is_never_ended(root: Path) -> None:
             with pytest.raises(Failure, match=f"names process {other.pid}, which is not the server of mine"):
                 cluster.stop()
         assert other.poll() is None
-        other.communicate(b"\n")
+        other.communicate(b"\n", timeout=60)
         assert other.returncode == 0
 
 
