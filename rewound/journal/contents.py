@@ -31,7 +31,11 @@ _LENGTH: Final = struct.Struct(">I")
 _ROOM: Final = 64  # bytes: more than a version and the length
 
 
-class TooLarge(ValueError):
+class BadContents(ValueError):
+    """Contents that no server has written."""
+
+
+class TooLarge(BadContents):
     """Contents, or what they say they would become, have more bytes than any server stores."""
 
     def __init__(self, size: int) -> None:
@@ -68,17 +72,17 @@ def compressed(facts: bytes, body: bytes) -> bytes:
 
 
 def decompressed(contents: Buffer) -> tuple[bytes, bytes]:
-    """Facts and body. Raises ValueError."""
+    """Facts and body. Raises BadContents."""
     try:
         size = zstandard.frame_content_size(contents)
         if size > LARGEST:
             raise TooLarge(size)
         if size < _LENGTH.size:  # -1: it is unknown
-            raise ValueError(f"contents: {size} bytes, not {_LENGTH.size} to {LARGEST}")
+            raise BadContents(f"contents: {size} bytes, not {_LENGTH.size} to {LARGEST}")
         found = _codecs.decompress(contents)
     except zstandard.ZstdError as error:
-        raise ValueError(f"contents: {error}") from error
+        raise BadContents(f"contents: {error}") from error
     middle = _LENGTH.size + _LENGTH.unpack_from(found)[0]
     if middle > len(found):
-        raise ValueError(f"contents: {len(found)} bytes, too few for their facts")
+        raise BadContents(f"contents: {len(found)} bytes, too few for their facts")
     return found[_LENGTH.size : middle], found[middle:]

@@ -133,6 +133,12 @@ class Damaged(JournalError):
         super().__init__(f"{what}: {NEXT}")
 
 
+class Unreadable(Damaged):
+    """The contents of an event are what was written, but no server can have written them: they are too large, or cannot
+    be decompressed. It says nothing of other records, so writes go on.
+    """
+
+
 class DamagedTail(CannotOpen, Damaged):
     """The newest records, which every opening checks, are damaged or inconsistent."""
 

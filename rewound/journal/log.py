@@ -57,6 +57,7 @@ class Journal:
         self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
         self._appended = self._batches = 0
+        self.unreadable: list[str] = []  # what is wrong with events of the tail that cannot be read
         # Called with the newest offset of a batch right before LMDB makes it durable and visible to other processes.
         self.before_commit: Callable[[int], None] | None = None
 
@@ -156,7 +157,7 @@ class Journal:
 
     def _check_tail(self) -> None:
         with self.read() as view:
-            check_tail(view, self.path)
+            self.unreadable = check_tail(view, self.path)
             self._time = newest.time if (newest := view.event(view.head, contents=False)) is not None else 0
 
     def _meta(self) -> dict[bytes, bytes]:

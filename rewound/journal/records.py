@@ -39,8 +39,8 @@ import msgspec
 
 from rewound.journal import fields as checks
 from rewound.journal import keys
-from rewound.journal.contents import TooLarge, compressed, decompressed
-from rewound.journal.errors import Damaged, EventTooLarge, NewerLayout
+from rewound.journal.contents import BadContents, TooLarge, compressed, decompressed
+from rewound.journal.errors import Damaged, EventTooLarge, NewerLayout, Unreadable
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
 from rewound.journal.timelines import decode_timelines
@@ -205,6 +205,8 @@ def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
         fields = upcast(f"event {offset}", layout, fields, EVENT_LAYOUT, EVENT_UPCASTERS)
         event = Event(offset, *fields)
         return event if layout >= COMPRESSED_LAYOUT else with_escapes(event)
+    except BadContents as wrong:
+        raise Unreadable(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
     except (ValueError, TypeError, AttributeError, IndexError) as wrong:
         raise Damaged(f"event {offset} {_unreadable(offset, layout, packed, wrong)}") from wrong
 

@@ -11,15 +11,20 @@ from pathlib import Path
 
 from rewound.journal import keys, records, state
 from rewound.journal.environment import PageError
-from rewound.journal.errors import Damaged, DamagedTail
+from rewound.journal.errors import Damaged, DamagedTail, Unreadable
 from rewound.journal.records import Event, Link, checked_event, printable
 from rewound.journal.transaction import ReadTransaction
 
 TAIL = 512  # events
 
 
-def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
-    """Check the newest events and their rows. Raises DamagedTail with the newest event that fails."""
+def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> list[str]:
+    """Check the newest events and their rows. Raises DamagedTail with the newest event that fails.
+
+    Returns what is wrong with events whose contents cannot be read, but which are otherwise sound: the state of their
+    objects has rows of its own, so everything else is served.
+    """
+    unreadable: list[str] = []
     newer: set[bytes] = set()
     counted: set[bytes] = set()
     offset = 0
@@ -27,17 +32,26 @@ def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
         cursor = reading.txn.cursor(reading.databases.events)
         for key, value in islice(cursor.iterprev(), depth):
             offset = keys.offset_of(key)
-            event = checked_event(offset, value)
+            readable = True
+            try:
+                event = checked_event(offset, value)
+            except Unreadable as error:
+                event = records.decode_event(offset, value, contents=False)
+                if records.field_problem(event):
+                    raise
+                unreadable.append(error.what)
+                readable = False
             link = link_of(event)
             check_indexed(reading, link)
             if link.key not in newer:
                 newer.add(link.key)
                 _check_counts(reading, link.key, counted)
-                _check_newest(reading, link.key, event)
+                _check_newest(reading, link.key, event, readable=readable)
     except Damaged as damage:
         raise DamagedTail(path, offset, damage.what) from damage
     except PageError as damage:
         raise DamagedTail(path, offset, str(damage)) from damage
+    return unreadable
 
 
 def _check_counts(reading: ReadTransaction, key: bytes, counted: set[bytes]) -> None:
@@ -48,7 +62,7 @@ def _check_counts(reading: ReadTransaction, key: bytes, counted: set[bytes]) -> 
             state.count(reading.txn, reading.databases.counts, scope)
 
 
-def _check_newest(reading: ReadTransaction, key: bytes, event: Event) -> None:
+def _check_newest(reading: ReadTransaction, key: bytes, event: Event, *, readable: bool) -> None:
     """Check that the newest event of an object is its state."""
     row = state.get(reading.txn, reading.databases.state, key)
     if event.removed:
@@ -56,6 +70,8 @@ def _check_newest(reading: ReadTransaction, key: bytes, event: Event) -> None:
             raise Damaged(f"{printable(key)} was removed and is still there")
     elif row is None:
         raise Damaged(f"the state of {printable(key)} is missing")
+    elif not readable and row.offset == event.offset:
+        return
     elif (row.offset, row.facts, row.body) != (event.offset, event.facts, event.body):
         raise Damaged(f"the state of {printable(key)} is not what its event says")
 

@@ -34,7 +34,7 @@ from typing import Any
 
 from rewound.journal import failpoints, keys, records, snapshots
 from rewound.journal.environment import Databases
-from rewound.journal.errors import Damaged
+from rewound.journal.errors import Damaged, Unreadable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event, Thinned
 from rewound.journal.transaction import ReadTransaction
@@ -135,6 +135,7 @@ class _Thinner:
                 last is not None
                 and before is not None
                 and event.previous
+                and event.body  # otherwise it cannot be read, and not be stored again
                 and not _is_needed(needed, last.offset, offset)
                 and self._renews(before, last)
             ):
@@ -198,7 +199,10 @@ def _event(txn: Any, databases: Databases, key: bytes, offset: int) -> Event:
     value = txn.get(keys.pack_offset(offset), db=databases.events)
     if value is None:
         raise Damaged(f"event {offset} of {records.printable(key)} is missing")
-    return records.decode_event(offset, value)
+    try:
+        return records.decode_event(offset, value)
+    except Unreadable:
+        return records.decode_event(offset, value, contents=False)
 
 
 def _has_event(txn: Any, databases: Databases, offset: int) -> bool:

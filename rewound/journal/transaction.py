@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from rewound.journal import keys, state
 from rewound.journal.environment import Databases, Environment, PageError
-from rewound.journal.errors import Damaged
+from rewound.journal.errors import Damaged, Unreadable
 from rewound.journal.records import (
     Cut,
     Event,
@@ -54,7 +54,7 @@ class ReadTransaction:
     ) -> None:
         txn, self.txn = self.txn, None
         self._environment.end_read(txn)
-        if isinstance(error, Damaged):
+        if isinstance(error, Damaged) and not isinstance(error, Unreadable):
             self._environment.note_damage(error)
         elif isinstance(error, PageError):
             raise self._environment.damaged(error) from error

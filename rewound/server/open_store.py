@@ -6,6 +6,7 @@ opens it before the server listens, and closes it when every request has ended.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
@@ -86,6 +87,8 @@ if TYPE_CHECKING:
 # More writes than the writer process can have decided and not committed. So many offsets after a change of a kind, a
 # process that does not see the writer's queue knows that new objects have the form of the new schema.
 IN_FLIGHT = 1 << 16
+
+logger = logging.getLogger(__name__)
 
 _NOT_CREATED_HERE = (
     AlreadyOpen,
@@ -170,6 +173,8 @@ def _open_journal(
     except BaseException:
         created.remove()
         raise
+    for problem in journal.unreadable:
+        logger.warning("%s; everything else is served", problem)
     if journal.head:
         created.keep()  # another process wrote to it, so this start did not create it
     try:

@@ -95,13 +95,14 @@ def _check_structure_unless_copied(env: Any, data: Path, names: tuple[str, ...])
         _check_structure(env, data, names)
 
 
-def _check_tail_unless_copied(reading: ReadTransaction, path: Path, depth: int = tail.TAIL) -> None:
+def _check_tail_unless_copied(reading: ReadTransaction, path: Path, depth: int = tail.TAIL) -> list[str]:
     if path in _copies:
         name = _copies.pop(path)  # from now on it differs
         _complete[path] = name, reading.head
     else:
         _complete.pop(path, None)
-        _check_tail(reading, path, depth)
+        return _check_tail(reading, path, depth)
+    return []
 
 
 def _changes_unless_copied(bootstrap: Bootstrap, objects: Iterable[Any]) -> list[Any]:
