@@ -6,6 +6,7 @@ import pytest
 
 from rewound.actors.cel.go_regexp import InvalidExpression
 from rewound.actors.kinds.structural.formats import compile_pattern, format_check
+from rewound.actors.runtime.time_limit import NeedsThread, run_limited
 from tests.cases import cases
 
 
@@ -49,6 +50,16 @@ def test_formats(name: str, valid: list[str], invalid: list[str]) -> None:
     assert check is not None
     assert [text for text in valid if not check(text)] == []
     assert [text for text in invalid if check(text)] == []
+
+
+@cases("text", ["a@b(c)", '"ab"@c.d', "é@b.c", 1000 * "(c)" + "a@b"])
+def test_unusual_address_needs_a_thread(text: str) -> None:
+    """The header parser takes milliseconds for some of them."""
+    check = format_check("email")
+    assert check is not None
+    with pytest.raises(NeedsThread):
+        check(text)
+    assert run_limited(check, text) in (True, False)
 
 
 @cases("name", ["", "int32", "int64", "double", "my-own", "regex"])
