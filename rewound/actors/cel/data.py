@@ -478,7 +478,7 @@ class KeyedList(DataList):
 
 
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_AMOUNT: Final = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_AMOUNT: Final = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]++)")
 _ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _DAY: Final = 24 * 3600 * times.SECOND
 # The last name of a unit covers all that begin with it: sec, seconds.

@@ -41,8 +41,11 @@ _UNKNOWN_TO_GO: Final = re.compile(
 )
 
 
-# The name of a group, or what may contain something that looks like one.
-_NAMED_GROUP: Final = re.compile(r"\\.|\[\^?+\]?+(?>[^\\\]]|\\.)*+\]|\(\?P?<[A-Za-z0-9_]+>", re.DOTALL)
+# The name of a group, or what may contain something that looks like one. A class that does not end is skipped up to the
+# end of the text, and not searched again from each of its characters.
+_NAMED_GROUP: Final = re.compile(
+    r"\\.|\[\^?+\]?+(?>[^\\\]]|\\.|\\\Z)*+(?:\]|\Z)|\(\?P?<[A-Za-z0-9_]++>", re.DOTALL
+)
 
 
 class InvalidExpression(ValueError):

@@ -154,8 +154,8 @@ def no_such_overload(function: str = "", *arguments: Any) -> EvaluationError:
     return EvaluationError(f"no such overload: {function}" if function else "no such overload")
 
 
-_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]*\.?[0-9a-fA-F]*)[pP][+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_HEXADECIMAL: Final = re.compile(r"[+-]?0[xX]([0-9a-fA-F]*+(?:\.[0-9a-fA-F]*+)?+)[pP][+-]?[0-9]++")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)([eE][+-]?[0-9]++)?+")
 _SPECIAL: Final = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 _MOST_DIGITS: Final = 4300  # what Python converts
 

@@ -351,7 +351,7 @@ class _Checks:
             self._pattern(errors, node.pattern, f"{path}.pattern")
 
     def _pattern(self, errors: FieldErrors, pattern: str, path: str) -> None:
-        if pattern in self._patterns:
+        if pattern in self._patterns or self._weight > MOST_PATTERNS:
             return
         if may_take_long(pattern):
             need_thread()

@@ -78,7 +78,8 @@ _PLAIN_EMAIL: Final = re.compile(
 )
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _GO_DURATION: Final = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_DURATION_PART: Final = re.compile(r"([0-9]+)[ \t\n\f\r]*([A-Za-zµ]+)")
+# It starts where a number does: otherwise each digit of a long number would be the start of another search.
+_DURATION_PART: Final = re.compile(r"(?<![0-9])([0-9]++)[ \t\n\f\r]*+([A-Za-zµ]++)")
 _DURATION_UNITS: Final = frozenset(("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"))
 _DURATION_STARTS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _MAC: Final = re.compile(
