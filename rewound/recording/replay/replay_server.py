@@ -120,7 +120,9 @@ class ReadOnlyServer:
                     instance  # without a checkpoint since the store was built: it misses no event
                 )
                 task_status.started(instance)
-                await trio.sleep_forever()
+                # Each instance has metrics of its own, also the one that takes the place of another.
+                with server.watch_loop():
+                    await trio.sleep_forever()
             finally:
                 store.aggregated.close()
 
