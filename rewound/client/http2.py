@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http.client import responses
@@ -24,6 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import trio
 
+from rewound.client.content_coding import GZIP, IDENTITY, WrongCoding, decoded
 from rewound.client.credentials import Credential, KeyPair
 from rewound.client.errors import ClientError
 from rewound.client.http2_connection import (
@@ -44,8 +44,6 @@ DISABLE: Final = "DISABLE_HTTP2"
 NOTHING_TAKEN: Final = "the server takes no request on its HTTP/2 connections"
 _OFFERED: Final = ["h2", "http/1.1"]
 _SAFE: Final = "/:@!$&'()*+,;=~%-._?"  # in a path
-_GZIP: Final = zlib.MAX_WBITS | 16
-_DECODED: Final = 1 << 20  # bytes at once
 _Role = tuple[KeyPair | None, bool]  # the client certificate, and whether the requests are watches
 
 
@@ -81,7 +79,7 @@ class Http2Session(StreamingSession):
         shared = target.server.startswith("https:") and tunnelled and not environment.get(DISABLE)
         self._http1_until = -inf if shared else inf
         self._authority = urlsplit(target.server).netloc.encode()
-        self._coding = b"identity" if is_local(target.server) else b"gzip"
+        self._coding = (IDENTITY if is_local(target.server) else GZIP).encode()
 
     def statistics(self) -> dict[str, int]:
         """Open HTTP/2 connections and streams; those of HTTP/1.1 are not counted."""
@@ -115,6 +113,8 @@ class Http2Session(StreamingSession):
             raise self.silent(seconds) from error
         except StreamFailed as error:
             raise self.connection_error(error) from error
+        except WrongCoding as error:
+            raise self.unreadable(error) from error
         if stream is None:
             async with super()._exchange(credential, path, query, seconds, body, headers) as response:
                 yield response
@@ -258,12 +258,7 @@ class _Response:
         return responses.get(self._stream.status, "")
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        coding = next((value for name, value, *_ in self._stream.headers if name == b"content-encoding"), b"")
-        return (
-            _Gunzipped(self._stream, self._seconds)
-            if coding == b"gzip"
-            else _Parts(self._stream, self._seconds)
-        )
+        return decoded(self.headers, _Parts(self._stream, self._seconds))
 
 
 class _Parts(AsyncIterator[bytes]):
@@ -278,25 +273,3 @@ class _Parts(AsyncIterator[bytes]):
         if not part:
             raise StopAsyncIteration
         return part
-
-
-class _Gunzipped(_Parts):
-    """The same without gzip, in parts whose size does not depend on how well it was compressed."""
-
-    def __init__(self, stream: Stream, seconds: float) -> None:
-        super().__init__(stream, seconds)
-        self._decoder = zlib.decompressobj(_GZIP)
-        self._has_more = False  # the decoder may have more of what it got
-
-    async def __anext__(self) -> bytes:
-        while True:
-            rest = self._decoder.unconsumed_tail
-            if not rest and not self._has_more:
-                rest = await super().__anext__()
-            try:
-                part = self._decoder.decompress(rest, _DECODED)
-            except zlib.error as error:
-                raise StreamFailed(f"a response is not gzip ({error})") from error
-            self._has_more = len(part) == _DECODED
-            if part:
-                return part

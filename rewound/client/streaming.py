@@ -16,6 +16,7 @@ import orjson
 import trio
 
 from rewound.client.connections import Response
+from rewound.client.content_coding import GZIP, IDENTITY, WrongCoding, decoded
 from rewound.client.credentials import Credential, FixedCredential, KeyPair
 from rewound.client.dialing import UnusableProxy, dial
 from rewound.client.errors import ClientError, NoDocument, StatusError
@@ -30,6 +31,7 @@ SHORTEST_PAUSE = 0.1  # also after `Retry-After: 0`
 MAX_LINE = 32 << 20  # one watch event
 MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
 MAX_REFUSAL = 1 << 20
+SLOWEST = 16 << 10  # bytes a second, of a document that takes long
 CLOSED: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -50,27 +52,38 @@ class Streamed(Protocol):
     def headers(self) -> _Headers: ...
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body, without its content coding."""
+        """The body, without its content coding. Raises WrongCoding."""
+
+
+class _Response:
+    """A response of httpx whose body we decode."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self.status_code = response.status_code
+        self.reason_phrase = response.reason_phrase
+        self.headers = response.headers
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        return decoded(self.headers, self._response.aiter_raw())
 
 
 class _Lines:
     """Joins lines that arrive in parts; what a broken connection leaves of the last one is dropped."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()  # many small parts take no more memory than a large one
 
     def split(self, data: bytes) -> list[bytes]:
         """Add data; returns the lines that it completes. Raises ClientError for a line that is too long."""
         *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = b"".join((*self._parts, lines[0]))
-            self._parts, self._size = [], 0
-        self._size += len(rest)
-        if self._size > MAX_LINE:
+        if lines and self._rest:
+            self._rest += lines[0]
+            lines[0] = bytes(self._rest)
+            self._rest = bytearray()
+        self._rest += rest
+        if len(self._rest) > MAX_LINE:
             raise too_large()
-        if rest:
-            self._parts.append(rest)
         return lines
 
 
@@ -84,6 +97,7 @@ class StreamingSession(Session):
         self._contexts: dict[KeyPair | None, ssl.SSLContext] = {}
         self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
         self.requests = 0
+        self.patience = READ_SECONDS  # with a document that comes more slowly than `SLOWEST`
 
     def statistics(self) -> dict[str, int]:
         return {"requests": self.requests}
@@ -125,17 +139,24 @@ class StreamingSession(Session):
             return await self._read(response, most)
 
     async def _read(self, response: Streamed, most: int) -> bytes:
-        """The whole body. Raises ClientError if it is longer than `most`."""
+        """The whole body. Raises ClientError if it is longer than `most`, or comes too slowly."""
         body = bytearray()
+        began = trio.current_time()
 
         async def add(data: bytes) -> None:
             body.extend(data)
             if len(body) > most:
                 raise ClientError(f"{self.target.server} sent a response of more than {most >> 20} MiB")
+            scope.deadline = began + self.patience + len(body) / SLOWEST
 
-        failure = await _read_all(response, add)
-        if failure is not None:
-            raise failure
+        with trio.CancelScope(deadline=began + self.patience) as scope:
+            failure = await _read_all(response, add)
+            if failure is not None:
+                raise failure
+        if scope.cancelled_caught:
+            raise ClientError(
+                f"{self.target.server} sent a response at less than {SLOWEST >> 10} KiB a second"
+            )
         return bytes(body)
 
     async def read_lines(
@@ -197,7 +218,7 @@ class StreamingSession(Session):
         client = self._client(credential)
         name = self.target.tls_server_name
         try:
-            async with client.stream(
+            request = client.build_request(
                 "GET" if body is None else "POST",
                 self.target.server.rstrip("/") + path,
                 params=query or None,
@@ -205,12 +226,31 @@ class StreamingSession(Session):
                 headers=headers,
                 timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
                 extensions={"sni_hostname": name} if name else None,
-            ) as response:
-                yield response
+            )
+            response = await self._send(client, request, seconds)
+            try:
+                yield _Response(response)
+            finally:
+                await response.aclose()
         except httpx.TimeoutException as error:
             raise self.silent(seconds) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._connection_error(error) from error
+        except WrongCoding as error:
+            raise self.unreadable(error) from error
+
+    async def _send(
+        self, client: httpx.AsyncClient, request: httpx.Request, seconds: float
+    ) -> httpx.Response:
+        """Send a request, and read the head of its response, whose parts alone have a timeout in httpx."""
+        try:
+            with trio.fail_after(CONNECT_SECONDS + seconds):
+                return await client.send(request, stream=True)
+        except trio.TooSlowError as error:
+            raise self.silent(seconds) from error
+
+    def unreadable(self, error: WrongCoding) -> ClientError:
+        return ClientError(f"{self.target.server} sent a response that cannot be read: {error}")
 
     def silent(self, seconds: float) -> ClientError:
         return ClientError(f"{self.target.server} did not respond within {seconds:g} seconds")
@@ -258,7 +298,7 @@ class StreamingSession(Session):
                     trust_env=False,
                     limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
                     # Compression costs more than it saves on one machine.
-                    headers={"accept-encoding": "identity"} if local else None,
+                    headers={"accept-encoding": IDENTITY if local else GZIP},
                 )
             except (ValueError, ImportError) as error:
                 raise self._unusable_proxy() from error

@@ -28,6 +28,7 @@ class CountingSession(StreamingSession):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.sent: list[tuple[str, str]] = []
+        self.patience = float("inf")  # as below
 
     def _open_response(
         self, path: str, query: dict[str, str], seconds: float, body: bytes | None = None
