@@ -79,6 +79,7 @@ class SinkStatistics:
     events: int = 0  # of these batches: requests that changed something, or were refused
     repeated: int = 0  # events
     unreadable: int = 0  # events, and bodies that are no EventList
+    why: str = ""  # the first of them could not be read
     unauthenticated: int = 0  # requests
     refused: int = 0  # requests: too large, not a POST, an unknown encoding
     busy: int = 0  # requests to be repeated: no memory, or no disk
@@ -299,6 +300,7 @@ class AuditSink:
 
     def _count_unreadable(self, error: Unreadable, events: int) -> None:
         self.statistics.unreadable += events
+        self.statistics.why = self.statistics.why or str(error)
         self._report_once(f"something that was sent to the audit webhook is left out: {error}")
 
     def _report_once(self, problem: str) -> None:

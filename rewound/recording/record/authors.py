@@ -64,6 +64,7 @@ class Statistics:
     guessed: int = 0
     unknown: int = 0  # without those that the first lists showed
     unreadable: int = 0  # lines
+    why: str = ""  # the first of them could not be read
     too_many: int = 0  # refused requests that found no room in their file
     late: int = 0  # changes whose request arrived after they had been written
 

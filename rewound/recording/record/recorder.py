@@ -296,6 +296,7 @@ class Recorder:
             kinds_by_reason[NOT_WATCHED] = list(self._discovered.unwatched)
         found = [{"kinds": sorted(kinds), "why": why} for why, kinds in kinds_by_reason.items() if kinds]
         found += [{"kinds": [], "why": one} for one in self._discovered.problems]
+        found += [{"kinds": [], "why": one} for one in self._unread_audit()]
         if not options.with_secrets and "secrets" in self._states:
             found.append({"kinds": ["secrets"], "why": MASKED})
         if options.kinds:
@@ -303,6 +304,16 @@ class Recorder:
         if options.namespace:
             found.append({"kinds": [], "why": f"all but namespace {options.namespace}, by --namespace"})
         return found
+
+    def _unread_audit(self) -> list[str]:
+        """How many audit events could not be read, and why the first could not."""
+        authors, sink = self.authors, self.sink
+        read = (authors, None if sink is None else sink.statistics)
+        return [
+            f"{one.unreadable:,} events of the audit log, whose changes have no author: {one.why}"
+            for one in read
+            if one is not None and one.unreadable
+        ]
 
     @property
     def seen(self) -> int:
@@ -450,6 +461,7 @@ class Recorder:
                 if not authors.statistics.unreadable:
                     logger.warning("a line or an event of the audit log is left out: %s", error)
                 authors.statistics.unreadable += error.events
+                authors.statistics.why = authors.statistics.why or str(error)
 
         # Begin a moment before the last recorded change.
         since = since or self._now()

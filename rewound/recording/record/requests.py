@@ -17,6 +17,17 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from rewound.recording.record.json_parts import (
+    Malformed,
+    Part,
+    exhausted,
+    loaded,
+    part_of,
+    parts_in,
+    readable_members,
+    why_unreadable,
+)
+
 Document = dict[str, Any]
 
 LONGEST_LINE: Final = (
@@ -132,12 +143,11 @@ def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
     """
     if not line:
         raise Unreadable(f"it has more than {LONGEST_LINE >> 20} MiB")
-    try:
-        given = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise Unreadable(f"it is no JSON ({error})") from None
-    events = _events(given)
     wrong: list[ValueError] = []
+    try:
+        events = _events(orjson.loads(line))
+    except orjson.JSONDecodeError as error:
+        events = _events(_readable(line, error, wrong))
     for event in events:
         try:
             found = _request(event, reads=reads)
@@ -149,6 +159,47 @@ def requests_in(line: bytes, *, reads: bool = False) -> Iterator[Request]:
             yield found
     if wrong:
         raise UnreadableEvents(f"it is not an audit event: {wrong[0]!s:.200}", len(wrong))
+
+
+# What clients sent and got: the only members that may nest, or have a number of any length.
+_CONTENTS: Final = frozenset({"requestObject", "responseObject"})
+
+
+def _readable(line: bytes, error: orjson.JSONDecodeError, wrong: list[ValueError]) -> Any:
+    """A line that no parser takes as a whole: with each of its events that can be read, without its contents if need be.
+
+    One client's object must not hide the requests of all others in a batch, nor its own author. `wrong` gets the
+    errors of the other events. Raises Unreadable.
+    """
+    try:
+        parts = exhausted(parts_in(line.strip()))
+    except Malformed:
+        raise Unreadable(f"it is no JSON ({error})") from None
+    line = line.strip()
+    items = part_of(line, parts, b"items")
+    if items is None or line[items.start : items.start + 1] != b"[":
+        return _readable_event(line, parts)
+    found, _ = readable_members(line, [one for one in parts if one is not items])
+    found["items"] = events = list[Any]()
+    for item in exhausted(parts_in(line, items.start)):
+        try:
+            events.append(loaded(line, item))
+        except orjson.JSONDecodeError as failure:
+            try:
+                events.append(_readable_event(line, exhausted(parts_in(line, item.start))))
+            except Malformed:
+                wrong.append(Unreadable(why_unreadable(failure)))
+            except Unreadable as failure_of_event:
+                wrong.append(failure_of_event)
+    return found
+
+
+def _readable_event(line: bytes, parts: list[Part]) -> Document:
+    """An event without contents that cannot be read. Raises Unreadable if something else cannot be read."""
+    found, others = readable_members(line, parts)
+    if unread := [one for one in others if one not in _CONTENTS]:
+        raise Unreadable(f"{unread[0][:100]!r} cannot be read")
+    return found
 
 
 def dialect_in(line: bytes) -> str:
@@ -269,8 +320,15 @@ _IDENTITY: Final = frozenset(
 def _identity(document: Document) -> Document:
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
-        metadata = {key: one for key, one in metadata.items() if key in _IDENTITY}
-    return {"kind": document.get("kind"), "metadata": metadata}
+        metadata = {key: one for key, one in metadata.items() if key in _IDENTITY and _is_flat(one)}
+    elif not _is_flat(metadata):
+        metadata = None
+    return {"kind": _text(document.get("kind")), "metadata": metadata}
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a value is none that clients can nest: a scalar, or a list of scalars."""
+    return not any(isinstance(one, dict | list) for one in (value if isinstance(value, list) else [value]))
 
 
 def _is_configuration(sent: Any) -> bool:

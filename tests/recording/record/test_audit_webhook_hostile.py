@@ -252,6 +252,46 @@ async def test_bodies_that_are_no_event_list(folder: Path, body: bytes) -> None:
         assert sink.statistics.unreadable == 1
 
 
+def nested(levels: int, inner: bytes = b"1") -> bytes:
+    return b'{"a":' * levels + inner + b"}" * levels
+
+
+UNREADABLE = [
+    nested(650),
+    nested(1100),
+    nested(9000),
+    b"[" * 3000 + b"]" * 3000,
+    b"1e999",
+    b'"\\ud800"',
+    b'"\xff"',
+]
+
+
+@pytest.mark.parametrize("unreadable", UNREADABLE, ids=range(len(UNREADABLE)))
+async def test_contents_that_nobody_can_read_hide_no_author(folder: Path, unreadable: bytes) -> None:
+    """Neither that of their own request nor those of others in the batch: only the content is left out."""
+    body = event_list(
+        [event(1), event(2, requestObject="HERE", responseObject={"metadata": "HERE"}), event(3)]
+    )
+    async with listening(folder) as (sink, taken), client_of(sink) as client:
+        response = await client.post("/", content=body.replace(b'"HERE"', unreadable))
+        assert response.status_code == 200
+        assert [one.audit_id for one in taken] == ["id-1", "id-2", "id-3"]
+        assert sink.statistics.unreadable == 0
+        # What was acknowledged is on the disk, and can be read again.
+        assert [one.audit_id for one, _, _ in sink.spool.load()] == ["id-1", "id-2", "id-3"]
+
+
+@pytest.mark.parametrize("unreadable", UNREADABLE[1:], ids=range(1, len(UNREADABLE)))
+async def test_event_that_nobody_can_read_loses_no_other(folder: Path, unreadable: bytes) -> None:
+    body = event_list([event(1), event(2, user={"username": "bob", "extra": "HERE"}), "HERE", event(3)])
+    async with listening(folder) as (sink, taken), client_of(sink) as client:
+        response = await client.post("/", content=body.replace(b'"HERE"', unreadable))
+        assert response.status_code == 200
+        assert [one.audit_id for one in taken] == ["id-1", "id-3"]
+        assert sink.statistics.unreadable == 2
+
+
 async def test_malformed_events_are_counted_and_the_others_taken(folder: Path) -> None:
     wrong = [None, 7, {"stage": "ResponseComplete"}, event(2, stageTimestamp="yesterday"), event(3, user=[1])]
     async with listening(folder) as (sink, taken), client_of(sink) as client:
