@@ -69,7 +69,8 @@ def lines_of(found: Document) -> list[tuple[str, str]]:
     lines += [("since", _since(found)), ("lag", _lag(found)), ("keeps", _kept(found)), ("disk", _disk(disk))]
     lines += _titled("room", [_share(one) for one in disk.get("shares", [])[:_SHARES]])
     lines += _titled("warning", [disk["warning"]] if disk.get("warning") else [])
-    lines += _titled("left out", [_left_out(one) for one in found.get("leftOut", [])])
+    left_out = [_left_out_objects(one) for one in found.get("leftOutObjects", [])]
+    lines += _titled("left out", left_out + [_left_out(one) for one in found.get("leftOut", [])])
     lines += _titled("gaps", _gaps(found.get("gaps", [])))
     lines += _titled("problem", [one for one in (found.get("problem"), disk.get("problem")) if one])
     return [(title, text) for title, text in lines if text]
@@ -86,12 +87,36 @@ def _server(found: Document) -> str:
 
 
 def _records(found: Document) -> str:
-    counts = f"{found.get('objects', 0):,} objects of {found.get('kinds', 0)} kinds"
+    kinds = found.get("kinds", 0)
+    listed = found.get("listedKinds", kinds)
+    counts = (
+        f"{found.get('objects', 0):,} objects of {kinds if listed == kinds else f'{listed} of {kinds}'} kinds"
+    )
     if found["recording"]:
-        return f"yes, {counts}"
+        return "; ".join([f"yes, {counts}", *_all_but(found.get("leftOutObjects", []))])
     if not found.get("listed", True):
         return "not yet: the first lists are not complete"
     return "no"
+
+
+def _all_but(left_out: list[Document]) -> list[str]:
+    """The objects that are missing."""
+    if not left_out:
+        return []
+    texts = []
+    for one in left_out[:NAMED]:
+        texts.append(
+            f"{one['count']:,} {'object' if one['count'] == 1 else 'objects'} of {one['kind']} ({one['why']})"
+        )
+    more = len(left_out) - NAMED
+    return ["all but " + ", ".join(texts) + (f" and some of {more} more kinds" if more > 0 else "")]
+
+
+def _left_out_objects(one: Document) -> str:
+    names = ["/".join(filter(None, (named["namespace"], named["name"]))) for named in one["objects"]]
+    shown = [name or "an object without a name" for name in names]
+    more = one["count"] - len(shown)
+    return f"{one['kind']}: {', '.join(shown)}{f' and {more:,} more' if more > 0 else ''}: {one['why']}"
 
 
 def _since(found: Document) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import httpx
@@ -30,6 +31,7 @@ SHORTEST_PAUSE = 0.1  # also after `Retry-After: 0`
 # Bytes: a server that never stops sending must not fill the memory.
 MAX_LINE = 32 << 20  # one watch event
 MAX_DOCUMENT = 1 << 30  # one response; a page of a list may have 500 objects of more than a megabyte
+BEGINNING: Final = 1 << 20  # of a line that is too long
 MAX_REFUSAL = 1 << 20
 SLOWEST = 16 << 10  # bytes a second, of a document that takes long
 CLOSED: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
@@ -73,22 +75,49 @@ class _Lines:
 
     def __init__(self) -> None:
         self._rest = bytearray()  # many small parts take no more memory than a large one
+        self._skipped = 0  # bytes of a line of which only the beginning is kept
 
-    def split(self, data: bytes) -> list[bytes]:
-        """Add data; returns the lines that it completes. Raises ClientError for a line that is too long."""
-        *lines, rest = data.split(b"\n")
-        if lines and self._rest:
-            self._rest += lines[0]
-            lines[0] = bytes(self._rest)
-            self._rest = bytearray()
-        self._rest += rest
-        if len(self._rest) > MAX_LINE:
-            raise too_large()
+    def split(self, data: bytes) -> list[bytes | TooLong]:
+        """Add data; returns the lines that it completes. Raises ClientError for a line without an end."""
+        *ends, rest = data.split(b"\n")
+        lines: list[bytes | TooLong] = [self._completed(end) for end in ends]
+        self._add(rest)
         return lines
+
+    def _completed(self, end: bytes) -> bytes | TooLong:
+        if not self._rest and len(end) <= MAX_LINE:
+            return end
+        self._add(end)
+        line, too_long = bytes(self._rest), self._skipped
+        self._rest, self._skipped = bytearray(), 0
+        return TooLong(line) if too_long else line
+
+    def _add(self, part: bytes) -> None:
+        if not self._skipped:
+            self._rest += part
+            if len(self._rest) <= MAX_LINE:
+                return
+            self._skipped = len(self._rest)
+            del self._rest[BEGINNING:]
+        else:
+            self._skipped += len(part)
+        if self._skipped > MAX_DOCUMENT:
+            raise ClientError(f"the server sent a watch event of more than {MAX_DOCUMENT >> 20} MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A line of more than MAX_LINE bytes, of which the beginning is kept."""
+
+    beginning: bytes
 
 
 def too_large() -> ClientError:
     return ClientError(f"the server sent a watch event of more than {MAX_LINE >> 20} MiB")
+
+
+async def refuse_too_long(_: bytes) -> None:
+    raise too_large()
 
 
 class StreamingSession(Session):
@@ -108,30 +137,30 @@ class StreamingSession(Session):
             await one.aclose()
 
     async def get_document(self, path: str, **query: str) -> Document:
-        """The document of a successful GET. Raises StatusError or ClientError.
+        """The document of a successful GET, as `get_bytes` returns it. Raises StatusError or ClientError."""
+        try:
+            document = orjson.loads(await self.get_bytes(path, **query))
+        except orjson.JSONDecodeError:
+            document = None
+        if not isinstance(document, dict):
+            raise NoDocument(f"{self.target.server}{path} did not respond with a JSON object")
+        return document
+
+    async def get_bytes(self, path: str, **query: str) -> bytes:
+        """The body of a successful GET. Raises StatusError or ClientError.
 
         It tries again as long as the server asks for that (429, 503), for at most a minute.
         """
         until = trio.current_time() + MOST_PATIENT
         while True:
             try:
-                return await self._get_once(path, query)
+                async with self._open_response(path, query, READ_SECONDS) as response:
+                    return await self._read(response, MAX_DOCUMENT)
             except StatusError as error:
                 if error.retry_after is None or trio.current_time() + error.retry_after > until:
                     raise
                 pause = max(error.retry_after, SHORTEST_PAUSE)
             await trio.sleep(pause)
-
-    async def _get_once(self, path: str, query: dict[str, str]) -> Document:
-        async with self._open_response(path, query, READ_SECONDS) as response:
-            body = await self._read(response, MAX_DOCUMENT)
-        try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            document = None
-        if not isinstance(document, dict):
-            raise NoDocument(f"{self.target.server}{path} did not respond with a JSON object")
-        return document
 
     async def post_bytes(self, path: str, body: bytes, seconds: float, most: int = MAX_DOCUMENT) -> bytes:
         """The body of a successful response to a JSON document. Raises StatusError or ClientError."""
@@ -160,17 +189,23 @@ class StreamingSession(Session):
         return bytes(body)
 
     async def read_lines(
-        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+        self,
+        path: str,
+        seconds: float,
+        take: Callable[[bytes], Awaitable[None]],
+        too_long: Callable[[bytes], Awaitable[None]] = refuse_too_long,
+        **query: str,
     ) -> None:
         """Pass the lines of a long GET to `take`, until its end; `silence` is the longest pause between two.
 
-        Raises StatusError, ClientError, and what `take` raises, which ends it.
+        `too_long` gets the beginning of a line of more than MAX_LINE bytes. Raises StatusError, ClientError, and what
+        `take` and `too_long` raise, which ends it.
         """
         lines = _Lines()
 
         async def split(data: bytes) -> None:
             for line in lines.split(data):
-                await take(line)
+                await (too_long(line.beginning) if isinstance(line, TooLong) else take(line))
 
         await self.read_parts(path, seconds, split, **query)
 
@@ -227,7 +262,7 @@ class StreamingSession(Session):
                 timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
                 extensions={"sni_hostname": name} if name else None,
             )
-            response = await self._send(client, request, seconds)
+            response = await self._head_of(client, request, seconds)
             try:
                 yield _Response(response)
             finally:
@@ -239,7 +274,7 @@ class StreamingSession(Session):
         except WrongCoding as error:
             raise self.unreadable(error) from error
 
-    async def _send(
+    async def _head_of(
         self, client: httpx.AsyncClient, request: httpx.Request, seconds: float
     ) -> httpx.Response:
         """Send a request, and read the head of its response, whose parts alone have a timeout in httpx."""

@@ -25,8 +25,14 @@ _TOO_LARGE = 1009
 
 class WebSocketSession(StreamingSession):
     async def read_lines(
-        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+        self,
+        path: str,
+        seconds: float,
+        take: Callable[[bytes], Awaitable[None]],
+        too_long: Callable[[bytes], Awaitable[None]] = streaming.refuse_too_long,
+        **query: str,
     ) -> None:
+        """Like that of a chunked response, but a message that is too long ends the connection (`too_long` gets b"")."""
         credential = await self.credential()
         url = httpx.URL(self.target.server.rstrip("/") + path, params=query)
         # Servers in Go refuse a WebSocket without an origin.
@@ -53,7 +59,7 @@ class WebSocketSession(StreamingSession):
                     ended = self.silent(seconds)
                 else:
                     stream.is_open = True
-                    ended = await self._take_messages(connection, take)
+                    ended = await self._take_messages(connection, take, too_long)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             failed, others = group.split(Exception)
@@ -68,7 +74,10 @@ class WebSocketSession(StreamingSession):
             raise ended
 
     async def _take_messages(
-        self, connection: trio_websocket.WebSocketConnection, take: Callable[[bytes], Awaitable[None]]
+        self,
+        connection: trio_websocket.WebSocketConnection,
+        take: Callable[[bytes], Awaitable[None]],
+        too_long: Callable[[bytes], Awaitable[None]],
     ) -> Exception | None:
         """Take events until the watch ends; returns the error that ended it early, if any."""
         try:
@@ -80,7 +89,7 @@ class WebSocketSession(StreamingSession):
             if code in _ENDED:
                 return None
             if code == _TOO_LARGE:
-                return streaming.too_large()
+                return await _failure_of(too_long)
             text = (closed.reason.reason if closed.reason is not None else None) or "no reason given"
             return ClientError(f"{self.target.server} closed the WebSocket of a watch: {code} ({text})")
         except Exception as error:
@@ -170,6 +179,15 @@ class _WatchedStream(trio.abc.Stream):
         await trio.aclose_forcefully(self._stream)
         if not self.is_open:
             raise self._failed(OSError("its response opens no WebSocket"))
+
+
+async def _failure_of(too_long: Callable[[bytes], Awaitable[None]]) -> Exception | None:
+    """Report a message that is too long, of which the library keeps nothing."""
+    try:
+        await too_long(b"")
+    except Exception as error:
+        return error
+    return streaming.too_large()
 
 
 def _first(group: BaseException | None) -> Exception:

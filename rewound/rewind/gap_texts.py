@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 STOPPED, UNREACHABLE, EXPIRED, REFUSED, GONE = "stopped", "unreachable", "expired", "refused", "gone"
+FAILING, UNLISTED, LEFT_OUT = "failing", "unlisted", "left-out"
 
 WORDS: Final = {
     STOPPED: "the recorder did not run",
@@ -13,7 +14,11 @@ WORDS: Final = {
     EXPIRED: "the watch had expired, so versions are missing",
     REFUSED: "the recorder might not read it",
     GONE: "the server no longer served it",
+    FAILING: "the API server responded with errors",
+    UNLISTED: "it could not be listed",
+    LEFT_OUT: "an object could not be recorded",
 }
+_EXPLAINED: Final = (FAILING, UNLISTED, LEFT_OUT)  # the message says more
 NAMED: Final = 3  # kinds in a text
 
 
@@ -47,6 +52,8 @@ def text_of(gap: dict[str, Any]) -> str:
     more = f" and {len(kinds) - NAMED} more kinds" if len(kinds) > NAMED else ""
     what = f"{', '.join(kinds[:NAMED])}{more}: " if kinds else ""
     text = f"{what}{WORDS.get(gap['why'], gap['why'])}"
+    if gap["why"] in _EXPLAINED and gap["message"]:
+        text += f" ({gap['message']})"
     if gap["missing"] or lasts or gap["why"] in (REFUSED, GONE):
         return text
     return f"{text}; nothing is missing"

@@ -8,6 +8,9 @@
     expired      the version of a watch had left the history of the server: versions in between are missing
     refused      the user may not read the kind, so it is not recorded
     gone         the server no longer serves the kind: its objects stay in the recording as they were last
+    failing      the server responds with errors, or with what cannot be read; the watches then resumed
+    unlisted     the recording began without the kind, because it could not be listed
+    left-out     versions of some objects of the kind could not be recorded; everything else of it was
 
 Times are microseconds since 1970. Without `to` it lasts; no kinds are all of them. `missing` says whether versions are
 missing for certain; after the others nothing is, unless an `expired` of the same time says so. A later line with the
@@ -24,7 +27,7 @@ from typing import Any, Final
 import orjson
 
 from rewound.actors.rewind.moments import rfc3339
-from rewound.rewind.gap_texts import WORDS
+from rewound.rewind.gap_texts import LEFT_OUT, WORDS
 
 FILE: Final = "gaps.jsonl"
 LONGEST: Final = 64 << 10  # bytes of a line
@@ -129,7 +132,11 @@ def warnings_at(folder: Path, kind: str, time: int) -> list[str]:
         gap.why: gap for gap in gaps_in(folder) if gap.has(time) and (not gap.kinds or kind in gap.kinds)
     }
     return [
-        f"{kind} were not recorded from {rfc3339(gap.begin)} {f'to {rfc3339(gap.end)}' if gap.end else 'on'}: "
-        f"{WORDS.get(why, why)}"
+        f"{what_of(why, kind)} were not recorded from {rfc3339(gap.begin)} "
+        f"{f'to {rfc3339(gap.end)}' if gap.end else 'on'}: {WORDS.get(why, why)}"
         for why, gap in found.items()
     ]
+
+
+def what_of(why: str, kind: str) -> str:
+    return f"some {kind}" if why == LEFT_OUT else kind

@@ -49,10 +49,11 @@ from rewound.recording.flight.lease import Lease
 from rewound.recording.flight.retention import Bounds, Retention
 from rewound.recording.flight.shares import documents
 from rewound.recording.flight.status import disk_document, file_bytes, save_status, used_bytes
-from rewound.recording.record.gaps import UNREACHABLE, Gap, Gaps
+from rewound.recording.record.gaps import UNLISTED, Gaps
 from rewound.recording.record.kinds import UnknownKind
 from rewound.recording.record.recorder import (
     MASKED,
+    NOT_LISTED,
     Progress,
     Recorder,
     RecordOptions,
@@ -70,6 +71,7 @@ LONGEST_PAUSE: Final = 30.0
 REFRESH: Final = 120.0  # seconds between two looks at the version and the kinds of the cluster
 STATUS_SAVED: Final = 10.0  # seconds between two writes of the document into the folder
 CHECK: Final = "first-lists"  # of /readyz
+REASON: Final = 200  # characters of a reason there
 CLUSTER_CA: Final = "cluster-ca.crt"  # in the folder: the CA of the cluster's client certificates
 # Requests for the files of the page, for the API's description, and of probes show nothing of the cluster.
 NOT_LOGGED: Final = [
@@ -191,7 +193,9 @@ class Flight:
                 return
             self._journal = _create(self.folder, begun)
         else:
-            self._listed = bool(found.exact_from)
+            self._listed = bool(found.exact_from) and not any(
+                one.why == UNLISTED for one in self.gaps.lasting()
+            )
             self._heard, self._began = found.saved, found.began
             self._journal = _open(self.folder)
         try:
@@ -271,8 +275,13 @@ class Flight:
         )
         metrics.gauge(
             "rewound_flight_left_out_kinds",
-            "Kinds that this user may not read, that are not served any more, or that cannot be watched.",
+            "Kinds that this user may not read, that are not served any more, that cannot be watched, or that fail.",
             lambda: sum(len(one["kinds"]) for one in self._left_out() if one["why"] != MASKED),
+        )
+        metrics.gauge(
+            "rewound_flight_left_out_objects",
+            "Objects of recorded kinds whose newest version could not be recorded.",
+            lambda: 0 if self.recorder is None else self.recorder.left_out_objects.total,
         )
         metrics.gauge(
             "rewound_flight_held_changes",
@@ -316,7 +325,11 @@ class Flight:
 
     def _readiness_problem(self) -> str | None:
         """An API server that is lost does not count: what was recorded before is what people want to see then."""
-        return None if self._listed else "the first lists are not complete"
+        if self._listed:
+            return None
+        unlisted = {} if self.recorder is None else self.recorder.unlisted()
+        reasons = [f"{kind}: {why[:REASON]}" for kind, why in unlisted.items() if why != NOT_LISTED]
+        return ": ".join(["the first lists are not complete", *reasons[:1]])
 
     # Recording.
 
@@ -337,7 +350,7 @@ class Flight:
         self._server.publish(events)
 
     def _progressed(self, progress: Progress) -> None:
-        if self.recorder is not None and self.recorder.started.is_set():
+        if self.recorder is not None and self.recorder.started.is_set() and not self.recorder.unlisted():
             self._listed = True
         self._report(progress)
 
@@ -421,16 +434,8 @@ class Flight:
     # What it says about itself.
 
     def _is_recording(self) -> bool:
-        return self.recorder is not None and self.recorder.started.is_set() and not self._lost()
-
-    def _lost(self) -> list[Gap]:
-        """The gaps of kinds that would be recorded if the API server responded."""
         recorder = self.recorder
-        return [
-            one
-            for one in self.gaps.lasting()
-            if one.why == UNREACHABLE and (recorder is None or any(map(recorder.follows, one.kinds)))
-        ]
+        return recorder is not None and recorder.started.is_set() and not recorder.problem
 
     def _silence(self) -> float:
         if self.recorder is not None:
@@ -479,17 +484,19 @@ class Flight:
             "server": self.server_url,
             "kubernetes": stored_version(self.journal.kubernetes),
             "recording": self._is_recording(),
-            "problem": self.problem or next((one.message for one in self._lost()), ""),
+            "problem": self.problem or ("" if self.recorder is None else self.recorder.problem),
             "lagSeconds": round(self._lag(), 3),
             "silentSeconds": round(self._silence(), 3),
             "listed": self._listed,
             "began": rfc3339(self._began) if self._began else None,
             "kinds": progress.kinds,
+            "listedKinds": progress.listed,
             "objects": progress.objects,
             "events": progress.events,
             "held": progress.held,
             "version": str(self.journal.head),
             "leftOut": self._left_out(),
+            "leftOutObjects": [] if self.recorder is None else self.recorder.left_out_objects.documents(),
             "gaps": self.gaps.documents(),
             "retention": {
                 "seconds": bounds.age,

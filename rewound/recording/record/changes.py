@@ -32,6 +32,7 @@ MASKED_MANIFEST: Final = "***"
 # Prefixes of the reasons of events that had no version on the recorded server.
 FOUND_DELETED: Final = "found to be deleted"
 ADDED: Final = "added by the recorder"
+UNREAD: Final = "its last content could not be recorded"
 # A larger version gets a free offset instead: the journal has to have room for the events after it.
 _LARGEST: Final = keys.LARGEST_OFFSET - (1 << 40)
 _LONGEST: Final = 128  # letters of a uid or a version
@@ -92,7 +93,8 @@ def change_of(
 ) -> Change:
     """The change to an object as the server sent it.
 
-    Raises KeyError, TypeError, AttributeError or ValueError for a malformed object.
+    Raises KeyError, TypeError, AttributeError or ValueError for most malformed objects, and whatever else the code of
+    a kind raises.
     """
     return stored_change(
         kind, _in_storage_form(kind, given), arrived, removed=removed, with_secrets=with_secrets
@@ -138,6 +140,18 @@ def removal(
     reason = f"{FOUND_DELETED} by the list at version {version}"
     after = number_of(last) or 0
     return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason, after=after)
+
+
+def unread_removal(
+    kind: RecordedKind, namespace: str, name: str, version: str, arrived: int, last: str
+) -> Change:
+    """The removal of an object whose last content cannot be read: the one before is that of the event.
+
+    Without a `version` another object has replaced it.
+    """
+    after = number_of(last) or 0
+    reason = UNREAD if version else f"{FOUND_DELETED}, as another object has its name"
+    return Change(kind, namespace, name, "", version, True, b"", b"", arrived, reason=reason, after=after)
 
 
 class Ordered(Protocol):

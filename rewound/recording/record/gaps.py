@@ -13,15 +13,31 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from rewound.rewind.gap_texts import EXPIRED, GONE, REFUSED, STOPPED, UNREACHABLE
+from rewound.rewind.gap_texts import EXPIRED, FAILING, GONE, LEFT_OUT, REFUSED, STOPPED, UNLISTED, UNREACHABLE
 from rewound.rewind.gaps import FILE, Gap, gaps_in
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["EXPIRED", "FILE", "GONE", "REFUSED", "STOPPED", "UNREACHABLE", "Gap", "Gaps", "gaps_in"]
+__all__ = [
+    "EXPIRED",
+    "FAILING",
+    "FILE",
+    "GONE",
+    "LEFT_OUT",
+    "REFUSED",
+    "STOPPED",
+    "UNLISTED",
+    "UNREACHABLE",
+    "Gap",
+    "Gaps",
+    "gaps_in",
+]
 
 NEWEST: Final = 1000  # gaps that are kept; the file is written anew when it has twice as many lines
 MESSAGE: Final = 500  # characters
+# Microseconds: a gap that begins again so soon is the same one, so that no object that changes between two states
+# displaces all other gaps.
+SOON: Final = 600_000_000
 
 
 class Gaps:
@@ -64,6 +80,19 @@ class Gaps:
             return
         found.kinds |= set(kinds)
         self._store(found)
+
+    def begin_again(self, why: str, now: int, kind: str, message: str) -> None:
+        """Begin a gap of one kind in which versions are missing, or go on with the one that has just ended."""
+        mine = [one for one in self._gaps.values() if one.why == why and one.kinds == {kind}]
+        if not mine or (mine[-1].end and now - mine[-1].end > SOON):
+            gap = self._gaps[self._next] = Gap(
+                self._next, now, why, kinds={kind}, missing=True, message=message[:MESSAGE]
+            )
+            self._next += 1
+            self._store(gap)
+        elif mine[-1].end:
+            mine[-1].end = 0
+            self._store(mine[-1])
 
     def end(self, why: str, now: int, kind: str = "") -> None:
         """End the gap that lasts for a reason, of one kind or of all."""

@@ -166,3 +166,45 @@ def why_unreadable(error: Exception) -> str:
     if "depth limit" in text or isinstance(error, RecursionError):
         return "it nests too deep"
     return f"it is not JSON that can be read ({text.partition(': line ')[0][:100]})"
+
+
+class Unread(NamedTuple):
+    """An item of a list, or the object of an event, that cannot be read."""
+
+    identity: dict[str, str]
+    why: str
+
+
+def list_in_parts(body: bytes) -> Steps[Document]:
+    """A list whose items are read one by one; those that cannot be read are `Unread`. Raises Malformed."""
+    parts = yield from parts_in(body)
+    items = part_of(body, parts, b"items")
+    found, _ = readable_members(body, [one for one in parts if one is not items])
+    if items is None or body[items.start : items.start + 1] != b"[":
+        return found | ({} if items is None else {"items": 0})
+    found["items"] = read = list[Any]()
+    for part in (yield from parts_in(body, items.start)):
+        try:
+            read.append(loaded(body, part))
+        except orjson.JSONDecodeError as error:
+            identity = yield from identity_in(body, part.start)
+            read.append(Unread(identity, why_unreadable(error)))
+        yield
+    return found
+
+
+def event_in_parts(line: bytes, why: str, *, cut: bool = False) -> Steps[Document]:
+    """A watch event whose object is `Unread`. `cut`: of a line that is too long, this is the beginning.
+
+    Raises Malformed.
+    """
+    parts = yield from parts_in(line, cut=cut)
+    kind, given = part_of(line, parts, b"type"), part_of(line, parts, b"object")
+    try:
+        found: Document = {"type": None if kind is None else loaded(line, kind)}
+    except orjson.JSONDecodeError:
+        found = {"type": None}
+    if given is None:
+        raise Malformed("it has no object")
+    found["object"] = Unread((yield from identity_in(line, given.start, cut=cut)), why)
+    return found

@@ -38,8 +38,8 @@ from rewound.recording.record.changes import Change, in_order, number_of
 from rewound.recording.record.definitions import built_in_definitions, definition_of
 from rewound.recording.record.first_lists import FirstLists
 from rewound.recording.record.follower import Follower, KindState, WatchLists
+from rewound.recording.record.gaps import FAILING, GONE, REFUSED, STOPPED, UNLISTED, UNREACHABLE, Gaps
 from rewound.recording.record.gaps import FILE as GAPS
-from rewound.recording.record.gaps import GONE, REFUSED, STOPPED, UNREACHABLE, Gaps
 from rewound.recording.record.kinds import (
     MAX_KINDS,
     ClusterScopedKind,
@@ -50,6 +50,8 @@ from rewound.recording.record.kinds import (
     version_of,
 )
 from rewound.recording.record.late_authors import LateAuthors
+from rewound.recording.record.left_out import FILE as LEFT_OUT_FILE
+from rewound.recording.record.left_out import LeftOut
 from rewound.recording.record.refused import RefusedRequests
 from rewound.recording.record.requests import Request, Unreadable, requests_in
 from rewound.recording.record.writer import Publish, RecordingWriter, unpublished
@@ -59,14 +61,18 @@ logger = logging.getLogger(__name__)
 LISTS: Final = 8  # at the same time
 TICK: Final = 0.1  # seconds between two looks at what has arrived
 SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
-# Seconds without an object after which kinds that cannot be listed are no longer waited for.
+# Seconds after which kinds that cannot be listed are no longer waited for: in which the server has sent nothing of any
+# of them, and in which no other kind was complete.
 PATIENCE: Final = 60.0
+LONGEST_PATIENCE: Final = 600.0
 # Limits of what waits for the journal: beyond them, lists and watches are not read.
 MOST_HELD: Final = 50_000  # changes
 MOST_HELD_BYTES: Final = 64 << 20
 MOST_LISTED_BYTES: Final = 64 << 30  # of the first lists, on disk
 REDISCOVERY: Final = 1.0  # seconds after a change of a definition
 NOT_SERVED: Final = "the server no longer serves it; its objects stay as they were last"
+NOT_LISTED: Final = "its first list is not complete"
+NOT_SEEN: Final = "the API server has not responded yet"
 NOT_WATCHED: Final = "it can be listed, but not watched"
 MASKED: Final = "their values; with --with-secrets they are recorded"
 
@@ -137,6 +143,7 @@ class Recorder:
         self._gone: dict[str, str] = {}  # types with recorded objects that are not followed any more, and why
         self._again = again
         self.gaps = Gaps(folder) if gaps is None else gaps
+        self.left_out_objects = LeftOut(folder, self.gaps, now)
         self._has_read = False  # whether a kind that has ended was read before
         self._authors: Authors | None = None
         self._audit_log: AuditLog | None = None
@@ -214,7 +221,8 @@ class Recorder:
         save_positions(self._folder, self._positions)
         journal.register_types([*(one.type_name for one in self._kinds), definition_type(self._names)])
         self._follow_authors(journal)
-        self._writer = RecordingWriter(journal, self._authors, self._publish)
+        self._writer = RecordingWriter(journal, self._authors, self._publish, self._leave_out)
+        self.left_out_objects.load()
         self._lists_on_disk = FirstLists(self._folder)
         if self._positions.saved and self._positions.exact_from:
             self.gaps.begin(STOPPED, self._positions.saved, message="the recorder did not run")
@@ -287,10 +295,32 @@ class Recorder:
         """For how many seconds the oldest change has waited for the journal."""
         return self._reordering.waiting
 
+    def unlisted(self) -> dict[str, str]:
+        """The kinds that could not be listed yet, and why."""
+        return {name: one.problem or NOT_LISTED for name, one in self._states.items() if not one.listed}
+
+    def failing(self) -> dict[str, str]:
+        """The kinds that are not recorded at the moment, although they should be, and why."""
+        found = self.unlisted() if self.started.is_set() else {}
+        for gap in self.gaps.lasting():
+            if gap.why in (UNREACHABLE, FAILING):
+                for name in gap.kinds & self._states.keys():
+                    found[name] = self._states[name].problem or gap.message or NOT_SEEN
+        return found
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is recorded; empty if something is."""
+        failing = self.failing() if self.started.is_set() else self.unlisted()
+        if not failing or (self.started.is_set() and len(failing) < len(self._states)):
+            return ""
+        name = next((one for one, why in failing.items() if why != NOT_LISTED), "")
+        return failing[name] if name else ""
+
     def left_out(self) -> list[dict[str, Any]]:
         """What of the server is not recorded, and why: kinds, or none where the reason says what."""
         options, kinds_by_reason = self._options, dict[str, list[str]]()
-        for name, why in [*self._refused.items(), *self._gone.items()]:
+        for name, why in [*self._refused.items(), *self._gone.items(), *self.failing().items()]:
             kinds_by_reason.setdefault(why, []).append(name)
         if not options.kinds:
             kinds_by_reason[NOT_WATCHED] = list(self._discovered.unwatched)
@@ -513,6 +543,7 @@ class Recorder:
             self.gaps,
             self._writer.written,
             self._watch_lists,
+            self.left_out_objects,
             with_secrets=self._options.with_secrets,
         )
         nursery.start_soon(self._run_follower, follower, state)
@@ -536,6 +567,12 @@ class Recorder:
         if self.nothing_readable:
             raise NothingReadable(next(iter(self._refused.values())))
 
+    def _leave_out(self, change: Change, error: Exception) -> None:
+        """Mark an object of which no event can be made."""
+        logger.error("a change of %s cannot be written", change.kind.type_name, exc_info=error)
+        why = str(error) or type(error).__name__
+        self.left_out_objects.add(change.kind.type_name, (change.namespace, change.name), why)
+
     async def _take(self, state: KindState, change: Change) -> None:
         if change.kind.type_name == definition_type(self._names):
             self._rediscover.set()
@@ -557,15 +594,7 @@ class Recorder:
     async def _await_first_lists(self) -> None:
         """Wait for all lists, and a moment longer for events since then, before anything is written."""
         assert self._lists_on_disk is not None
-        arrived, progressed = 0, trio.current_time()
-        while missing := sorted(name for name, one in self._states.items() if not one.listed):
-            self._report(self.progress())
-            await trio.sleep(TICK)
-            if self._held() != arrived:
-                arrived, progressed = self._held(), trio.current_time()
-            elif trio.current_time() - progressed > PATIENCE:
-                logger.warning("recording begins without the first list of %s", ", ".join(missing))
-                break
+        await self._wait_for_lists()
         self._reordering.open = True
         await trio.sleep(HOLD_SECONDS)
         self._add_definitions()
@@ -579,6 +608,34 @@ class Recorder:
         self._save()
         self.gaps.end(STOPPED, self._now())
         self.started.set()
+
+    async def _wait_for_lists(self) -> None:
+        """Wait until all kinds are listed, or all but those of which the server sends nothing; at least one must be."""
+        since = progressed = trio.current_time()
+        seen, count, said = 0, -1, ""
+        while missing := self.unlisted():
+            self._report(self.progress())
+            await trio.sleep(TICK)
+            now, newest = trio.current_time(), max((self._seen_of(one) for one in missing), default=0)
+            if newest != seen:
+                seen, progressed = newest, now
+            if len(missing) != count:
+                count, since = len(missing), now
+            if now - progressed <= PATIENCE and now - since <= LONGEST_PATIENCE:
+                continue
+            names = ", ".join(sorted(missing))
+            if any(one.listed for one in self._states.values()):
+                logger.warning("recording begins without the first list of %s", names)
+                for name, why in missing.items():
+                    self.gaps.begin(UNLISTED, self._now(), [name], why, missing=True)
+                return
+            if self.problem != said:
+                said = self.problem
+                logger.warning("nothing can be listed, so nothing is recorded yet: %s", said or names)
+
+    def _seen_of(self, type_name: str) -> int:
+        state = self._states.get(type_name)
+        return 0 if state is None else state.seen
 
     async def _write_first_lists(self, lists: FirstLists) -> None:
         for change in self._reordering.due(first=True, newest=lists.newest):
@@ -642,6 +699,7 @@ class Recorder:
 
     def _save(self) -> None:
         self._saved = trio.current_time()
+        self.left_out_objects.save()  # before the positions, after which their events do not come again
         for name, state in self._states.items():
             state.advance()
             if state.flushed:
@@ -813,6 +871,7 @@ def remove_recording(folder: Path, *, with_folder: bool) -> None:
     shutil.rmtree(folder / "journal")
     shutil.rmtree(folder / SINK_FOLDER, ignore_errors=True)
     (folder / FILE).unlink()
-    (folder / GAPS).unlink(missing_ok=True)
+    for name in (GAPS, LEFT_OUT_FILE):
+        (folder / name).unlink(missing_ok=True)
     if with_folder:
         folder.rmdir()

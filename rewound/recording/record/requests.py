@@ -166,7 +166,7 @@ _CONTENTS: Final = frozenset({"requestObject", "responseObject"})
 
 
 def _readable(line: bytes, error: orjson.JSONDecodeError, wrong: list[ValueError]) -> Any:
-    """A line that no parser takes as a whole: with each of its events that can be read, without its contents if need be.
+    """A line that no parser takes as a whole: its events that can be read, without their contents if need be.
 
     One client's object must not hide the requests of all others in a batch, nor its own author. `wrong` gets the
     errors of the other events. Raises Unreadable.

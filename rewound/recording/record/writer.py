@@ -9,6 +9,7 @@ reason of its event has its original version.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.committer import DiskSpeed, run_beside
 from rewound.actors.store.document import at_version, decode, without_version
 from rewound.journal import history, keys
+from rewound.journal.errors import JournalError
 from rewound.journal.log import Journal
 from rewound.journal.records import GUESSED, USER_GUESSED, Event
 from rewound.journal.retention import advance
@@ -49,11 +51,19 @@ LONG_BATCH: Final = 900
 LONG_BATCH_BYTES: Final = 8 << 20
 RECORDED_AS: Final = "recorded as version "
 
+logger = logging.getLogger(__name__)
+
 Publish = Callable[[list[Event]], None]
+LeaveOut = Callable[[Change, Exception], None]
 
 
 def unpublished(_: list[Event]) -> None:
     """Nobody follows the journal."""
+
+
+def log_left_out(change: Change, error: Exception) -> None:
+    """Nothing else marks it."""
+    logger.warning("%s %s/%s is left out: %r", change.kind.type_name, change.namespace, change.name, error)
 
 
 class Written(NamedTuple):
@@ -66,11 +76,19 @@ class Written(NamedTuple):
 
 class RecordingWriter:
     def __init__(
-        self, journal: Journal, authors: Authors | None = None, publish: Publish = unpublished
+        self,
+        journal: Journal,
+        authors: Authors | None = None,
+        publish: Publish = unpublished,
+        leave_out: LeaveOut = log_left_out,
     ) -> None:
-        """`authors` has the requests of an audit log; `publish` gets the events that have become durable."""
+        """`authors` has the requests of an audit log; `publish` gets the events that have become durable.
+
+        `leave_out` gets the changes of which no event can be made, and why.
+        """
         self.journal = journal
         self._publish = publish
+        self._leave_out = leave_out
         self._disk = DiskSpeed()
         self._authors = authors
         self._head = journal.head
@@ -131,7 +149,7 @@ class RecordingWriter:
     def write(self, changes: Iterable[Change]) -> None:
         """Append changes, in the order of their versions; durable when this returns."""
         for change in in_order(changes, lambda: self._head):
-            self.add(change)
+            self._add_if_possible(change)
         self.flush()
 
     async def write_in_turns(self, changes: Iterable[Change], *, many: bool = False) -> None:
@@ -142,7 +160,7 @@ class RecordingWriter:
         most, most_bytes = (LONG_BATCH, LONG_BATCH_BYTES) if many else (SHORT_BATCH, SHORT_BATCH_BYTES)
         turn = Turn()
         for change in changes:
-            self.add(change)
+            self._add_if_possible(change)
             if len(self._batch) >= most or self._batch_bytes >= most_bytes:
                 await self._flush_beside(in_thread=many)
             if turn.over():
@@ -154,6 +172,15 @@ class RecordingWriter:
         """Raise the retention floor: the recording is incomplete before the first lists."""
         while not advance(self.journal, version).done:
             await trio.lowlevel.checkpoint()
+
+    def _add_if_possible(self, change: Change) -> None:
+        """Append one change; one that no event can be made of does not stop those after it."""
+        try:
+            self.add(change)
+        except (JournalError, OSError):
+            raise
+        except Exception as error:  # of whatever kind: it is made of what others wrote
+            self._leave_out(change, error)
 
     def add(self, change: Change) -> None:
         """Append one change; it is durable after `flush`."""
@@ -186,27 +213,28 @@ class RecordingWriter:
             body, facts = self._last_content(change.key, known)
         if self._authors is not None and not change.reason.startswith(ADDED):
             change.author = self._find_author(self._authors, change, known)
-            if change.author is None:
-                self._authors.wait(change, offset, known is not None, "" if known is None else known.version)
         author, writer = change.author, self._writer(change, known)
-        self._head, self._time = offset, self._time_of(change, writer)
-        self._batch.append(
-            Event(
-                offset=offset,
-                type_id=self.journal.type_id(change.kind.type_name),
-                verb=_verb(change, known, writer),
-                namespace=change.namespace,
-                name=change.name,
-                previous=previous,
-                removed=removed,
-                time=self._time,
-                user=USER if author is None else author.user,
-                manager=writer.manager,
-                facts=facts,
-                body=at_version(body, offset),
-                reason=self._reason(change, offset, writer),
-            )
+        written_at = self._time_of(change, writer)
+        event = Event(
+            offset=offset,
+            type_id=self.journal.type_id(change.kind.type_name),
+            verb=_verb(change, known, writer),
+            namespace=change.namespace,
+            name=change.name,
+            previous=previous,
+            removed=removed,
+            time=written_at,
+            user=USER if author is None else author.user,
+            manager=writer.manager,
+            facts=facts,
+            body=at_version(body, offset),
+            reason=self._reason(change, offset, writer),
         )
+        # Nothing below fails: an event is in the batch with all that follows from it, or not at all.
+        if self._authors is not None and author is None and not change.reason.startswith(ADDED):
+            self._authors.wait(change, offset, known is not None, "" if known is None else known.version)
+        self._head, self._time = offset, written_at
+        self._batch.append(event)
         self._unwritten[change.key] = body, facts
         self._batch_bytes += len(body)
         self.events += 1
@@ -222,6 +250,16 @@ class RecordingWriter:
         return max(change.number or change.place, self._head + 1)
 
     def _find_author(self, authors: Authors, change: Change, known: Written | None) -> Author | None:
+        """The author of a change; None also if what clients sent cannot be compared with it."""
+        try:
+            return self._author_of(authors, change, known)
+        except (JournalError, OSError):
+            raise
+        except Exception:
+            logger.exception("the author of a change of %s cannot be found", change.kind.type_name)
+            return None
+
+    def _author_of(self, authors: Authors, change: Change, known: Written | None) -> Author | None:
         certain = authors.late
         if known is None:
             return authors.find(change, exists=False, last_version="", before=bytes, certain=certain)

@@ -12,7 +12,7 @@ import orjson
 import trio
 
 from rewound.client.credentials import Credential, FixedCredential, bearer
-from rewound.client.streaming import StreamingSession
+from rewound.client.streaming import StreamingSession, refuse_too_long
 from rewound.client.target import Target
 from rewound.client.websocket import WebSocketSession
 from rewound.journal.log import Journal
@@ -43,10 +43,15 @@ class CountingWebSocketSession(CountingSession, WebSocketSession):
     """The same with watches over WebSockets."""
 
     async def read_lines(
-        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+        self,
+        path: str,
+        seconds: float,
+        take: Callable[[bytes], Awaitable[None]],
+        too_long: Callable[[bytes], Awaitable[None]] = refuse_too_long,
+        **query: str,
     ) -> None:
         self.sent.append((path, "watch"))
-        await super().read_lines(path, float("inf"), take, **query)
+        await super().read_lines(path, float("inf"), take, too_long, **query)
 
 
 def session_to(api: Api, token: str = ADMIN, *, websocket: bool = False) -> CountingSession:

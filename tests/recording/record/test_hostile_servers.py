@@ -21,6 +21,7 @@ from rewound.client.errors import ClientError
 from rewound.client.streaming import StreamingSession
 from rewound.client.target import Target
 from rewound.journal.log import Journal
+from rewound.recording.record.gaps import LEFT_OUT, UNREACHABLE
 from rewound.recording.record.recorder import Recorder, RecordOptions, TooLarge
 from tests.recording.record.recording import events_of, opened
 
@@ -81,13 +82,13 @@ async def server_of(documents: dict[str, Any]) -> AsyncIterator[StreamingSession
             nursery.cancel_scope.cancel()
 
 
-async def run_recorder(documents: dict[str, Any], folder: Path) -> Recorder:
+async def run_recorder(documents: dict[str, Any], folder: Path, seconds: float = 3) -> Recorder:
     """Record for a while; raise what ends the recording."""
     ended: BaseException | None = None
     async with server_of({**DOCUMENTS, **documents}) as session:
         recorder = Recorder(session, folder, RecordOptions(), lambda: 1_000_000)
         try:
-            with trio.move_on_after(3):
+            with trio.move_on_after(seconds):
                 await recorder.run()
         except Exception as error:
             ended = error
@@ -152,26 +153,47 @@ async def test_names_that_are_paths_are_no_kinds(tmp_path: Path, autojump_clock:
 
 
 @pytest.mark.parametrize(
-    ("documents", "message"),
+    ("wrong", "message"),
     [
-        (listed(5), "an object cannot be read"),
-        (listed({"metadata": 5}), "an object cannot be read"),
-        (listed(config_map(name="a\0b")), "cannot be stored"),
-        (listed(config_map(name="a" * 600)), "cannot be stored"),
-        (listed(config_map(name=5)), "must be strings"),
-        (listed(config_map(labels={"a": 5})), "must be strings"),
-        (listed(config_map(labels=5)), "must be strings"),
-        (listed(config_map(ownerReferences=[{"uid": {}}])), "must be strings"),
-        (listed(config_map(ownerReferences=[{}])), "an object cannot be read"),
-        (listed(config_map(resourceVersion="9" * 5000)), "cannot be stored"),
-        (listed(config_map(), **{"continue": "again"}), "the list does not end"),
-        ({"/api/v1/configmaps": {"metadata": {"resourceVersion": "7"}, "items": 5}}, "items are none"),
-        ({"watch": [b'{"type": "ADDED", "object": {"kind": "Secret"}}\n']}, "another kind than ConfigMap"),
-        ({"watch": [b'{"type": "ERROR", "object": 5}\n']}, "a watch event cannot be read"),
-        ({"watch": [b"[]\n"]}, "a watch event cannot be read"),
+        (5, "it is no object"),
+        ({"metadata": 5}, "a field has a type that its kind does not have"),
+        (config_map(name="a\0b"), "cannot be stored"),
+        (config_map(name="a" * 600), "cannot be stored"),
+        (config_map(name=5), "must be strings"),
+        (config_map(labels={"a": 5}), "must be strings"),
+        (config_map(labels=5), "must be strings"),
+        (config_map(ownerReferences=[{"uid": {}}]), "must be strings"),
+        (config_map(ownerReferences=[{}]), "it lacks 'uid'"),
+        (config_map(resourceVersion="9" * 5000), "cannot be stored"),
+        ({**config_map(), "kind": "Secret"}, "another kind than ConfigMap"),
     ],
 )
-async def test_wrong_objects_are_tried_again(
+async def test_wrong_objects_are_left_out(
+    wrong: Any, message: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    """Nothing else is: neither before nor after them."""
+    around = [config_map(name=name, uid=name) for name in ("before", "wrong", "after")]
+    recorder = await run_recorder(listed(around[0], wrong, around[2]), tmp_path / "out")
+    async with opened(tmp_path / "out") as journal:
+        assert {one.name for one in events_of(journal, "configmaps")} == {"before", "after"}
+    (mark,) = recorder.left_out_objects.documents()
+    assert (mark["kind"], mark["count"]) == ("configmaps", 1) and message in mark["why"]
+    (gap,) = recorder.gaps.lasting()
+    assert (gap.why, gap.kinds, gap.missing) == (LEFT_OUT, {"configmaps"}, True)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (listed(config_map(), **{"continue": "again"}), "the list does not end"),
+        ({"/api/v1/configmaps": {"metadata": {"resourceVersion": "7"}, "items": 5}}, "items are none"),
+        ({"/api/v1/configmaps": [b"no JSON"]}, "a list that cannot be read"),
+        ({"/api/v1/configmaps": [b"[]"]}, "did not respond with a list"),
+        ({"/api/v1/configmaps": {"items": []}}, "without metadata.resourceVersion"),
+        ({"watch": [b'{"type": "ERROR", "object": 5}\n']}, "the watch ended with an error"),
+    ],
+)
+async def test_wrong_responses_are_tried_again(
     documents: dict[str, Any],
     message: str,
     tmp_path: Path,
@@ -179,8 +201,10 @@ async def test_wrong_objects_are_tried_again(
     autojump_clock: object,
 ) -> None:
     caplog.set_level(logging.INFO, "rewound.recording.record")
-    await run_recorder(documents, tmp_path / "out")
+    recorder = await run_recorder(documents, tmp_path / "out")
     assert message in caplog.text
+    # The server has responded: it is never reported as unreachable.
+    assert UNREACHABLE not in [one.why for one in recorder.gaps.lasting()]
 
 
 async def test_objects_may_lack_what_this_release_selects_by(tmp_path: Path, autojump_clock: object) -> None:

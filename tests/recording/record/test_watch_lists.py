@@ -10,6 +10,8 @@ import orjson
 import pytest
 from trio.testing import MockClock
 
+from rewound.client.errors import ClientError
+from rewound.client.streaming import StreamingSession
 from rewound.recording.record.recorder import Recorder
 from tests.actors.object_store import WATCH_HISTORY, memory_folder
 from tests.gateway.api import config_map as new_map
@@ -104,6 +106,56 @@ async def test_watch_without_the_bookmark_counts_as_refused(folder: Path, autoju
     """Such as of a server that ignores the parameter. What the list lacks is deleted."""
     await begun(folder, added("a"), bookmark("6"), added("b", "6"))
     assert await names_in(folder) == ["b"]
+
+
+def error(code: int) -> dict[str, Any]:
+    return {"type": "ERROR", "object": {"kind": "Status", "code": code, "message": "no progress requests"}}
+
+
+@pytest.mark.parametrize("initial", [(), (added("a"),)], ids=["at once", "later"])
+@pytest.mark.parametrize("code", [500, 504, 410, 422])
+async def test_error_instead_of_the_bookmark_is_followed_by_a_list(
+    initial: tuple[Any, ...], code: int, folder: Path, autojump_clock: MockClock
+) -> None:
+    """As of Kubernetes 1.36 on an etcd without progress requests. client-go lists after any error, too."""
+    recorder, asked = await begun(folder, *initial, error(code))
+    assert recorder.started.is_set() and await names_in(folder) == ["b"]
+    assert len([one for one in asked if "sendInitialEvents" in one]) == 1
+
+
+async def test_connections_lost_before_the_bookmark_are_followed_by_a_list(
+    folder: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may be chance."""
+    asked: list[Query] = []
+
+    async def read_lines(session: StreamingSession, *given: Any, **query: str) -> None:
+        asked.append(query)
+        if "sendInitialEvents" in query:
+            raise ClientError("the connection was lost")
+
+    monkeypatch.setattr(StreamingSession, "read_lines", read_lines)
+    await run_recorder({**NEWEST, **listed(config_map(name="b"))}, folder)
+    assert ["sendInitialEvents" in one for one in asked[:3]] == [True, True, False]
+    assert await names_in(folder) == ["b"]
+
+
+async def test_version_that_the_server_refuses_is_followed_by_a_list(
+    folder: Path, autojump_clock: MockClock
+) -> None:
+    """It would be refused for ever."""
+    listed_at: list[str] = []
+
+    async def listing(query: Query) -> Any:
+        listed_at.append("list")
+        return {"metadata": {"resourceVersion": str(6 + len(listed_at))}, "items": []}
+
+    async def watch(query: Query) -> Any:
+        return [orjson.dumps(error(500)) + b"\n"] if query["resourceVersion"] == "7" else []
+
+    documents = {"/version": {"gitVersion": "v1.25.16"}, "/api/v1/configmaps": listing, "watch": watch}
+    await run_recorder(documents, folder, seconds=100)
+    assert len(listed_at) == 2
 
 
 async def test_changes_before_the_bookmark_count(folder: Path, autojump_clock: MockClock) -> None:

@@ -7,7 +7,8 @@ import { readable, spanOf } from "./scale.js";
 const REASONS = {
   stopped: "the recorder did not run", unreachable: "the API server did not respond",
   expired: "versions are missing, as the watch had expired", refused: "the recorder may not read it",
-  gone: "the server no longer serves it",
+  gone: "the server no longer serves it", failing: "the API server responded with errors",
+  unlisted: "it could not be listed", "left-out": "an object could not be recorded",
 };
 const NAMED = 3;  // kinds in a text
 
