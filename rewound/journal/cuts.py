@@ -171,16 +171,11 @@ def bounded(marks: dict[bytes, Cut]) -> dict[bytes, Cut]:
     for scope in marks:
         objects.setdefault(scope[: scope.index(b"\0", 2) + 1], []).append(scope)
     for namespace, scopes in objects.items():
-        if namespace in marks or len(scopes) > MOST_OBJECTS or len(marks) > MOST_CUTS:
-            of_namespace = Cut(0, 0, 0)
-            for scope in scopes:
-                if scope != namespace and namespace in marks and marks[scope].upto > marks[namespace].upto:
-                    kept[scope] = marks[scope]
-                else:
-                    of_namespace = _joined(of_namespace, marks[scope])
-            kept[namespace] = of_namespace
-        else:
-            kept.update((scope, marks[scope]) for scope in scopes)
+        upto = marks[namespace].upto if namespace in marks else -1
+        many = len(scopes) > MOST_OBJECTS or len(marks) > MOST_CUTS
+        for scope in scopes:
+            place = namespace if many or marks[scope].upto <= upto else scope
+            kept[place] = _joined(kept.get(place, Cut(0, 0, 0)), marks[scope])
     if len(kept) > MOST_CUTS:
         kept = dict(sorted(kept.items(), key=lambda item: item[1].upto)[-MOST_CUTS:])
     return kept

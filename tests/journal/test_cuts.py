@@ -144,6 +144,15 @@ def test_marks_are_bounded() -> None:
     assert bounded(marks) == {
         scope_of(1, "noisy"): Cut(MOST_OBJECTS, MOST_OBJECTS + 1, 10 * (MOST_OBJECTS + 1))
     }
+    marks[scope_of(1, "noisy")] = Cut(5, 1, 10)
+    assert bounded(marks) == {
+        scope_of(1, "noisy"): Cut(MOST_OBJECTS, MOST_OBJECTS + 2, 10 * (MOST_OBJECTS + 2))
+    }
+    few = {
+        scope_of(1, "noisy"): Cut(5, 1, 10),
+        **{scope_of(1, "noisy", f"n{at}"): Cut(at, 1, 10) for at in (4, 6)},
+    }
+    assert bounded(few) == {scope_of(1, "noisy"): Cut(5, 2, 20), scope_of(1, "noisy", "n6"): Cut(6, 1, 10)}
     many = {scope_of(1, f"n{number}"): Cut(number, 1, 10) for number in range(MOST_CUTS + 50)}
     assert set(bounded(many)) == set([*many][50:])
     assert decode_cuts(encode_cuts(many)) == many

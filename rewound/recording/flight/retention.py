@@ -121,9 +121,9 @@ class Retention:
             if names
             else ""
         )
-        if warning and names != self._warned:
+        if warning and sorted(names) != self._warned:
             logger.warning("--max-disk: %s", warning)
-        self._warned, self.warning = names, warning
+        self._warned, self.warning = sorted(names), warning
 
     async def shrink(self) -> None:
         """Remove events until the used pages are below the limit, or nothing is left to remove: first those of whoever
