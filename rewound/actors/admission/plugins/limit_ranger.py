@@ -17,13 +17,15 @@ import trio
 
 from rewound.actors.admission.plugin import Plugin, rule
 from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.errors import Forbidden, Resource, TooLarge
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.kinds.core.resources import nanos
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import Rules
 from rewound.actors.quantity import NANOS, canonical_quantity
+from rewound.actors.runtime.large_work import MANY_VALUES, MAX_VALUES
+from rewound.actors.runtime.time_limit import check_time, need_thread
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
@@ -247,7 +249,9 @@ class LimitRanger(Plugin):
     def mutate(self, request: AdmissionRequest) -> Object | None:
         pod, changed = request.object, False
         assert pod is not None
-        for limit_range in self._of(request):
+        ranges = self._of(request)
+        check_growth(pod, ranges)
+        for limit_range in ranges:
             if limit_range.default_limits or limit_range.default_requests:
                 filled = _with_defaults(pod, limit_range, self._annotation)
                 pod, changed = (filled, True) if filled is not None else (pod, changed)
@@ -271,6 +275,25 @@ class LimitRanger(Plugin):
         return self._ranges.of(request.namespace)
 
 
+def check_growth(pod: Object, ranges: Ranges) -> None:
+    """Refuse a pod that defaults make too large, before they are set: its containers times their names.
+
+    Raises NeedsThread if it takes too long for the event loop.
+    """
+    limits = {name for one in ranges for name in one.default_limits}
+    requests = {name for one in ranges for name in one.default_requests}
+    containers = sum(len(pod["spec"].get(part) or ()) for part in ("containers", "initContainers"))
+    values = containers * (len(limits) + len(requests))
+    if values > MAX_VALUES:
+        raise TooLarge(
+            f"Request entity too large: the LimitRanges of the namespace would add {values} defaults to the containers "
+            f"of the pod, at most {MAX_VALUES} are allowed: create it with fewer containers, or LimitRanges with "
+            "defaults of fewer resources"
+        )
+    if values > MANY_VALUES:
+        need_thread()
+
+
 def _with_defaults(pod: Object, limit_range: LimitRange, annotation: str) -> Object | None:
     """The pod with default requests and limits, and an annotation that lists them; None if it lacks none."""
     spec, notes = dict(pod["spec"]), list[str]()
@@ -290,6 +313,7 @@ def _with_defaults(pod: Object, limit_range: LimitRange, annotation: str) -> Obj
 
 
 def _filled(container: Object, limit_range: LimitRange, words: str, notes: list[str]) -> Object:
+    check_time()
     resources = container["resources"]
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     added_limits = _missing(limit_range.default_limits, limits)
