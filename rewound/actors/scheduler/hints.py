@@ -43,7 +43,6 @@ from rewound.actors.scheduler.volumes import (
     CSI_NODE_UPDATE,
     VOLUME_ADD,
     VOLUME_UPDATE,
-    are_disks_in_conflict,
     claim_names,
     size_limit,
     zones_of,
@@ -289,7 +288,7 @@ def _frees_resources(pod: PodFacts, change: Change) -> bool:
 def _frees_volumes(pod: PodFacts, change: Change) -> bool:
     if change.old.namespace != pod.namespace:
         return False
-    if are_disks_in_conflict(pod, change.old):
+    if pod.shape.disks.conflict_with(change.old.shape.disks):
         return True
     own, theirs = (
         {name for name, ephemeral in claim_names(one) if not ephemeral} for one in (pod, change.old)

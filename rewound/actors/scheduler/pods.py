@@ -5,7 +5,7 @@ Pods of one template share a `PodShape`, so that ten thousand of them cost ten t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final, NamedTuple
 
 from rewound.actors.kinds.core.resources import is_extended, is_sidecar, nanos
@@ -167,6 +167,41 @@ def _is_of_whole_pod(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
+class Disks(NamedTuple):
+    """The disks that a pod mounts itself, by what identifies them: sets, because pods may have thousands."""
+
+    written: frozenset[Hashable] = frozenset()
+    only_read: frozenset[Hashable] = frozenset()
+
+    def conflict_with(self, other: Disks) -> bool:
+        """Whether the two pods cannot be on one node: they have a disk in common that one of them writes."""
+        return not (
+            self.written.isdisjoint(other.written)
+            and self.written.isdisjoint(other.only_read)
+            and self.only_read.isdisjoint(other.written)
+        )
+
+
+NO_DISKS: Final = Disks()
+
+
+def _disks_of(volumes: Iterable[Object]) -> Disks:
+    written: set[Hashable] = set()
+    only_read: set[Hashable] = set()
+    for volume in volumes:
+        for kind, identity in (("gcePersistentDisk", "pdName"), ("iscsi", "iqn")):
+            if kind in volume:
+                disk = volume[kind]
+                (only_read if disk.get("readOnly") else written).add((kind, disk[identity]))
+        if "awsElasticBlockStore" in volume:  # cannot be shared at all
+            written.add(("aws", volume["awsElasticBlockStore"]["volumeID"]))
+        if "rbd" in volume:
+            disk = volume["rbd"]
+            places = ((disk.get("pool", "rbd"), disk["image"], monitor) for monitor in disk["monitors"])
+            (only_read if disk.get("readOnly") else written).update(places)
+    return Disks(frozenset(written), frozenset(only_read)) if written or only_read else NO_DISKS
+
+
 class PodShape(NamedTuple):
     key: str  # equal for equal shapes
     requested: Requests
@@ -180,6 +215,7 @@ class PodShape(NamedTuple):
     preferred_anti_affinity: tuple[Term, ...]
     has_affinity: bool  # pod affinity or anti-affinity of any kind
     volumes: tuple[Object, ...]
+    disks: Disks
 
 
 class PodFacts:
@@ -270,6 +306,7 @@ class Shapes:
             _preferred(namespace, away),
             "podAffinity" in affinity or "podAntiAffinity" in affinity,
             volumes,
+            _disks_of(volumes),
         )
 
 

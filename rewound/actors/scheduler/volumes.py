@@ -29,7 +29,7 @@ from rewound.actors.scheduler.plugins import (
     SchedulingContext,
     SchedulingError,
 )
-from rewound.actors.scheduler.pods import PodFacts, amount, claims_in_use
+from rewound.actors.scheduler.pods import NO_DISKS, Disks, PodFacts, amount, claims_in_use
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
 from rewound.actors.versions.features import AFFINITY_OF_VOLUMES, READ_WRITE_ONCE_POD
@@ -529,7 +529,6 @@ class VolumeZone(Plugin):
 
 
 _DISK_CONFLICT: Final = Failure("VolumeRestrictions", ("node(s) had no available disk",))
-_DISKS: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 
 
 _IN_USE: Final = Failure(
@@ -546,14 +545,14 @@ class _RestrictionFilter(Filter):
 
     of_node_only = False
 
-    def __init__(self, cluster: Cluster, disks: list[Object], claims: Collection[str], in_use: int) -> None:
+    def __init__(self, cluster: Cluster, disks: Disks, claims: Collection[str], in_use: int) -> None:
         """`claims`: the names of those for one pod; `in_use`: how many of them other pods have."""
         self._cluster, self._disks, self._claims, self._in_use = cluster, disks, claims, in_use
 
     def check(self, node: NodeState) -> Failure | None:
-        for pod in node.pods.values() if self._disks else ():
-            for held in pod.shape.volumes:
-                if any(_conflicts(disk, held) for disk in self._disks):
+        if self._disks is not NO_DISKS:
+            for pod in node.pods.values():
+                if pod.shape.disks is not NO_DISKS and self._disks.conflict_with(pod.shape.disks):
                     return _DISK_CONFLICT
         return _IN_USE if self._in_use > 0 else None
 
@@ -572,36 +571,15 @@ class _RestrictionFilter(Filter):
         )
 
 
-def are_disks_in_conflict(pod: PodFacts, other: PodFacts) -> bool:
-    return any(_conflicts(one, held) for one in pod.shape.volumes for held in other.shape.volumes)
-
-
-def _conflicts(wanted: Object, held: Object) -> bool:
-    kind = next((one for one in _DISKS if one in wanted and one in held), None)
-    if kind is None:
-        return False
-    one, other = wanted[kind], held[kind]
-    both_read = bool(one.get("readOnly") and other.get("readOnly"))
-    match kind:
-        case "gcePersistentDisk":
-            return one["pdName"] == other["pdName"] and not both_read
-        case "awsElasticBlockStore":
-            return bool(one["volumeID"] == other["volumeID"])
-        case "iscsi":
-            return one["iqn"] == other["iqn"] and not both_read
-    same = one.get("pool", "rbd") == other.get("pool", "rbd") and one["image"] == other["image"]
-    return same and bool(set(one["monitors"]) & set(other["monitors"])) and not both_read
-
-
 class VolumeRestrictions(Plugin):
     name, filters = "VolumeRestrictions", True
     wakes = frozenset([POD_DELETE, NODE_ADD, CLAIM_ADD, CLAIM_UPDATE])
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
-        disks = [one for one in pod.shape.volumes if any(kind in one for kind in _DISKS)]
+        disks = pod.shape.disks
         cluster, claims = around.cluster, self._claims_for_one_pod(pod, around)
         in_use = sum(bool(cluster.claims[pod.namespace, one]) for one in claims)
-        if not disks and not in_use:
+        if disks is NO_DISKS and not in_use:
             return Prepared()
         return Prepared(_RestrictionFilter(cluster, disks, claims, in_use))
 
