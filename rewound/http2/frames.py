@@ -108,9 +108,6 @@ def reset(stream: int, code: int) -> bytes:
     return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
 
 
-GOAWAY_PING = b"leaving\n"  # 8 bytes, sent after a GOAWAY that refuses nothing
-
-
 def goaway(last_stream: int, code: int, message: str = "") -> bytes:
     return frame(GOAWAY, 0, 0, struct.pack(">II", last_stream, code) + message.encode())
 

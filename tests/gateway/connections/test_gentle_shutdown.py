@@ -7,14 +7,13 @@ from contextlib import suppress
 import trio
 from trio.testing import MockClock
 
-from rewound.gateway.connections.limits import AcceptShare, Limits
+from rewound.gateway.connections.limits import Limits
 from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import GOAWAY, PING, Frame, ping, raw_client
 from tests.gateway.connections.http_server import served
 from tests.settling import advance, seconds_to_stop, settled
 
 GENTLE = Limits(drain_idle_seconds=1.0)
-LAST = 2**31 - 1
 
 
 async def test_request_on_a_kept_connection_is_answered_after_the_stop(mock_clock: MockClock) -> None:
@@ -93,82 +92,65 @@ def last_of(frame: Frame) -> int:
     return int.from_bytes(frame.payload[:4], "big")
 
 
-async def test_http2_peer_is_warned_before_requests_are_refused(mock_clock: MockClock) -> None:
-    async with served(limits=GENTLE) as host, raw_client(host) as client:
-        assert (await client.response(await client.request("/first"))).status == 200
+async def test_http2_peer_gets_goaway_after_its_last_response_and_nothing_follows(
+    mock_clock: MockClock,
+) -> None:
+    """Clients with h2 fail to read anything that follows a GOAWAY."""
+    gate = trio.Event()
+    paths = []
+
+    async def handle(request: Request) -> Response:
+        paths.append(request.path)
+        await gate.wait()
+        return Response(200, b"done")
+
+    async with served(handle, limits=GENTLE) as host, raw_client(host) as client:
+        running = await client.request("/running")
+        await settled()
         host.stop.set()
-        warning = await client.take(is_goaway)
-        assert last_of(warning) == LAST
-        asked = await client.take(lambda frame: frame.kind == PING)
-        # It was on its way.
-        late = await client.request("/late")
-        assert (await client.response(late)).status == 200
-        await client.send(ping(asked.payload, ack=True))
-        assert last_of(await client.take(is_goaway)) == late
+        await settled()
+        late = await client.request("/late")  # it was on its way
+        await client.send(ping(b"12345678"))
+        await client.take(lambda frame: frame.kind == PING)
+        await advance(mock_clock, 0.5)
+        assert not any(map(is_goaway, client.frames)), "a request is running"
+        gate.set()
+        assert (await client.response(running)).status == 200
+        goaway = await client.take(is_goaway)
+        assert last_of(goaway) == running < late, "the peer may send the late one to another process"
         await client.closed()
+        assert client.frames == []
+        assert paths == ["/running"]
         assert await seconds_to_stop(host, mock_clock) < 2
 
 
-async def test_http2_peer_that_acknowledges_nothing_is_left_after_a_while(mock_clock: MockClock) -> None:
+async def test_goaway_waits_until_no_request_arrives(mock_clock: MockClock) -> None:
     async with served(limits=GENTLE) as host, raw_client(host) as client:
-        stream = await client.request("/first")
-        assert (await client.response(stream)).status == 200
+        assert (await client.response(await client.request("/first"))).status == 200
         host.stop.set()
-        assert last_of(await client.take(is_goaway)) == LAST
-        await advance(mock_clock, 3)
-        assert last_of(await client.take(is_goaway)) == stream
-        assert await seconds_to_stop(host, mock_clock) < 3
-
-
-async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clock: MockClock) -> None:
-    """--goaway-chance: the client reconnects, perhaps to another process."""
-    gate = trio.Event()
-
-    async def handle(request: Request) -> Response:
-        if request.path == "/long":
-            await gate.wait()
-        return Response(200, request.path.encode())
-
-    async with served(handle, limits=Limits(goaway_chance=1.0)) as host, raw_client(host) as client:
-        long = await client.request("/long")
-        assert last_of(await client.take(is_goaway)) == LAST
-        asked = await client.take(lambda frame: frame.kind == PING)
-        late = await client.request("/late")
-        assert (await client.response(late)).body == b"/late"
-        await client.send(ping(asked.payload, ack=True))
-        assert last_of(await client.take(is_goaway)) == late
-        await advance(mock_clock, 20)
-        gate.set()
-        assert (await client.response(long)).body == b"/long"
+        await settled()
+        for _ in range(5):
+            await client.request("/late")
+            await advance(mock_clock, 0.06)
+        assert not any(map(is_goaway, client.frames))
+        await advance(mock_clock, 0.2)
+        assert last_of(await client.take(is_goaway)) == 1
         await client.closed()
 
 
-async def test_stop_shortens_the_wait_of_a_connection_that_was_already_closing(
-    mock_clock: MockClock,
-) -> None:
-    """The client reads nothing: a stopping server waits for it no longer than for others."""
+async def test_request_that_takes_long_is_completed_after_goaway(mock_clock: MockClock) -> None:
+    gate = trio.Event()
 
     async def handle(request: Request) -> Response:
-        return Response(200, b"x" * (1 << 20))
+        await gate.wait()
+        return Response(200, b"done")
 
-    async with served(handle, limits=Limits(goaway_chance=1.0)) as host, raw_client(host) as client:
-        stream = await client.request("/large")
-        asked = await client.take(lambda frame: frame.kind == PING)
-        await client.send(ping(asked.payload, ack=True))
-        with trio.fail_after(60):
-            while last_of(await client.take(is_goaway)) != stream:
-                pass
+    async with served(handle, limits=GENTLE) as host, raw_client(host) as client:
+        stream = await client.request("/slow")
         await settled()
         host.stop.set()
-        assert await seconds_to_stop(host, mock_clock) < 4
-
-
-async def test_no_client_is_accepted_before_all_processes_are_ready() -> None:
-    begin = trio.Event()
-    share = AcceptShare(lambda _: None, lambda: False, begin)
-    async with served(limits=Limits(share=share)) as host, host.connect() as client:
-        await client.send(b"GET /early HTTP/1.1\r\nHost: t\r\n\r\n")
-        await settled()
-        assert host.statistics.accepted == 0
-        begin.set()
-        assert (await client.reply()).body == b"GET /early"
+        await advance(mock_clock, 3)
+        assert last_of(await client.take(is_goaway)) == stream
+        gate.set()
+        assert (await client.response(stream)).status == 200
+        await client.closed()

@@ -31,12 +31,9 @@ from rewound.gateway.message import Peer, Request, Response
 from rewound.gateway.message import Stream as Watch
 from rewound.http2.frames import (
     CANCEL,
-    GOAWAY_PING,
     NO_ERROR,
-    PING,
     STREAM_MASK,
     ConnectionFault,
-    frame,
     goaway,
 )
 
@@ -53,6 +50,9 @@ _WATCH_COST = 8
 _READS = ("GET", "HEAD")
 # Reads after the server began to stop, for requests that had arrived before, until GOAWAY is sent.
 _LATE_READS = 4
+# Seconds without a new request before GOAWAY. A client that is sending one when GOAWAY arrives may take that for an
+# error (httpcore does); after this time all that it sends at once are waiting, and it sends them again.
+_QUIET = 0.1
 
 
 class Http2:
@@ -75,6 +75,7 @@ class Http2Connection:
         "_deadlines_shortened",
         "_flusher",
         "_goaway_sent",
+        "_held_at",
         "_last_stream",
         "_late_reads",
         "_nursery",
@@ -84,7 +85,6 @@ class Http2Connection:
         "_responder",
         "_running",
         "_transport",
-        "_warned_at",
         "heads",
         "output",
         "receiver",
@@ -99,7 +99,7 @@ class Http2Connection:
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, including those of streams that were reset
-        self._warned_at: float | None = None  # when the first GOAWAY was sent, which only warns the peer
+        self._held_at: float | None = None  # since when new requests are left to another connection
         self._goaway_sent = False  # the final GOAWAY has been sent
         self._deadlines_shortened = False  # deadlines were shortened because the server stops
         self._last_stream = STREAM_MASK  # the last stream that it named
@@ -165,7 +165,7 @@ class Http2Connection:
         while (stream := receiver.next_request()) is not None:
             handled += 1
             if chance and random.random() < chance:
-                self._send_warning()
+                self._hold()
             client = self._transport.unauthenticated
             if client is not None:
                 if handled > 1:
@@ -253,16 +253,15 @@ class Http2Connection:
         """The peer's next bytes; b"" when the connection ends."""
         transport, server, receiver = self._transport, self.server, self.receiver
         while not (self.output.failed or (self._goaway_sent and not receiver.streams and not self._running)):
-            if (
-                (server.draining or self._warned_at is not None)
-                and not self._goaway_sent
-                and self._may_send_goaway()
-            ):
-                self._late_reads += 1
-                if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
-                    return data
-                self._send_goaway()
-                continue
+            if (server.draining or self._held_at is not None) and not self._goaway_sent:
+                if self._held_at is None:
+                    self._late_reads += 1
+                    if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
+                        return data
+                    self._hold()
+                if self._may_send_goaway():
+                    self._send_goaway()
+                    continue
             if self._has_short_deadlines and not self._deadlines_shortened:
                 self._shorten_deadlines()
             self._set_deadline()
@@ -408,7 +407,7 @@ class Http2Connection:
         transport, server = self._transport, self.server
         transport.idle = False
         self._partial_since = self.receiver.partial_since(server.now)
-        if self._warned_at is not None and not self._goaway_sent:
+        if self._held_at is not None and not self._goaway_sent:
             transport.deadline = min(self._deadline, self._goaway_due_at())
             return
         # Requests in progress have their own limits.
@@ -460,31 +459,42 @@ class Http2Connection:
             self._transport.close()  # a new client waits for the place
 
     def _may_send_goaway(self) -> bool:
-        """Whether the final GOAWAY may be sent, which refuses requests that are still on their way.
+        """Whether GOAWAY may be sent: when the running requests are complete, or take too long.
 
-        If other processes continue to serve, the peer is warned first.
+        Clients with h2 (httpx) read nothing that follows a GOAWAY, neither a PING nor the rest of a response. A server
+        that ends sends it at once: other clients then connect to the next one sooner.
         """
-        if self._warned_at is None:
-            if not self.server.limits.drain_idle_seconds:
-                return True
-            self._send_warning()
-        return self.receiver.goaway_acknowledged or trio.current_time() >= self._goaway_due_at()
+        now = trio.current_time()
+        if now >= self._goaway_due_at() or self._is_last():
+            return True
+        return not (self.receiver.streams or self._running) and now >= self.receiver.opened_at + _QUIET
 
-    def _send_warning(self) -> None:
-        """Send a GOAWAY that refuses nothing, and a PING; after acknowledging it the peer sends no more requests."""
-        if self._warned_at is None and not self._goaway_sent:
-            self._warned_at = trio.current_time()
-            self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, GOAWAY_PING))
-            self.output.flush()
+    def _is_last(self) -> bool:
+        """Whether the server ends, and no other process continues to serve."""
+        return self.server.draining and not self.server.limits.drain_idle_seconds
+
+    def _hold(self) -> None:
+        """Start no further request. GOAWAY says so soon, and clients send those that were not started once more."""
+        if self._held_at is None and not self._goaway_sent:
+            self._held_at = self.receiver.opened_at = trio.current_time()
+            if not self._is_last():
+                self.receiver.hold()
+                self._nursery.start_soon(self._await_quiet)
+
+    async def _await_quiet(self) -> None:
+        while not self._goaway_sent and (left := self.receiver.opened_at + _QUIET - trio.current_time()) > 0:
+            await trio.sleep(left)
+        if not self._goaway_sent:
+            self._transport.interrupt()
 
     def _goaway_due_at(self) -> float:
-        """When the final GOAWAY is due, even if the peer has not acknowledged the first."""
-        return inf if self._warned_at is None else self._warned_at + self.server.limits.drain_seconds
+        """When GOAWAY is due, even if requests are still running."""
+        return inf if self._held_at is None else self._held_at + self.server.limits.drain_seconds
 
     def _send_goaway(self) -> None:
-        """Send the final GOAWAY: requests up to now are completed, and the peer may retry later ones elsewhere."""
+        """Send GOAWAY: requests that were started are completed, and the peer may retry later ones elsewhere."""
         self._goaway_sent = True
-        self._last_stream = self.receiver.highest
+        self._last_stream = min(self.receiver.held_after, self.receiver.highest)
         self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
 
@@ -501,7 +511,7 @@ class Http2Connection:
         """Called when a request ends while the reading task waits; after the last the connection is idle, or ends."""
         if self.receiver.streams or self._running:
             return
-        if self._goaway_sent:
+        if self._goaway_sent or self._held_at is not None:
             self._transport.interrupt()
         elif self._partial_since is None:
             self._become_idle()
@@ -520,7 +530,9 @@ class Http2Connection:
         self.receiver.drop_all()
         output = self.output
         if fault is not None and not output.failed:
-            last = min(self._last_stream, self.receiver.highest)  # must not increase
+            last = min(
+                self._last_stream, self.receiver.held_after, self.receiver.highest
+            )  # must not increase
             output.queue.append(goaway(last, fault.code, fault.message))
         output.finish(self.server.limits.drain_seconds)
 

@@ -7,6 +7,8 @@ rule and the connection must end.
 
 from __future__ import annotations
 
+import trio
+
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from rewound.gateway.connections.http2.frame_reader import FrameReader
@@ -22,7 +24,6 @@ from rewound.http2.frames import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
-    GOAWAY_PING,
     HEADER_TABLE_SIZE,
     HEADERS,
     HPACK_TABLE_SIZE,
@@ -37,6 +38,7 @@ from rewound.http2.frames import (
     SETTINGS,
     SETTINGS_ACK,
     STREAM_CLOSED,
+    STREAM_MASK,
     WINDOW_UPDATE,
     ConnectionFault,
     frame,
@@ -79,9 +81,10 @@ class Receiver:
         "_server",
         "_skipped",
         "bodies",
-        "goaway_acknowledged",
+        "held_after",
         "highest",
         "incomplete",
+        "opened_at",
         "size_update",
         "streams",
     )
@@ -92,7 +95,8 @@ class Receiver:
         self._server = server
         self._peer = peer
         self._output = output
-        self.goaway_acknowledged = False  # the peer knows that the connection will end
+        self.held_after = STREAM_MASK  # the last stream that is served
+        self.opened_at = 0.0  # when the peer last opened a stream after that
         self._frames = FrameReader(server.limits.http2_head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
         self._budget = _Budget(server.now)
@@ -147,6 +151,13 @@ class Receiver:
     def reset(self, number: int, code: int) -> None:
         """Reset a stream; frames that are still on their way are ignored."""
         self._output.control(reset(number, code))
+        self._ignore(number)
+
+    def hold(self) -> None:
+        """Ignore streams that the peer opens from now on."""
+        self.held_after = min(self.held_after, self.highest)
+
+    def _ignore(self, number: int) -> None:
         self._resets[number] = None
         if len(self._resets) > _MAX_RESETS:
             del self._resets[next(iter(self._resets))]
@@ -188,6 +199,11 @@ class Receiver:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
         except TooManyFields as error:
             raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block has too many fields") from error
+        if number > self.held_after:
+            self._spend(_NO_REQUEST)
+            self.opened_at = trio.current_time()
+            self._ignore(number)  # GOAWAY refuses it: a reset after that would end clients with h2
+            return None
         if self._owner.refuses_streams():
             self._spend(_NO_REQUEST)
             self.reset(number, REFUSED_STREAM)
@@ -348,8 +364,6 @@ class Receiver:
                 self._apply_settings(payload)
         elif kind == PING and not flags & ACK:
             self._output.control(frame(PING, ACK, 0, payload))
-        elif kind == PING and payload == GOAWAY_PING:
-            self.goaway_acknowledged = True
         # GOAWAY changes nothing for us; PRIORITY and frames of unknown types are ignored.
 
     def _spend(self, cost: int) -> None:
