@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis, shared kinds, reports, time limits, the current folder, and garbage.
+"""Settings of all tests: hypothesis, shared kinds, reports, limits of time, the current folder, and garbage.
 
 The collected tests and the modules live as long as the process; every full garbage collection would visit their half
 a million objects and free none.
@@ -17,6 +17,7 @@ from rewound.actors.store import committer
 from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
+from tests.loop_limit import LoopLimit
 from tests.no_progress import show_no_progress
 from tests.shared_kinds import share_kinds
 from tests.time_limit import TimeLimit
@@ -48,6 +49,7 @@ folder = EmptyFolder()
 def pytest_configure(config: pytest.Config) -> None:
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
+    config.pluginmanager.register(LoopLimit())
 
 
 # Tests that only hold for a journal in a single process, by file and test: the order and the versions of events within

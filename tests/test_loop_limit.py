@@ -1,0 +1,124 @@
+"""A test in which tasks of the server hold the event loop fails with the place, and no other test does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CONFTEST = """
+from pathlib import Path
+from tests import loop_holds, loop_limit
+
+loop_holds._OURS = str(Path(__file__).parent / "server") + "/"
+loop_holds._TESTS = (str(Path(__file__).parent / "test_"),)
+
+def pytest_configure(config):
+    config.pluginmanager.register(loop_limit.LoopLimit())
+    config.addinivalue_line("markers", "holds_loop(reason): it holds the loop")
+"""
+
+SERVER = """
+import threading, time, trio
+
+def work(seconds):
+    ends = time.thread_time() + seconds
+    while time.thread_time() < ends:
+        sum(range(100))
+
+async def steps(count, seconds):
+    for _ in range(count):
+        work(seconds)
+        await trio.sleep(0)
+
+async def waits(seconds):
+    await trio.sleep(0)
+    time.sleep(seconds)
+
+cold = []
+
+async def works_once(seconds):
+    await trio.sleep(0)
+    if not cold:
+        cold.append(seconds)
+        work(seconds)
+
+async def calls(function, *arguments):
+    await trio.sleep(0)
+    function(*arguments)
+"""
+
+# Tests named test_holds... must fail.
+TESTS = """
+import threading
+import pytest, trio
+from server import tasks
+
+async def in_a_task(function, *arguments):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(function, *arguments)
+
+async def test_holds_in_one_step():
+    await in_a_task(tasks.steps, 1, 0.3)
+
+async def test_holds_in_steps_of_one_pass():
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(tasks.steps, 1, 0.03)
+
+def test_holds_in_a_loop_of_its_own():
+    trio.run(in_a_task, tasks.steps, 1, 0.3)
+
+def test_holds_in_a_thread():
+    thread = threading.Thread(target=trio.run, args=(in_a_task, tasks.steps, 1, 0.3))
+    thread.start()
+    thread.join(60)
+
+async def test_many_steps():
+    await in_a_task(tasks.steps, 40, 0.01)
+
+async def test_work_of_the_test():
+    tasks.work(0.3)
+    await tasks.steps(1, 0.3)
+
+async def test_work_of_the_test_that_the_server_calls():
+    def work():
+        tasks.work(0.3)
+    await in_a_task(tasks.calls, work)
+
+async def test_waits():
+    await in_a_task(tasks.waits, 0.3)
+
+async def test_work_of_a_first_call():
+    await in_a_task(tasks.works_once, 0.3)
+
+@pytest.mark.holds_loop("it says so")
+async def test_marked():
+    await in_a_task(tasks.steps, 1, 0.3)
+"""
+
+
+def test_tests_that_hold_the_loop_fail_with_the_place(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "tasks.py").write_text(SERVER)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntrio_mode = true\ntimeout = 180\npythonpath = .\n")
+    off = [f"-pno:{name}" for name in ("anyio", "cacheprovider", "hypothesispytest", "rewound")]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n1", "-rA", *off],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    printed = run.stdout
+    outcomes = set(re.findall(r"^(PASSED|FAILED) test_it\.py::(\w+)", printed, re.MULTILINE))
+    assert outcomes == {
+        ("FAILED" if name.startswith("test_holds") else "PASSED", name)
+        for name in re.findall(r"def (test_\w+)", TESTS)
+    }, printed
+    assert re.search(r"server/tasks\.py:\d+ work\n.*server/tasks\.py:\d+ steps", printed), printed
