@@ -172,11 +172,14 @@ class Sampler(threading.Thread):
         if not self._meters:
             self._any.clear()
 
+    def meters(self) -> list[HoldMeter]:
+        return list(self._meters.values())
+
     def run(self) -> None:
         while True:
             self._any.wait()
             time.sleep(INTERVAL)
-            for meter in list(self._meters.values()):
+            for meter in self.meters():
                 self._look_at(meter)
 
     def _look_at(self, meter: HoldMeter) -> None:
@@ -220,6 +223,11 @@ def _stack(frame: FrameType | None) -> tuple[Stack, bool]:
 
 run_unmeasured = trio.run
 _sampler: Sampler | None = None
+
+
+def meters() -> list[HoldMeter]:
+    """Those of the loops that run."""
+    return [] if _sampler is None else _sampler.meters()
 
 
 def measured_run(limit: float, ended: Callable[[Hold], None], *, of_tests: bool = True) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 from types import TracebackType
 from typing import Any
@@ -25,13 +26,15 @@ class Client:
         self._token = endpoint.token
         self._connection = _connection(endpoint, timeout)
 
-    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        headers = {"Accept": "application/json"}
+    def call(
+        self, method: str, path: str, body: Any = None, *, kind: str = "json", accept: str = "application/json"
+    ) -> tuple[int, Any]:
+        headers = {"Accept": accept}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         content = None
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = f"application/{kind}"
             content = json.dumps(body)
         self._connection.request(method, path, content, headers)
         response = self._connection.getresponse()
@@ -45,6 +48,11 @@ class Client:
 
     def close(self) -> None:
         self._connection.close()
+
+    def abort(self) -> None:
+        """End the connection while another thread reads from it; `close` would wait for that thread."""
+        if (sock := self._connection.sock) is not None:
+            sock.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Client:
         return self
