@@ -28,8 +28,14 @@ CHARACTERS: Final = (4096, 16384, 65536, 262144, 1048576)
 NUMBERS: Final = (16, 256, 4096, 65536, 1048576, 2**31 - 1)
 # Kinds that controllers, the scheduler and nodes handle; others are tried on a server without nodes.
 _HANDLED: Final = frozenset(
-    ("pods", "deployments", "replicasets", "daemonsets", "statefulsets", "replicationcontrollers", "jobs")
-    + (
+    {
+        "pods",
+        "deployments",
+        "replicasets",
+        "daemonsets",
+        "statefulsets",
+        "replicationcontrollers",
+        "jobs",
         "cronjobs",
         "services",
         "endpointslices",
@@ -37,8 +43,6 @@ _HANDLED: Final = frozenset(
         "persistentvolumeclaims",
         "persistentvolumes",
         "horizontalpodautoscalers",
-    )
-    + (
         "poddisruptionbudgets",
         "resourceclaims",
         "resourceclaimtemplates",
@@ -46,8 +50,6 @@ _HANDLED: Final = frozenset(
         "deviceclasses",
         "nodes",
         "priorityclasses",
-    )
-    + (
         "networkpolicies",
         "resourcequotas",
         "limitranges",
@@ -55,7 +57,7 @@ _HANDLED: Final = frozenset(
         "serviceaccounts",
         "leases",
         "certificatesigningrequests",
-    )
+    }
 )
 _REVIEWS: Final = ("reviews", "bindings")
 # Requests about these stop the server, or everything else that is measured with it.

@@ -85,6 +85,7 @@ async def test_failed_follower_gets_missed_events_without_a_new_batch(autojump_c
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.holds_loop("actors of these tests decide all writes that wait in one step, 1,200 here")
 async def test_follower_far_behind_gets_all_events_in_order() -> None:
     async with followed() as (store, first, second):
         first.failing = True
