@@ -27,7 +27,13 @@ class Client:
         self._connection = _connection(endpoint, timeout)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, kind: str = "json", accept: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        kind: str = "json",
+        accept: str = "application/json",
     ) -> tuple[int, Any]:
         headers = {"Accept": accept}
         if self._token:

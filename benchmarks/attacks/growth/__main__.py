@@ -15,7 +15,7 @@ import time
 from benchmarks.attacks.growth.cases import Case, of_all_kinds, pairs_of
 from benchmarks.attacks.growth.judge import Finding, judge
 from benchmarks.attacks.growth.known import KNOWN
-from benchmarks.attacks.growth.trial import Servers, run_case
+from benchmarks.attacks.growth.trial import Point, Servers, run_case
 from benchmarks.servers.files import raise_file_limit
 
 _PAIRED = ("pods", "services", "networkpolicies", "ingresses")
@@ -24,12 +24,13 @@ _PAIRED = ("pods", "services", "networkpolicies", "ingresses")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks.growth", description=__doc__)
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
+    parser.add_argument("--skip", action="append", default=[], help="cases whose name contains this")
     parser.add_argument("--minutes", type=float, default=45.0, help="start no case after this (default 45)")
     parser.add_argument("--seed", type=int, default=None, help="of the order (default: by the time)")
     parser.add_argument("--list", action="store_true", help="print the cases")
     options = parser.parse_args()
     seed = int(time.time()) if options.seed is None else options.seed
-    cases = chosen(seed, options.only)
+    cases = chosen(seed, options.only, options.skip)
     if options.list:
         print("\n".join(case.name for case in cases))
         return 0
@@ -37,10 +38,15 @@ def main() -> int:
     return _tried(cases, seed, options.minutes)
 
 
-def chosen(seed: int, only: list[str]) -> list[Case]:
+def chosen(seed: int, only: list[str], skip: list[str]) -> list[Case]:
     generated = [*of_all_kinds(), *(case for plural in _PAIRED for case in pairs_of(plural))]
     random.Random(seed).shuffle(generated)
-    return [case for case in (*KNOWN, *generated) if not only or any(part in case.name for part in only)]
+    return [
+        case
+        for case in (*KNOWN, *generated)
+        if (not only or any(part in case.name for part in only))
+        and not any(part in case.name for part in skip)
+    ]
 
 
 def _tried(cases: list[Case], seed: int, minutes: float) -> int:
@@ -52,29 +58,39 @@ def _tried(cases: list[Case], seed: int, minutes: float) -> int:
         for case in cases:
             if time.monotonic() > ends:
                 break
-            accepted, found = confirmed(servers, case)
-            tried, written = tried + 1, written + accepted
+            points, found = confirmed(servers, case)
+            tried, written = tried + 1, written + (len(_accepted(points)) > 1)
             findings += found
-            for finding in found:
-                print(finding, flush=True)
+            print("\n".join(map(str, found)) or _summary(case, points), flush=True)
     finally:
         servers.close()
     print(f"{tried} of {len(cases)} cases, seed {seed}; {written} were written; {len(findings)} findings")
     return 1 if findings else 0
 
 
-def confirmed(servers: Servers, case: Case) -> tuple[bool, list[Finding]]:
-    """Whether the largest size but one was written, and what exceeds a bound twice."""
+def _accepted(points: list[Point]) -> list[Point]:
+    return [point for point in points if 200 <= point.status < 300]
+
+
+def _summary(case: Case, points: list[Point]) -> str:
+    if not points:
+        return f"ok {case.name}: every size is larger than a request may be"
+    cpu, hold = (max(getattr(point.used, name) for point in points) for name in ("cpu", "hold"))
+    largest = max((point.count for point in _accepted(points)), default=0)
+    return f"ok {case.name}: written up to {largest}; {cpu:.2f} s, holds up to {hold * 1000:.0f} ms"
+
+
+def confirmed(servers: Servers, case: Case) -> tuple[list[Point], list[Finding]]:
+    """What each size used, and what exceeds a bound twice."""
     points = run_case(servers, case)
-    accepted = sum(200 <= point.status < 300 for point in points) > 1
     first = judge(case.name, points, fits=case.fits)
     if not first:
-        return accepted, []
+        return points, []
     if not any(point.given_up for point in points):
         servers.discard(case.target)
     second = judge(case.name, run_case(servers, case), fits=case.fits)
     kinds = {finding.what.split()[0] for finding in first}
-    return accepted, [finding for finding in second if finding.what.split()[0] in kinds]
+    return points, [finding for finding in second if finding.what.split()[0] in kinds]
 
 
 if __name__ == "__main__":
