@@ -220,12 +220,11 @@ def _doubled_selector(count: int) -> Size:
 
 
 def _selectors(count: int) -> Size:
-    """Selectors x devices: none matches, so that all devices are tried."""
+    """Selectors x devices: the last request matches none, so that all devices are tried for the others."""
     ones = ", ".join(["1"] * 60)
     looks = [f"[{ones}].all(a, [1, 2, 3].exists(b, b < device.attributes.size() + {n}))" for n in range(30)]
-    requests = [
-        _requested(number, [*looks[:-1], f"device.driver == 'none{number}'"]) for number in range(count)
-    ]
+    requests = [_requested(number, looks) for number in range(count - 1)]
+    requests.append(_requested(count - 1, [*looks, "device.driver == 'none'"]))
     return Size(_devices(128), _claim(requests))
 
 
