@@ -30,7 +30,7 @@ help:
 	@echo "make fix          format with ruff and apply its fixes"
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make hops         count the files and functions that a request passes"
-	@echo "make attacks      measure what other clients notice while one attacks the server"
+	@echo "make attacks      measure what other clients notice while one attacks the server, and how costs grow with what it writes"
 	@echo "make release      wheel, source distribution, bill of materials and checksums in dist; the same bytes every time"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
@@ -170,6 +170,7 @@ hops: installed
 
 attacks: installed
 	$(BIN)/python -m benchmarks.attacks
+	$(BIN)/python -m benchmarks.attacks.growth
 
 # .ci/release.py says what the bytes depend on.
 release: installed

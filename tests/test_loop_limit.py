@@ -65,7 +65,7 @@ async def test_holds_in_one_step():
 async def test_holds_in_steps_of_one_pass():
     async with trio.open_nursery() as nursery:
         for _ in range(10):
-            nursery.start_soon(tasks.steps, 1, 0.03)
+            nursery.start_soon(tasks.steps, 1, 0.07)
 
 def test_holds_in_a_loop_of_its_own():
     trio.run(in_a_task, tasks.steps, 1, 0.3)
@@ -74,6 +74,11 @@ def test_holds_in_a_thread():
     thread = threading.Thread(target=trio.run, args=(in_a_task, tasks.steps, 1, 0.3))
     thread.start()
     thread.join(60)
+
+async def test_short_steps_of_one_pass():
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(tasks.steps, 1, 0.02)
 
 async def test_many_steps():
     await in_a_task(tasks.steps, 40, 0.01)

@@ -55,6 +55,9 @@ class Client:
     def close(self) -> None:
         self._connection.close()
 
+    def connect(self) -> None:
+        self._connection.connect()
+
     def abort(self) -> None:
         """End the connection while another thread reads from it; `close` would wait for that thread."""
         if (sock := self._connection.sock) is not None:

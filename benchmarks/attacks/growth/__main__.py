@@ -1,6 +1,6 @@
 """`python -m benchmarks.attacks.growth`: fail if what a user writes costs more than n log n, or holds the event loop.
 
-The known cases come first, then every list, map, string and number of every kind and pairs of lists of pods, in an
+The known cases come first, then every list, map, string and number of every kind and pairs of lists of some, in an
 order that `--seed` decides, until `--minutes` are over. What exceeds a bound is measured a second time, on a new
 server, and reported if it does so again.
 """
@@ -11,9 +11,10 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Sequence
 
 from benchmarks.attacks.growth.cases import Case, of_all_kinds, pairs_of
-from benchmarks.attacks.growth.judge import Finding, judge
+from benchmarks.attacks.growth.judge import HOLD, Finding, judge
 from benchmarks.attacks.growth.known import KNOWN
 from benchmarks.attacks.growth.trial import Point, Servers, run_case
 from benchmarks.servers.files import raise_file_limit
@@ -38,9 +39,12 @@ def main() -> int:
     return _tried(cases, seed, options.minutes)
 
 
-def chosen(seed: int, only: list[str], skip: list[str]) -> list[Case]:
-    generated = [*of_all_kinds(), *(case for plural in _PAIRED for case in pairs_of(plural))]
-    random.Random(seed).shuffle(generated)
+def chosen(seed: int, only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Case]:
+    order = random.Random(seed)
+    generated = list(of_all_kinds())
+    pairs = [case for plural in _PAIRED for case in pairs_of(plural)]
+    generated += order.sample(pairs, min(len(pairs), len(generated) // 4))
+    order.shuffle(generated)
     return [
         case
         for case in (*KNOWN, *generated)
@@ -80,15 +84,15 @@ def _summary(case: Case, points: list[Point]) -> str:
     return f"ok {case.name}: written up to {largest}; {cpu:.2f} s, holds up to {hold * 1000:.0f} ms"
 
 
-def confirmed(servers: Servers, case: Case) -> tuple[list[Point], list[Finding]]:
+def confirmed(servers: Servers, case: Case, hold: float = HOLD) -> tuple[list[Point], list[Finding]]:
     """What each size used, and what exceeds a bound twice."""
     points = run_case(servers, case)
-    first = judge(case.name, points, fits=case.fits)
+    first = judge(case.name, points, fits=case.fits, hold=hold)
     if not first:
         return points, []
     if not any(point.given_up for point in points):
         servers.discard(case.target)
-    second = judge(case.name, run_case(servers, case), fits=case.fits)
+    second = judge(case.name, run_case(servers, case), fits=case.fits, hold=hold)
     kinds = {finding.what.split()[0] for finding in first}
     return points, [finding for finding in second if finding.what.split()[0] in kinds]
 

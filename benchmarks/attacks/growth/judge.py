@@ -35,12 +35,12 @@ class Finding(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *(f"    {line}" for line in longest.used.stack)])
 
 
-def judge(case: str, points: Sequence[Point], *, fits: bool) -> list[Finding]:
+def judge(case: str, points: Sequence[Point], *, fits: bool, hold: float = HOLD) -> list[Finding]:
     given = tuple(points)
     findings = []
     if any(point.given_up for point in points):
         findings.append(Finding(case, "given up", given))
-    if (longest := max((point.used.hold for point in points), default=0.0)) > HOLD:
+    if (longest := max((point.used.hold for point in points), default=0.0)) > hold:
         findings.append(Finding(case, f"the loop was held for {longest * 1000:.0f} ms", given))
     if not fits:
         return findings

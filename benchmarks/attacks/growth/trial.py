@@ -17,6 +17,7 @@ from benchmarks.loads.client import Client
 LARGEST_BODY: Final = 1_450_000  # bytes; objects of 1.5 MB are refused
 MOST: Final = 12.0  # seconds of processor time, after which a size is given up
 _WAITS: Final = 300.0  # seconds for a response, on a busy machine
+_ENDS: Final = 60.0  # seconds in which a thread notices that its connection has ended
 _FLAGS: Final[dict[str, tuple[str, ...]]] = {"serve": (), "nodes": ("--nodes", "5"), "flight": ()}
 
 
@@ -70,6 +71,14 @@ def run_size(servers: Servers, target: str, count: int, size: Size) -> Point:
     measured.reports.settle(MOST)
     measured.reports.reset()
     watch = _Watch(measured, size.watch) if size.watch else None
+    try:
+        return _requested(servers, measured, target, count, size)
+    finally:
+        if watch is not None:
+            watch.close()
+
+
+def _requested(servers: Servers, measured: Measured, target: str, count: int, size: Size) -> Point:
     statuses: list[int] = []
     for request in size.measured:
         worker = threading.Thread(target=_collect, args=(measured, request, statuses), daemon=True)
@@ -78,16 +87,14 @@ def run_size(servers: Servers, target: str, count: int, size: Size) -> Point:
             worker.join(0.5)
             if worker.is_alive() and (used := measured.reports.read()).cpu > MOST:
                 servers.discard(target)
+                worker.join(_ENDS)
                 return Point(count, statuses[0] if statuses else 0, used, given_up=True)
         if request.method != "GET":
             used = measured.reports.settle(MOST)
             if used.cpu > MOST:
                 servers.discard(target)
                 return Point(count, statuses[0], used, given_up=True)
-    used = measured.reports.read()
-    if watch is not None:
-        watch.close()
-    return Point(count, statuses[0], used)
+    return Point(count, statuses[0], measured.reports.read())
 
 
 def _collect(measured: Measured, request: Request, statuses: list[int]) -> None:
@@ -113,12 +120,17 @@ class _Watch:
 
     def __init__(self, measured: Measured, path: str) -> None:
         self._client = Client(measured.admin, _WAITS)
-        threading.Thread(target=self._read, args=(f"{path}?watch=1&timeoutSeconds=60",), daemon=True).start()
+        self._client.connect()
+        self._thread = threading.Thread(
+            target=self._read, args=(f"{path}?watch=1&timeoutSeconds=60",), daemon=True
+        )
+        self._thread.start()
 
     def _read(self, path: str) -> None:
-        with suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
+        with self._client, suppress(OSError, http.client.HTTPException):
             self._client.call("GET", path)
 
     def close(self) -> None:
         with suppress(OSError):
             self._client.abort()
+        self._thread.join(_ENDS)
