@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.loads.client import Client
 from benchmarks.options import ROOT
 from benchmarks.servers.endpoint import Endpoint
-from benchmarks.servers.server_process import ServerProcess, free_port
+from benchmarks.servers.server_process import DidNotStart, ServerProcess, free_port, is_ready
 
 USER: Final = "growth-user"  # the ClusterRole admin in the namespace default
 VERSION: Final = "1.36"
@@ -32,10 +32,9 @@ _GRANT: Final = {
     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
 }
 _REPORTING: Final = f"{sys.executable} -m benchmarks.attacks.growth.reporting"
-_IDLE, _LOOKS = (
-    0.1,
-    0.1,
-)  # share of a processor of a process that has nothing to do; seconds between two looks
+_STARTS: Final = 120.0  # seconds, on a busy machine
+_LOOKS: Final = 0.1  # seconds between two looks
+_IDLE: Final = 0.1  # share of a processor that an idle process uses at most
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -131,10 +130,12 @@ def _recorder(folder: Path, path: Path, admin: Endpoint) -> Iterator[None]:
     rules = folder / "rules.yaml"
     rules.write_text(RULES)
     command = [*_REPORTING.split(), str(path), "flight", "-s", admin.url, "--token", admin.token]
-    options = ["--rules", str(rules), "--insecure-port", str(free_port()), "--secure-port", "0"]
+    port = free_port()
+    options = ["--rules", str(rules), "--insecure-port", str(port), "--secure-port", "0"]
     log = (folder / "flight.log").open("wb")
     process = subprocess.Popen([*command, *options, str(folder / "flight")], cwd=ROOT, stdout=log, stderr=log)
     try:
+        _wait_until_ready(Endpoint("127.0.0.1", port, False, "", (process.pid,)))
         yield
     finally:
         process.kill()
@@ -154,15 +155,20 @@ rules:
 """
 
 
+def _wait_until_ready(recorder: Endpoint) -> None:
+    """It has listed every kind, and what it compiles once is not measured."""
+    ends = time.monotonic() + _STARTS
+    while not is_ready(recorder):
+        if time.monotonic() > ends:
+            raise DidNotStart("the recorder was not ready in time")
+        time.sleep(_LOOKS)
+
+
 def _connect(path: Path) -> Reports:
-    ends = time.monotonic() + 60
-    while True:
-        try:
-            return Reports(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.05)
+    ends = time.monotonic() + _STARTS
+    while not path.exists() and time.monotonic() < ends:
+        time.sleep(_LOOKS)
+    return Reports(path)
 
 
 def kill(pid: int) -> None:

@@ -56,8 +56,9 @@ class Reporter:
 
     def serve(self, path: str) -> None:
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(path)
+        listener.bind(f"{path}.new")
         listener.listen()
+        Path(f"{path}.new").rename(path)  # who finds it can connect
         while True:
             connection, _ = listener.accept()
             with connection, connection.makefile("rw") as lines:
