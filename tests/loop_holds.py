@@ -28,6 +28,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _OURS: Final = str(_ROOT / "rewound") + "/"
 _TESTS: Final = (str(_ROOT / "tests") + "/", str(_ROOT / "benchmarks") + "/")
 _IMPORTS: Final = "<frozen importlib"
+_UNUSED = 60.0  # seconds until the thread looks again whether a loop runs
 _DEEPEST = 60  # frames of a stack that are kept
 
 Place = tuple[str, int, str]  # file, line, function
@@ -177,7 +178,8 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         while True:
-            self._any.wait()
+            if not self._any.wait(_UNUSED):
+                continue
             time.sleep(INTERVAL)
             for meter in self.meters():
                 self._look_at(meter)
