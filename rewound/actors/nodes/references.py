@@ -38,7 +38,9 @@ _STRIDE: Final = 16  # references between two pauses, besides one for each objec
 _OF_SERVICE: Final = re.compile(r"[A-Z0-9_]+_(SERVICE|PORT)(_.*)?")
 _OF_METADATA: Final = re.compile(r"metadata\.(annotations|labels)\['(.*)'\]")
 # `$$` is a dollar sign, which stands for nothing else.
-_VARIABLE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
+_VARIABLE: Final = re.compile(r"\$\$|\$\(([^)]*+)\)")
+_ESCAPED: Final = re.compile(r"\$\$(?P<name>(?!))?+")
+_LONGEST_VALUE: Final = 128 << 10  # characters of a variable, as Linux limits its bytes
 
 
 class Reference(NamedTuple):
@@ -172,10 +174,16 @@ class References:
         mounts = [mount for mount in container.get("volumeMounts") or () if mount.get("subPathExpr")]
         if not mounts:
             return ""
+        try:
+            return (yield from self._path_problem(container, mounts))
+        except _TooLong:
+            return f"argument list too long: a variable has more than {_LONGEST_VALUE} characters"
+
+    def _path_problem(self, container: Object, mounts: list[Object]) -> Steps[str]:
         environment = yield from self._environment(container)
         for mount in mounts:
             yield
-            names = {found[1] for found in _VARIABLE.finditer(mount["subPathExpr"]) if found[1] is not None}
+            names = {found[1] for found in _references(mount["subPathExpr"]) if found[1] is not None}
             missing = sorted(name for name in names if not _value(environment, name))
             if missing:
                 return f"missing value for {', '.join(missing)}"
@@ -322,13 +330,27 @@ def _value(environment: dict[str, str], name: str) -> str | None:
     return environment.get(name, _UNKNOWN if _OF_SERVICE.fullmatch(name) else None)
 
 
+class _TooLong(Exception):
+    """A variable that no process can have. Variables that contain others twice would take all memory."""
+
+
+def _references(text: str) -> Iterator[re.Match[str]]:
+    """Each `$$` and `$(NAME)`. After the last parenthesis none ends, so none is looked for."""
+    end = text.rfind(")") + 1
+    yield from _VARIABLE.finditer(text, 0, end)
+    yield from _ESCAPED.finditer(text, end)
+
+
 def _expanded(text: str, environment: dict[str, str]) -> str:
-    """With its `$(NAME)` replaced; one without a value stays as it is."""
-
-    def replace(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return "$"
-        value = _value(environment, found[1])
-        return found[0] if value is None else value
-
-    return _VARIABLE.sub(replace, text)
+    """With its `$(NAME)` replaced; one without a value stays as it is. Raises _TooLong."""
+    parts: list[str] = []
+    at, size = 0, len(text)
+    if size > _LONGEST_VALUE:
+        raise _TooLong
+    for found in _references(text):
+        value = "$" if found[1] is None else _value(environment, found[1])
+        parts += (text[at : found.start()], found[0] if value is None else value)
+        at, size = found.end(), size + len(parts[-1]) - len(found[0])
+        if size > _LONGEST_VALUE:
+            raise _TooLong
+    return "".join((*parts, text[at:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewound.actors.kinds.schema.json_tree import NotJson, parse_tree
+from rewound.actors.kinds.schema.json_tree import _IN_LIST, NotJson, _container, parse_tree
 from tests.cases import cases
 
 END = "unexpected end of JSON input"
@@ -48,3 +48,8 @@ def test_error_names_the_invalid_character(text: str, character: str, context: s
 def test_error_has_the_offset() -> None:
     with pytest.raises(NotJson, match=r"^invalid character 'x' after array element at offset 3$"):
         parse_tree(b"[1 x]")
+
+
+def test_error_after_many_quotes_is_found_in_one_pass() -> None:
+    """A search from each of the quotes of a string that does not end would take minutes."""
+    assert _container('{"a": [' + '"\\' * 500_000) == _IN_LIST

@@ -200,7 +200,8 @@ _BLANKS: Final = " \t\r\n"
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _IN_OBJECT: Final = "after object key:value pair"
 _IN_LIST: Final = "after array element"
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+# A string that does not end is skipped up to the end, and not searched again from each of its quotes.
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
 
 
 def _describe(error: json.JSONDecodeError) -> str:

@@ -363,7 +363,7 @@ def _with_message(made: CompiledRule, root: Declared, environment: Environment) 
     return replace(made, message=program, message_cost=estimate(checked, root).most)
 
 
-_PATH_TOKEN: Final = re.compile(r"[.\[\]]|'(?:\\.|[^'])*'|[^.\[\]]+", re.DOTALL)
+_PATH_TOKEN: Final = re.compile(r"[.\[\]]|'(?>\\.|[^'])*+'|[^.\[\]]++", re.DOTALL)
 _ESCAPES: Final = {
     "a": "\a",
     "b": "\b",
