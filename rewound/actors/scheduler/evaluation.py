@@ -30,7 +30,7 @@ from rewound.actors.scheduler.plugins import (
     SchedulingError,
     Score,
 )
-from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.pods import FEW_TERMS, PodFacts
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 from rewound.actors.versions.features import (
     MISSING_NODES_IGNORED,
@@ -186,8 +186,12 @@ class Evaluation:
         self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
         self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
         self._changed: dict[str, None] = {}  # nodes that must be checked again
-        # The claims of a pod may be compared with thousands of volumes or devices at each node.
-        self._stride = 1 if claim_names(pod) or self.devices() is not None else STEP
+        # The claims of a pod may be compared with thousands of volumes or devices at each node, and its terms, or those
+        # of other pods, with all pods there.
+        has_claims = bool(claim_names(pod)) or self.devices() is not None
+        has_terms = pod.shape.has_many_terms or len(pod.spec.get("topologySpreadConstraints", ())) > FEW_TERMS
+        is_slow = has_claims or has_terms or bool(self._cluster.pods_with_many_terms)
+        self._stride = 1 if is_slow else STEP
         self._forget()
         self.steps = self._count()
 
@@ -196,8 +200,8 @@ class Evaluation:
         for _, one in self.filters:
             yield from one.steps()
         names = [node.name for node in self._cluster.order]
-        for start in range(0, len(names), STEP):
-            self._refresh(names[start : start + STEP])
+        for start in range(0, len(names), self._stride):
+            self._refresh(names[start : start + self._stride])
             yield
 
     def complete(self) -> Evaluation:
@@ -399,7 +403,7 @@ class Evaluation:
                     fresh[moving] = self._scores[moving].key(node)
                 number = self._number(tuple(fresh))
             found.append(number)
-            if count % STEP == 0:
+            if count % self._stride == 0:
                 yield
                 self.check_current()
         return found

@@ -154,6 +154,7 @@ class Cluster:
         self.layout = 0
         self.changes: list[str] = []
         self.affine_pods = self.repelling_pods = 0
+        self.pods_with_many_terms = 0
         self.priorities: Counter[int] = Counter()  # of the running pods
         self.claims: Counter[tuple[str, str]] = Counter()  # how many of them have a claim
         self._zones: dict[str, dict[str, None]] = {}  # the nodes of each zone
@@ -290,6 +291,7 @@ class Cluster:
                 del self.claims[pod.namespace, claim]
         before = bool(self.affine_pods), bool(self.repelling_pods)
         self.affine_pods += sign * pod.shape.has_affinity
+        self.pods_with_many_terms += sign * pod.shape.has_many_terms
         self.repelling_pods += sign * bool(pod.shape.required_anti_affinity)
         if before != (bool(self.affine_pods), bool(self.repelling_pods)):
             self._all_changed()

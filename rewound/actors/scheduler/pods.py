@@ -18,6 +18,7 @@ CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 # The default requests of a container in scores, as in v1.25: 100m of CPU, 200 MB of memory.
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
+FEW_TERMS: Final = 8  # of affinity, or topology spread constraints
 _MOST_SHAPES: Final = 4096  # different templates and single pods; then all are forgotten
 # Volumes that some filter checks; the others (config maps, tokens, empty folders) do not depend on nodes.
 VOLUME_SOURCES: Final = frozenset(
@@ -216,6 +217,12 @@ class PodShape(NamedTuple):
     has_affinity: bool  # pod affinity or anti-affinity of any kind
     volumes: tuple[Object, ...]
     disks: Disks
+
+    @property
+    def has_many_terms(self) -> bool:
+        """Whether comparing it with the pods of one node may take as long as a step."""
+        near = len(self.required_affinity) + len(self.preferred_affinity)
+        return near + len(self.required_anti_affinity) + len(self.preferred_anti_affinity) > FEW_TERMS
 
 
 class PodFacts:
