@@ -22,7 +22,7 @@ from rewound.actors.kinds.declaration.scale import go_selector_text, selector_te
 from rewound.actors.messages import Object
 from rewound.actors.quantity import quantity_text
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
-from rewound.actors.runtime.turns import in_turns
+from rewound.actors.runtime.turns import Turn, in_turns, next_turn
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.actors.versions.features import (
@@ -508,7 +508,11 @@ class _Evaluation:
         statuses = self._measured
         best: _Metric | None = None
         failed: list[_Failed] = []
+        turn = Turn()
         for spec in metrics:
+            if turn.over():
+                await next_turn()
+                turn = Turn()
             try:
                 found = await self._by_metric(scale, selector, spec)
             except _Failed as error:
