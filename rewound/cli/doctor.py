@@ -312,6 +312,8 @@ def _data_folder(folder: Path, server: str) -> Iterator[Finding]:
         kubernetes = f", Kubernetes {journal.kubernetes}" if journal.kubernetes else ""
         found = f"{folder}: dialect {journal.dialect}{kubernetes}, version {journal.head}, {used} MiB; {who}"
         yield Finding("data folder", OK, found)
+        for problem in journal.unreadable:
+            yield Finding("data folder", NOTE, problem, "everything else is served; see docs/journal.md")
     finally:
         journal.close()
 
