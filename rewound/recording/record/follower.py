@@ -17,12 +17,14 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any, Final
 
 import orjson
 import trio
 
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import Turn, in_turns
 from rewound.client.errors import ClientError, StatusError
 from rewound.client.streaming import MAX_LINE, StreamingSession
@@ -62,6 +64,7 @@ _NOT_SERVED: Final = (404, 405)
 _NOT_ALLOWED: Final = 403
 # A larger page is read item by item; orjson reads a page of this size in some 20 ms.
 LARGE_PAGE: Final = 4 << 20
+LARGE: Final = 256 << 10  # bytes of an event that threads read
 LARGEST_OBJECT: Final = MAX_LINE  # bytes; etcd takes 1.5 MiB, unless its operator raises that
 _TOO_LONG: Final = f"its event has more than {MAX_LINE >> 20} MiB"
 _LONGEST_VERSION: Final = 128
@@ -426,10 +429,10 @@ class Follower:
 
     async def _event(self, line: bytes) -> None:
         try:
-            event = orjson.loads(line)
+            event = orjson.loads(line) if len(line) <= LARGE else await run_in_thread(orjson.loads, line)
         except orjson.JSONDecodeError as error:
             event = await self._in_parts(line, why_unreadable(error))
-        await self._take_event(event if isinstance(event, dict) else {})
+        await self._take_event(event if isinstance(event, dict) else {}, large=len(line) > LARGE)
 
     async def _too_long(self, beginning: bytes) -> None:
         """Take an event of which only the beginning is here, if anything."""
@@ -443,7 +446,7 @@ class Follower:
         except Malformed:
             return {"object": Unread({}, why)}
 
-    async def _take_event(self, event: Document) -> None:
+    async def _take_event(self, event: Document, *, large: bool = False) -> None:
         kind, given = event.get("type"), event.get("object")
         if kind == "ERROR":
             raise _error_of(given)
@@ -454,7 +457,7 @@ class Follower:
                 return
         else:
             if kind != "BOOKMARK":
-                await self._taken(given, self._now(), removed=kind == "DELETED", kind=kind)
+                await self._taken(given, self._now(), removed=kind == "DELETED", kind=kind, large=large)
             if not self._advance(version):
                 return  # nothing says that the server sends what it should
         self._responded()
@@ -490,11 +493,22 @@ class Follower:
         return bool(version)
 
     async def _taken(
-        self, given: Any, arrived: int, *, removed: bool, seen: _Seen | None = None, kind: Any = "ADDED"
+        self,
+        given: Any,
+        arrived: int,
+        *,
+        removed: bool,
+        seen: _Seen | None = None,
+        kind: Any = "ADDED",
+        large: bool = False,
     ) -> Change | None:
-        """Take an object, or mark it as left out: then None. `seen` are those of the list that it belongs to."""
+        """Take an object, or mark it as left out: then None. `seen` are those of the list that it belongs to.
+
+        A `large` one is read in a thread, because it takes tens of milliseconds.
+        """
         state, listed = self._state, seen is not None and kind == "ADDED"
-        change, why = self._change(given, arrived, removed=removed, kind=kind)
+        read = partial(self._change, given, arrived, removed=removed, kind=kind)
+        change, why = await run_in_thread(read) if large else read()
         if change is None:
             identity = given.identity if isinstance(given, Unread) else identity_of(given)
             await self._leave_out(identity, arrived, why, removed=removed, seen=seen)

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.committer import DiskSpeed, run_beside
@@ -49,6 +50,7 @@ SHORT_BATCH_BYTES: Final = 1 << 20
 # Of first lists, beside a server.
 LONG_BATCH: Final = 900
 LONG_BATCH_BYTES: Final = 8 << 20
+LARGE: Final = 256 << 10  # bytes of an object whose writer a thread finds
 RECORDED_AS: Final = "recorded as version "
 
 logger = logging.getLogger(__name__)
@@ -160,6 +162,8 @@ class RecordingWriter:
         most, most_bytes = (LONG_BATCH, LONG_BATCH_BYTES) if many else (SHORT_BATCH, SHORT_BATCH_BYTES)
         turn = Turn()
         for change in changes:
+            if len(change.body) > LARGE:
+                await self._find_large_writer(change)
             self._add_if_possible(change)
             if len(self._batch) >= most or self._batch_bytes >= most_bytes:
                 await self._flush_beside(in_thread=many)
@@ -167,6 +171,17 @@ class RecordingWriter:
                 await trio.lowlevel.checkpoint()
                 turn = Turn()
         await self._flush_beside()
+
+    async def _find_large_writer(self, change: Change) -> None:
+        """Compare a large object with the one before in a thread: that may take half a second."""
+        known = self.written(change.key)
+        if known is not None and known.uid and change.uid and known.uid != change.uid:
+            known = None  # another object: `add` ends that one first
+        before = None if known is None else self._last_content(change.key, known)[0]
+        try:
+            change.writer = await run_in_thread(_compared, before, change)
+        except Exception:
+            return  # `add` says what is wrong
 
     async def forget_before(self, version: int) -> None:
         """Raise the retention floor: the recording is incomplete before the first lists."""
@@ -279,9 +294,9 @@ class RecordingWriter:
         if change.removed or not change.body:
             return Writer("" if author is None else author.manager)
         before = None
-        if known is not None:
+        if known is not None and change.writer is None:
             before = decode(self._last_content(change.key, known)[0])
-        found = writer_of(before, decode(change.body), change.arrived)
+        found = change.writer or writer_of(before, decode(change.body), change.arrived)
         if author is None:
             return found
         if not author.manager:
@@ -352,6 +367,10 @@ class RecordingWriter:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         self._unwritten.clear()
         return batch
+
+
+def _compared(before: bytes | None, change: Change) -> Writer:
+    return writer_of(None if before is None else decode(before), decode(change.body), change.arrived)
 
 
 # managedFields has whole seconds: the arrival is more precise if it is soon after the write.

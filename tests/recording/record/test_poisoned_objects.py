@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from rewound.client import streaming
-from rewound.recording.record import follower
+from rewound.recording.record import follower, writer
 from rewound.recording.record.gaps import FAILING, LEFT_OUT, UNREACHABLE, gaps_in
 from rewound.recording.record.left_out import FILE as LEFT_OUT_FILE
 from rewound.recording.record.recorder import FILE, Recorder, RecordOptions
@@ -251,6 +251,9 @@ def small_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MAX_LINE", 25_000)
     monkeypatch.setattr(streaming, "BEGINNING", 20_000)
     monkeypatch.setattr(follower, "LARGEST_OBJECT", 25_000)
+    # Large ones are read in threads.
+    monkeypatch.setattr(follower, "LARGE", 250)
+    monkeypatch.setattr(writer, "LARGE", 100)
 
 
 @pytest.mark.parametrize("watch_lists", [False, True], ids=["lists", "watch lists"])
