@@ -61,7 +61,7 @@ from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
 from rewound.gateway.pipeline.render import Encoders
 from rewound.gateway.pipeline.route import is_forwarded_path
-from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices, Resources
+from rewound.gateway.pipeline.services import CatchUp, FaultHook, InjectFault, PipelineServices, Resources
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Addresses, Settings
@@ -272,6 +272,7 @@ class ApiServer:
             note_refused=None if extensions.replayed or not settings.serves_page else self._note_refused,
             catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
             tracing=self._tracing,
+            faults=FaultHook(stopping=self._stop),
         )
         self._faults = services.faults
         if controls is not None:

@@ -381,8 +381,13 @@ class Pipeline:
     async def _inject_fault(self, context: RequestContext, inject: InjectFault) -> Response:
         injected = inject(context)
         if injected.delay_seconds:
-            await outside(trio.sleep(injected.delay_seconds))
+            await outside(self._delay(injected.delay_seconds))
         return await injected.serve(self.services.resources)
+
+    async def _delay(self, seconds: float) -> None:
+        """An injected delay. A server that stops ends it: the request would hold up the stop, and is then aborted."""
+        with trio.move_on_after(seconds):
+            await self.services.faults.stopping.wait()
 
     def _give_back(self, context: RequestContext) -> None:
         """Return the seats of the request."""

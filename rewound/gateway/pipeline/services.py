@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+import trio
 
 from rewound.actors.access.authentication.authenticate import Authenticator
 from rewound.actors.access.authorize import Authorizer
@@ -124,6 +125,7 @@ InjectFault = Callable[[RequestContext], InjectedRequest]
 
 class FaultHook(msgspec.Struct):
     inject: InjectFault | None = None  # set while fault rules are in force
+    stopping: trio.Event = msgspec.field(default_factory=trio.Event)  # ends delays
 
 
 @dataclass(frozen=True, slots=True)

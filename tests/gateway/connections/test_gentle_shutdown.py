@@ -133,7 +133,7 @@ async def test_goaway_waits_until_no_request_arrives(mock_clock: MockClock) -> N
             await client.request("/late")
             await advance(mock_clock, 0.06)
         assert not any(map(is_goaway, client.frames))
-        await advance(mock_clock, 0.2)
+        await advance(mock_clock, 0.5)
         assert last_of(await client.take(is_goaway)) == 1
         await client.closed()
 

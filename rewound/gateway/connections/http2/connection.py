@@ -52,7 +52,7 @@ _READS = ("GET", "HEAD")
 _LATE_READS = 4
 # Seconds without a new request before GOAWAY. A client that is sending one when GOAWAY arrives may take that for an
 # error (httpcore does); after this time all that it sends at once are waiting, and it sends them again.
-_QUIET = 0.1
+_QUIET = 0.3
 
 
 class Http2:
