@@ -13,7 +13,7 @@ from rewound.actors.stages.jq import compile_query, query_budget
 from tests.cases import cases
 
 MANY: dict[str, Any] = {"many": [{"n": number} for number in range(20_000)], "text": 100_000 * "a"}
-LARGE = "too large values|more than 1048576"
+LARGE = "too large values|more than 1048576|too much processor time"
 
 POD: dict[str, Any] = {
     "metadata": {
