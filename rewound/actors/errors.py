@@ -159,6 +159,15 @@ class Unprocessable(RequestError):
         self.message = message
 
 
+class NotOfItsKind(Unprocessable):
+    """An older or a foreign writer stored the object in a form that its kind does not have, so it cannot be changed."""
+
+    def __init__(self, resource: Resource, name: str, why: str) -> None:
+        super().__init__(
+            f'{resource} "{name}" is stored in a form that its kind does not have: {why}; replace or delete it'
+        )
+
+
 class PatchFailed(RequestError):
     """A strategic merge patch that Kubernetes refuses with 500, although the mistake is the client's."""
 

@@ -412,6 +412,7 @@ class ApiServer:
         mark = flow_fields(store.names)
         return PriorityAndFairness(
             store.names,
+            store.registry,
             store.journal,
             store.feed,
             settings.total_inflight,

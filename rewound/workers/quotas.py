@@ -266,7 +266,9 @@ def quotas_of_writer(settings: Settings, store: Store, living: Iterable[int]) ->
         return QuotasOfWriter(lambda: fixed | in_flight_quotas(reading, changing), living)
 
     def read_limits() -> dict[str, int]:
-        configuration = read_configuration(store.journal, types, settings.total_inflight)
+        configuration = read_configuration(
+            store.names, store.registry, store.journal, settings.total_inflight
+        )
         return fixed | level_quotas(configuration.levels.values())
 
     quotas = QuotasOfWriter(read_limits, living)

@@ -13,6 +13,7 @@ from rewound.actors.errors import NotFound, Resource
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -111,7 +112,7 @@ class CachedObjects(Generic[T]):
         """`parse` returns what is cached of an object; None: nothing."""
         self._journal, self._feed = journal, feed
         self._parse = parse
-        self._type_id = journal.type_id(str(resource))
+        self._type_id, self._what = journal.type_id(str(resource)), resource.plural
         self._parsed: dict[str, T] | None = None  # until first use
 
     def all(self) -> Mapping[str, T]:
@@ -125,8 +126,8 @@ class CachedObjects(Generic[T]):
         """The journal may be ahead of the feed, which then passes events that are already in the result."""
         parsed: dict[str, T] = {}
         with self._journal.read() as view:
-            for _, name, row in view.rows(self._type_id, None):
-                self._keep(parsed, name, decode(row.body))
+            rows = view.rows(self._type_id, None)
+            each_usable(self._what, rows, lambda _, name, body: self._keep(parsed, name, decode(body)))
         return parsed
 
     def _keep(self, parsed: dict[str, T], name: str, stored: Object) -> None:

@@ -24,6 +24,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import REWIND_GROUP, Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -96,8 +97,8 @@ class ApiServices:
         self.remote: Mapping[GroupVersion, ApiService] = {}
         self.changes = 0  # grows with every change of routes or priorities
         with journal.read() as view:
-            for _, _, row in view.rows(self._type_id, ""):
-                self._put(parse_api_service(decode(row.body)))
+            rows = view.rows(self._type_id, "")
+            each_usable("apiservices", rows, lambda _, __, body: self._put(parse_api_service(decode(body))))
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def stored(self) -> tuple[ApiService, ...]:

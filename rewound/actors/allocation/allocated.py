@@ -18,6 +18,7 @@ from rewound.actors.kinds.validation import Address, parse_ip
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -99,8 +100,13 @@ class AllocatedItems:
             return
         self._read = True
         with self._journal.read() as view:
-            for namespace, name, row in view.rows(self._type_id, None):
-                self._record((namespace, name), row.offset, items_in(row.body))
+            rows = list(view.rows(self._type_id, None))
+            offsets = {(namespace, name): row.offset for namespace, name, row in rows}
+
+            def take(namespace: str, name: str, body: bytes) -> None:
+                self._record((namespace, name), offsets[namespace, name], items_in(body))
+
+            each_usable("services", rows, take)
             if self._address_type:
                 self._addresses.update(name for _, name, _ in view.rows(self._address_type, None))
 
@@ -285,8 +291,8 @@ class ServiceCidrs:
             return
         self._read = True
         with self._journal.read() as view:
-            for _, name, row in view.rows(self._type_id, None):
-                self._record(name, row.body)
+            rows = view.rows(self._type_id, None)
+            each_usable("servicecidrs", rows, lambda _, name, body: self._record(name, body))
 
     def _committed(self, events: Sequence[Event]) -> None:
         if not self._read:

@@ -20,6 +20,7 @@ import trio
 
 from rewound.actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
 from rewound.actors.errors import RequestError
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS
 from rewound.actors.runtime.turns import user_at_work
 from rewound.actors.store.feed import Feed
 from rewound.journal.records import Event
@@ -117,8 +118,11 @@ class Loop(Generic[K]):
         except RequestError as refused:
             self._failed(key, str(refused), queue.retry(key))
         except Exception as broken:
-            logger.exception("%s broke on %r", self.name, key)
-            self._failed(key, f"{type(broken).__name__}: {broken}", queue.retry(key))
+            pause = queue.retry(key)
+            # An object that it cannot read stays for long: the first attempts have shown where.
+            traced = pause < LOGGED_PAUSE or not isinstance(broken, OF_MISFITS)
+            logger.error("%s broke on %r: %r", self.name, key, broken, exc_info=traced)
+            self._failed(key, f"{type(broken).__name__}: {broken}", pause)
         else:
             queue.done(key)
         slots.release()

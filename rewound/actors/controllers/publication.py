@@ -35,6 +35,7 @@ from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -125,12 +126,15 @@ class Publication:
         unserved: list[Any] = []
         since = self._next_offset()
         with self._journal.read() as view:
-            for _, name, row in view.rows(self._type_id, ""):
-                stored = parsed(row.body)
-                self._remember(_known(name, stored))
-                kind = self._kind(stored, row.body, since)
-                served += kind.served
-                unserved += kind.unserved
+
+            def take(_: str, name: str, body: bytes) -> None:
+                stored = parsed(body)
+                known, kind = _known(name, stored), self._kind(stored, body, since)
+                self._remember(known)
+                served.extend(kind.served)
+                unserved.extend(kind.unserved)
+
+            each_usable("customresourcedefinitions", view.rows(self._type_id, ""), take)
         if served or unserved:
             self._registry.publish(served, unserved)
 

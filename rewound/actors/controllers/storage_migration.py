@@ -25,6 +25,7 @@ from rewound.actors.kinds.storagemigration import FAILED, RUNNING, SUCCEEDED
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import each_usable
 from rewound.actors.versions.features import STORAGE_MIGRATIONS
 from rewound.journal.records import Event
 
@@ -61,8 +62,20 @@ class StorageVersionMigrator:
 
     def _all(self) -> list[Object]:
         """Oldest first."""
+        found: list[Object] = []
+
+        def take(_: str, __: str, body: bytes) -> None:
+            stored = decode(body)
+            made, name, resource = (
+                stored["metadata"]["creationTimestamp"],
+                stored["metadata"]["name"],
+                stored["spec"]["resource"],
+            )
+            if type(made) is str and type(name) is str and type(resource) is dict:
+                found.append(stored)
+
         with self._journal.read() as view:
-            found = [decode(row.body) for _, _, row in view.rows(self._type_id, "")]
+            each_usable("storageversionmigrations", view.rows(self._type_id, ""), take)
         return sorted(found, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
 
     def _of_resource(self, body: bytes) -> list[Object]:

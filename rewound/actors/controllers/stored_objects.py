@@ -7,9 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from rewound.actors.kinds.registry import Registry
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import report
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
 from rewound.journal.view import View
@@ -50,8 +52,8 @@ async def take_pages(
 ) -> None:
     """Call `take` with all objects of a type, or of one namespace, page by page.
 
-    A page is a turn: at a start many controllers scan all objects at once, and requests wait for one page, not for one
-    of each controller.
+    `take` may get objects again that it took before it raised. A page is a turn: at a start many controllers scan all
+    objects at once, and requests wait for one page, not for one of each controller.
     """
     after: Position | None = None
     while True:
@@ -60,8 +62,23 @@ async def take_pages(
             page = list(next_page(view, type_id, namespace, after))
             if not page:
                 return
-            take(view, page)
+            try:
+                take(view, page)
+            except OF_MISFITS:
+                _take_singly(journal, type_id, view, page, take)
         after = page[-1][:2]
+
+
+def _take_singly(
+    journal: Journal, type_id: int, view: View, page: Page, take: Callable[[View, Page], None]
+) -> None:
+    """Take the objects of a page of which `take` cannot read one: without those that it cannot."""
+    what = next(name for name, number in journal.types().items() if number == type_id)
+    for row in page:
+        try:
+            take(view, [row])
+        except OF_MISFITS as error:
+            report(what, row[0], row[1], error)
 
 
 async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncGenerator[Object, None]:
@@ -77,8 +94,14 @@ async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> 
             page = [(row[0], row[1], row[2].body) for row in next_page(view, type_id, namespace, after)]
         if not page:
             return
-        for _, _, body in page:
-            yield decode(body)
+        for namespace, name, body in page:
+            try:
+                stored = decode(body)
+                stored["metadata"]["uid"]
+            except OF_MISFITS as error:
+                report(f"of type {type_id}:", namespace, name, error)
+                continue
+            yield stored
             if turn.over():
                 await next_turn()
                 turn = Turn()

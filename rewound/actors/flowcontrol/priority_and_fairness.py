@@ -18,10 +18,13 @@ from rewound.actors.flowcontrol.configuration import Configuration, LevelSetting
 from rewound.actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -40,6 +43,7 @@ class PriorityAndFairness(Seats):
     def __init__(
         self,
         names: Names,
+        registry: Registry,
         journal: Journal,
         feed: Feed,
         seats: int,
@@ -50,7 +54,7 @@ class PriorityAndFairness(Seats):
     ) -> None:
         """`borrows`: levels borrow seats that others do not use."""
         super().__init__(holder=holder, borrows=borrows)
-        self._journal = journal
+        self._names, self._registry, self._journal = names, registry, journal
         self._total_seats = seats
         self._mark = mark
         self._types = configuration_types(names, journal)
@@ -113,7 +117,7 @@ class PriorityAndFairness(Seats):
         return Flow(level, counts, hand, self._marks[schema.name], limited=not settings.exempt)
 
     def _read_configuration(self) -> Configuration:
-        configuration = read_configuration(self._journal, self._types, self._total_seats)
+        configuration = read_configuration(self._names, self._registry, self._journal, self._total_seats)
         self._configure_levels(configuration)
         self._marks = {
             schema.name: self._mark(schema.uid, configuration.levels[schema.level].uid)
@@ -141,15 +145,19 @@ def configuration_types(names: Names, journal: Journal) -> tuple[int, int]:
     return journal.type_id(flow_schema_type(names)), journal.type_id(priority_level_type(names))
 
 
-def read_configuration(journal: Journal, types: tuple[int, int], seats: int) -> Configuration:
-    schemas, levels = (list(_stored(journal, type_id)) for type_id in types)
+def read_configuration(names: Names, registry: Registry, journal: Journal, seats: int) -> Configuration:
+    """Objects that are not valid are left out: each decides about the requests of all users."""
+    schemas = _valid(registry.built_in.storage(flow_schema_type(names)), journal)
+    levels = _valid(registry.built_in.storage(priority_level_type(names)), journal)
     return configure(schemas, levels, seats)
 
 
-def _stored(journal: Journal, type_id: int) -> Iterator[Object]:
+def _valid(definition: Definition, journal: Journal) -> list[Object]:
+    found: list[Object] = []
     with journal.read() as view:
-        for _, _, row in view.rows(type_id, ""):
-            yield decode(row.body)
+        rows = view.rows(journal.type_id(definition.type_name), "")
+        each_usable(definition.plural, rows, lambda _, __, body: found.append(decode(body)), definition)
+    return found
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:

@@ -25,6 +25,7 @@ import trio
 
 from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown
 from rewound.actors.kinds.catalog import StoredType
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS
 from rewound.actors.messages import Command, Outcome
 from rewound.actors.resource.current import CurrentObjects, Key
 from rewound.actors.resource.decide import ActorContext, Attempt, Decider, Outdated
@@ -65,9 +66,8 @@ class ResourceActor:
         return self._decider.storage.type_name
 
     def _use(self, stored_type: StoredType) -> None:
-        versions = stored_type.storage.storage.versions
         self._stored_type = stored_type
-        self._current = CurrentObjects(self._journal, self.type_id, self._pending, versions)
+        self._current = CurrentObjects(self._journal, self.type_id, self._pending, stored_type.storage)
         self._decider = self._new_decider()
         self._decider_in_thread: Decider | None = None  # made for the first large command
 
@@ -256,6 +256,10 @@ class ResourceActor:
                 except NeedsThread:
                     attempt.release()
                     in_thread = True
+                except OF_MISFITS:
+                    if not attempt.mends():
+                        raise
+                    attempt.release()
             self._take_result(write, attempt)
             return attempt.proposals
         except Exception as error:

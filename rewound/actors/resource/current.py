@@ -12,7 +12,8 @@ import orjson
 
 from rewound.actors.errors import STALE, BadRequest, Cause, Conflict, Invalid, NotANumber, Resource
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.stored_form import mended, misfit
 from rewound.actors.messages import DeleteOptions, Object, Replace, Submit
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread, need_thread
@@ -27,6 +28,10 @@ Key = tuple[str, str]  # namespace and name
 _LARGEST_VERSION = str(2**64 - 1)
 _LATEST = 2**63  # an offset after all others
 _UNCOMMITTED = "not committed yet"
+
+# How a stored object is read, each if the one before fails: as it is; without what does not have the form of its kind;
+# without all but its metadata. `stored_form` says which objects need that.
+AS_STORED, MENDED, ONLY_METADATA = 0, 1, 2
 
 
 class Current(msgspec.Struct, frozen=True):
@@ -57,16 +62,19 @@ class CurrentObjects:
     """The current objects of one resource type, decoded by its present definitions."""
 
     def __init__(
-        self, journal: Journal, type_id: int, pending: dict[Key, Proposal], versions: Versions | None
+        self, journal: Journal, type_id: int, pending: dict[Key, Proposal], storage: Definition
     ) -> None:
         """`pending` has the last proposal of each object; those in it now were decided with earlier definitions."""
         self._journal = journal
         self._type_id = type_id
         self._pending = pending
-        self._versions = versions
+        self._storage = storage
+        self._versions = storage.storage.versions
         self._outdated = frozenset(pending.values())
 
-    def find(self, view: View | None, namespace: str, name: str, *, in_thread: bool) -> Current | None:
+    def find(
+        self, view: View | None, namespace: str, name: str, form: int = AS_STORED, *, in_thread: bool
+    ) -> Current | None:
         """Raises NeedsThread if the object is large, or was stored under a schema that must be compiled first.
 
         Without a view it reads in a transaction of its own. In a thread it is important that it reads `_pending` first:
@@ -82,7 +90,30 @@ class CurrentObjects:
             return None
         if len(row.body) > LARGE_BYTES and not in_thread:
             raise NeedsThread
-        return self._parsed(row.body, row.offset, row.offset)
+        if form != AS_STORED:
+            return self._mended(row, namespace, name, form)
+        current = self._parsed(row.body, row.offset, row.offset)
+        metadata = current.object["metadata"]
+        # An event with the names in the object would change another object.
+        if metadata.get("name") != name or metadata.get("namespace", "") != namespace:
+            return self._mended(row, namespace, name, MENDED)
+        return current
+
+    def misfit(self, namespace: str, name: str) -> str:
+        """Why the stored object does not have the form of its kind; empty if it has, or there is none."""
+        row = self._row(None, namespace, name)
+        return "" if row is None else misfit(self._storage, namespace, name, bytes(row.body))
+
+    def _mended(self, row: Row, namespace: str, name: str, form: int) -> Current:
+        """An object of another form than its kind has, as far as it can be read."""
+        found = mended(self._storage, namespace, name, bytes(row.body), empty=form == ONLY_METADATA)
+        found["metadata"].pop("resourceVersion", None)
+        if self._versions is None:
+            return Current(row.offset, found)
+        version = found.pop("apiVersion", None)
+        return Current(
+            row.offset, found, None, version if version in self._versions else self._versions.storage
+        )
 
     def _row(self, view: View | None, namespace: str, name: str) -> Row | None:
         if view is not None:

@@ -23,6 +23,7 @@ custom kinds are in the version of the command, except for deletes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -45,6 +46,7 @@ from rewound.actors.errors import (
     Forbidden,
     Invalid,
     NoSuchResource,
+    NotOfItsKind,
     RequestError,
     ShuttingDown,
 )
@@ -67,6 +69,8 @@ from rewound.actors.patch.managed_fields.scale_owners import scale_owners
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.resource.applying import apply_object
 from rewound.actors.resource.current import (
+    AS_STORED,
+    ONLY_METADATA,
     Current,
     CurrentObjects,
     Key,
@@ -98,6 +102,8 @@ from rewound.actors.store.proposal import Proposal
 from rewound.actors.versions.features import RETRY_GENERATE_NAME
 from rewound.journal.log import Journal
 from rewound.journal.view import View
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -232,8 +238,10 @@ class Attempt:
         self._to_store: Object | None = None  # the prepared object of an update
         if previous is None:
             self._is_first, self._takes_turn, self._is_repeated = True, False, False
+            self._form = AS_STORED
             self._earlier_warnings: tuple[str, ...] = ()  # by admission in earlier attempts
         else:
+            self._form = previous._form
             # After a wasted call it waits for the turn of its write before it calls again.
             self._is_first, self._takes_turn = False, previous.wasted_call
             self._is_repeated = previous._is_repeated or previous.wasted_call
@@ -421,7 +429,7 @@ class Attempt:
 
     async def _delete(self, command: Delete) -> Decided:
         definition = self._definition
-        current = self.decider.find(self._view, command.namespace, command.name)
+        current = self._find(command.namespace, command.name)
         if current is None:
             raise definition.not_found(command.name)
         self._written = current.written
@@ -439,10 +447,37 @@ class Attempt:
 
     # What several of these steps share.
 
+    def _find(self, namespace: str, name: str) -> Current | None:
+        current, command = self.decider.find(self._view, namespace, name, self._form), self.command
+        if current is None or self._form != ONLY_METADATA or not isinstance(command, Replace):
+            return current
+        # Nothing of the stored object can be read, so the update is compared with what it brings itself.
+        old = {**command.object, "metadata": current.object["metadata"]}
+        return replace(current, object=working_copy(old))
+
+    def mends(self) -> bool:
+        """Whether the next attempt reads the object in another form, after this one has failed.
+
+        It does so only if an older or a foreign writer stored the object in a form that its kind does not have.
+        """
+        command = self.command
+        if isinstance(command, Create):
+            return False
+        problem = self.decider.current.misfit(command.namespace, command.name)
+        if not problem:
+            return False
+        if self._form == ONLY_METADATA:
+            raise NotOfItsKind(self._definition.resource, command.name, problem)
+        if self._form == AS_STORED:
+            resource, where = self._definition.resource, f"{command.namespace}/{command.name}".lstrip("/")
+            logger.warning("%s %s is changed without the parts that do not fit: %s", resource, where, problem)
+        self._form += 1
+        return True
+
     async def _read_current(self, namespace: str, name: str) -> Current | None:
         """The current object, that of a custom kind in the version of the command. Raises ConversionFailed."""
         decider, version = self.decider, self.command.version
-        current = decider.find(self._view, namespace, name)
+        current = self._find(namespace, name)
         if current is None:
             return None
         self._written = current.written

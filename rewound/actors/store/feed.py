@@ -6,7 +6,8 @@ the slowest follower would slow all others. Followers that need older events rea
 
 A follower that raises does not affect the others. The feed remembers the last offset that the follower handled and
 first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
-handled part of a batch before it raised gets those events again, and must handle them idempotently.
+handled part of a batch before it raised gets those events again, and must handle them idempotently. An event whose
+object it cannot read, however often it gets it, is left out for this follower: the later ones must reach it.
 
 Clients get a batch later than the followers: `deliver` wakes the senders of watch events, once the writers have their
 replies. A caller that has no replies to send does both at once (`publish`).
@@ -25,6 +26,7 @@ from typing import Protocol
 import msgspec
 import trio
 
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS
 from rewound.journal.batching import in_batches, size_of
 from rewound.journal.records import Event
 from rewound.journal.view import View
@@ -34,6 +36,7 @@ logger = logging.getLogger(__name__)
 Follower = Callable[[Sequence[Event]], None]
 
 RETRY_PAUSE = 1.0  # seconds; longer than a transient cause, short enough for watches that wait for events
+ATTEMPTS = 3  # at an event whose object a follower cannot read
 
 
 class Readable(Protocol):
@@ -47,6 +50,7 @@ class _Subscription(msgspec.Struct):
     types: frozenset[int] | None  # None: all
     failed: bool = False
     handled: int = 0  # the last offset before the events that it failed to handle
+    attempts: int = 0  # at the event after that
 
 
 class Feed:
@@ -159,8 +163,11 @@ class Feed:
     def _notify(self, subscription: _Subscription, events: Sequence[Event]) -> bool:
         try:
             subscription.notify(events)
-        except Exception:
-            subscription.handled = events[0].offset - 1
+        except Exception as error:
+            if subscription.handled != events[0].offset - 1:
+                subscription.handled, subscription.attempts = events[0].offset - 1, 0
+            if self._leaves_out(subscription, events, error):
+                return True
             logger.exception(
                 "a follower of the feed failed after offset %d: %r", subscription.handled, subscription.notify
             )
@@ -169,11 +176,29 @@ class Feed:
             return False
         return True
 
+    def _leaves_out(self, subscription: _Subscription, events: Sequence[Event], error: Exception) -> bool:
+        """Whether the follower goes on without the only event of a batch, because it cannot read its object."""
+        if len(events) > 1 or not isinstance(error, OF_MISFITS):
+            return False
+        subscription.attempts += 1
+        if subscription.attempts < ATTEMPTS:
+            return False
+        event = events[0]
+        logger.error(
+            "a follower of the feed goes on without event %d of %s/%s, whose object it cannot read (%s: %.200s): %r",
+            *(event.offset, event.namespace, event.name, type(error).__name__, error, subscription.notify),
+        )
+        return True
+
+    def _notify_singly(self, subscription: _Subscription, events: Sequence[Event]) -> bool:
+        """Pass the events of a batch that failed one by one, so that the one that the follower cannot read is known."""
+        return len(events) > 1 and all(self._notify(subscription, [event]) for event in events)
+
     def _catch_up(self, subscription: _Subscription) -> None:
         try:
             missed = self._since(subscription.handled)
             for events in in_batches(missed, size_of):
-                if not self._notify(subscription, events):
+                if not self._notify(subscription, events) and not self._notify_singly(subscription, events):
                     return
         except Exception:
             logger.exception(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,6 +20,7 @@ from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.columns import Column, cells_of
 from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended, misfit
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import (
@@ -34,6 +35,8 @@ from rewound.actors.store.document import (
 from rewound.actors.store.reads import Listing
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.list_layouts import Element, JsonLayout, ListType
+
+T = TypeVar("T")
 
 LARGE = 64 * 1024  # bytes: about a millisecond of parsing and encoding
 INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
@@ -67,7 +70,7 @@ class ObjectEncoder:
         if versions is not None:
             self._convert = VersionEncoder(versions, definition.api_version).converted
         elif conversion is not None:
-            self._convert = ConversionEncoder(conversion.from_storage).converted
+            self._convert = ConversionEncoder(definition, conversion.from_storage).converted
 
     @property
     def element(self) -> Element | None:
@@ -113,13 +116,26 @@ class ObjectEncoder:
 class ConversionEncoder:
     """Objects of a built-in kind in another version than the stored one, or in another form, such as a Scale."""
 
-    __slots__ = ("_from_storage",)
+    __slots__ = ("_definition", "_from_storage")
 
-    def __init__(self, from_storage: Callable[[Object], Object]) -> None:
-        self._from_storage = from_storage
+    def __init__(self, definition: Definition, from_storage: Callable[[Object], Object]) -> None:
+        self._definition, self._from_storage = definition, from_storage
 
     def converted(self, body: bytes) -> bytes:
-        return dumps(self._from_storage(decode(body)))
+        return readable(self._definition, body, lambda stored: dumps(self._from_storage(stored)))
+
+
+def readable(definition: Definition, body: bytes, read: Callable[[Object], T]) -> T:
+    """What `read` makes of a stored object, or of what it can read of one that does not have the form of its kind."""
+    try:
+        return read(decode(body))
+    except OF_MISFITS:
+        if not misfit(definition, "", "", body):
+            raise
+    try:
+        return read(mended(definition, "", "", body))
+    except OF_MISFITS:
+        return read(mended(definition, "", "", body, empty=True))
 
 
 class VersionEncoder:
@@ -180,6 +196,7 @@ class PartialMetadataEncoder:
     in_thread = LARGE
 
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
+        self._definition = definition
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
         self.list_type = ListType("PartialObjectMetadataList", self._type["apiVersion"])
         self._empty_is_null = definition.rules.empty_metadata_list == "null"
@@ -205,10 +222,10 @@ class PartialMetadataEncoder:
         }
 
     def item(self, body: bytes) -> bytes:
-        return dumps(self.of(decode(body)))
+        return readable(self._definition, body, lambda stored: dumps(self.of(stored)))
 
     def document(self, body: bytes) -> bytes:
-        return dump_line(self.of(decode(body)))
+        return readable(self._definition, body, lambda stored: dump_line(self.of(stored)))
 
     element = item
 
@@ -234,6 +251,7 @@ class TableEncoder:
                 "Unable to convert to Table as requested: includeObject: Invalid value: "
                 f"\"{include}\": must be 'Metadata', 'Object', 'None', or empty"
             )
+        self._definition = definition
         self._columns = definition.table.columns
         self._conditions = definition.table.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
@@ -247,13 +265,17 @@ class TableEncoder:
 
     def item(self, body: bytes, *, columns: bool = True, metadata: bool = False) -> bytes:
         """`metadata`: with the metadata of the object, also if the client asked for no objects."""
-        table = self._one_row(body, columns)
-        if metadata and self._include == "None":
-            table["rows"][0]["object"] = self._metadata.of(self._read(body))
-        return dumps(table)
+
+        def read(stored: Object) -> bytes:
+            table = self._one_row(body, stored, columns)
+            if metadata and self._include == "None":
+                table["rows"][0]["object"] = self._metadata.of(stored)
+            return dumps(table)
+
+        return self._readable(body, read)
 
     def document(self, body: bytes) -> bytes:
-        return dump_line(self._one_row(body, True))
+        return self._readable(body, lambda stored: dump_line(self._one_row(body, stored, True)))
 
     @cached_property
     def list_type(self) -> ListType:
@@ -261,18 +283,19 @@ class TableEncoder:
         return ListType("Table", self._type["apiVersion"], "rows", definitions)
 
     def element(self, body: bytes) -> bytes:
-        return dumps(self._row(body, self._read(body)))
+        return self._readable(body, lambda stored: dumps(self._row(body, stored)))
 
-    def _read(self, body: bytes) -> Object:
-        if self._custom_kind is None:
-            return decode(body)
-        return {**decode(self._objects.converted(body)), "kind": self._custom_kind}
+    def _readable(self, body: bytes, read: Callable[[Object], T]) -> T:
+        kind = self._custom_kind
+        if kind is None:
+            return readable(self._definition, body, read)
+        converted = self._objects.converted(body)
+        return readable(self._definition, converted, lambda stored: read({**stored, "kind": kind}))
 
     def listing(self, listing: Listing) -> bytes:
         return _listing(self.list_type, listing, self.element)
 
-    def _one_row(self, body: bytes, columns: bool) -> Object:
-        stored = self._read(body)
+    def _one_row(self, body: bytes, stored: Object, columns: bool) -> Object:
         version = stored["metadata"].get("resourceVersion")  # absent in the response to a dry run
         metadata = {"resourceVersion": version} if version else {}
         return self._table(metadata, [self._row(body, stored)], columns)

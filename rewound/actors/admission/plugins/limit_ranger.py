@@ -28,6 +28,7 @@ from rewound.actors.runtime.large_work import MANY_VALUES, MAX_VALUES
 from rewound.actors.runtime.time_limit import check_time, need_thread
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -209,8 +210,12 @@ class LimitRanges:
 
     def _read(self) -> dict[str, Ranges]:
         with self._journal.read() as view:
-            for namespace, name, row in view.rows(self._type_id, None):
-                self._parsed.setdefault(namespace, {})[name] = parse_limit_range(decode(row.body))
+
+            def take(namespace: str, name: str, body: bytes) -> None:
+                parsed = parse_limit_range(decode(body))
+                self._parsed.setdefault(namespace, {})[name] = parsed
+
+            each_usable("limitranges", view.rows(self._type_id, None), take)
         return {namespace: _in_order(parsed) for namespace, parsed in self._parsed.items()}
 
     def _committed(self, events: Sequence[Event]) -> None:

@@ -6,6 +6,7 @@ Classes are few and every pod needs one, so they are cached in memory; the feed 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from rewound.actors.admission.plugin import Plugin, forbidden, rule
@@ -16,6 +17,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -43,9 +45,10 @@ class PriorityClasses:
 
     def _all(self) -> dict[str, Object]:
         if self._known is None:
+            known: dict[str, Object] = {}
             with self._journal.read() as view:
-                rows = list(view.rows(self._type_id, None))
-            self._known = {name: decode(row.body) for _, name, row in rows}
+                each_usable("priorityclasses", view.rows(self._type_id, None), partial(_take, known))
+            self._known = known
         return self._known
 
     def _committed(self, events: Sequence[Event]) -> None:
@@ -55,7 +58,14 @@ class PriorityClasses:
             if event.type_id == self._type_id and event.removed:
                 self._known.pop(event.name, None)
             elif event.type_id == self._type_id:
-                self._known[event.name] = decode(event.body)
+                _take(self._known, "", event.name, event.body)
+
+
+def _take(known: dict[str, Object], _: str, name: str, body: bytes) -> None:
+    found = decode(body)
+    if type(found["value"]) is not int or type(found.get("globalDefault", False)) is not bool:
+        raise TypeError("it has no value, or globalDefault is neither true nor false")
+    known[name] = found
 
 
 def _value(one: Object) -> int:

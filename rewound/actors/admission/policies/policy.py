@@ -25,6 +25,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -215,10 +216,9 @@ class Policies(Matcher[Policy[C]]):
         self._policies: dict[str, Policy[C]] = {}
         self._bindings: dict[str, Binding] = {}
         with journal.read() as view:
-            for _, name, row in view.rows(self._type_id, ""):
-                self._policies[name] = Policy(orjson.loads(row.body), len(row.body))
-            for _, name, row in view.rows(self._bindings_id, ""):
-                self._bindings[name] = Binding(orjson.loads(row.body), default_actions)
+            each_usable(f"{kind}admissionpolicies", view.rows(self._type_id, ""), self._take_policy)
+            rows = view.rows(self._bindings_id, "")
+            each_usable(f"{kind}admissionpolicybindings", rows, self._take_binding)
         self._combine()
         self.seen = len(self._policies)  # those that were there at the start, and all that were created since
         feed.follow(self._committed, frozenset({self._type_id, self._bindings_id}))
@@ -258,9 +258,15 @@ class Policies(Matcher[Policy[C]]):
                 changed = True
                 self._bindings.pop(event.name, None)
                 if not event.removed:
-                    self._bindings[event.name] = Binding(orjson.loads(event.body), self._default_actions)
+                    self._take_binding("", event.name, event.body)
         if changed:
             self._combine()
+
+    def _take_policy(self, _: str, name: str, body: bytes) -> None:
+        self._policies[name] = Policy(orjson.loads(body), len(body))
+
+    def _take_binding(self, _: str, name: str, body: bytes) -> None:
+        self._bindings[name] = Binding(orjson.loads(body), self._default_actions)
 
     def _combine(self) -> None:
         """Set the bindings of policies, and those that are in force."""

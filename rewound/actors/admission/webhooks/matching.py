@@ -32,6 +32,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import Names
 from rewound.actors.selectors.facts import unpack_labels
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -211,8 +212,7 @@ class Configurations(Matcher[Hook]):
         self._type_id = journal.type_id(str(Resource(group, f"{kind}webhookconfigurations")))
         self._configurations: dict[str, tuple[Hook, ...]] = {}
         with journal.read() as view:
-            for _, name, row in view.rows(self._type_id, ""):
-                self._configurations[name] = hooks_of(orjson.loads(row.body))
+            each_usable(f"{kind}webhookconfigurations", view.rows(self._type_id, ""), self._take)
         self._sort()
         feed.follow(self._committed, frozenset({self._type_id}))
 
@@ -224,9 +224,12 @@ class Configurations(Matcher[Hook]):
                 if event.removed:
                     self._configurations.pop(event.name, None)
                 else:
-                    self._configurations[event.name] = hooks_of(orjson.loads(event.body))
+                    self._take("", event.name, event.body)
         if changed:
             self._sort()
+
+    def _take(self, _: str, name: str, body: bytes) -> None:
+        self._configurations[name] = hooks_of(orjson.loads(body))
 
     def _sort(self) -> None:
         found = self._configurations

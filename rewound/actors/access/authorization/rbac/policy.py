@@ -27,6 +27,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
@@ -224,13 +225,17 @@ class _Follower:
     def load(self, journal: Journal) -> None:
         with journal.read() as view:
             for type_id in self.role_types:
-                for namespace, name, row in view.rows(type_id, None):
-                    key = (namespace, name)
-                    if not name.startswith(_DEFAULT) or not self._policy.roles.defer(key, row.body):
-                        self._policy.put_role(key, decode(row.body))
+                each_usable("roles", view.rows(type_id, None), self._load_role)
             for type_id in self.binding_types:
-                for namespace, name, row in view.rows(type_id, None):
-                    self._policy.put_binding((namespace, name), decode(row.body))
+                each_usable("role bindings", view.rows(type_id, None), self._load_binding)
+
+    def _load_role(self, namespace: str, name: str, body: bytes) -> None:
+        key = (namespace, name)
+        if not name.startswith(_DEFAULT) or not self._policy.roles.defer(key, body):
+            self._policy.put_role(key, decode(body))
+
+    def _load_binding(self, namespace: str, name: str, body: bytes) -> None:
+        self._policy.put_binding((namespace, name), decode(body))
 
     def committed(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -76,6 +76,7 @@ def compiled_role(rules: Sequence[Object]) -> CompiledRole:
     paths = []
     known: dict[tuple[tuple[str, ...], ...], CompiledRule] = {}  # long lists of rules repeat verbs and groups
     for rule in rules:
+        _check_lists(rule)
         if rule.get("nonResourceURLs"):
             paths.append(_path_pattern(frozenset(rule.get("verbs") or ()), rule["nonResourceURLs"]))
         lists = tuple([tuple(rule.get(field) or ()) for field in _COMPILED])
@@ -89,6 +90,13 @@ def compiled_role(rules: Sequence[Object]) -> CompiledRole:
             elif rules_of[-1] is not compiled:
                 rules_of.append(compiled)
     return CompiledRole(rules, by_resource, tuple(paths))
+
+
+def _check_lists(rule: Object) -> None:
+    """Raise TypeError if a member is not a list of strings: the letters of a string would grant something else."""
+    for value in rule.values():
+        if value is not None and (type(value) is not list or any(type(one) is not str for one in value)):
+            raise TypeError("a rule has a member that is no list of strings")
 
 
 def merged_roles(roles: Iterable[CompiledRole]) -> CompiledRole:

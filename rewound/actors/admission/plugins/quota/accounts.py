@@ -44,6 +44,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import each_usable
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.view import View
@@ -190,8 +191,12 @@ class QuotaAccounts:
 
     def _read(self) -> dict[str, QuotaSet]:
         with self._journal.read() as view:
-            for namespace, name, row in view.rows(self._type_id, None):
-                self._quotas.setdefault(namespace, {})[name] = self._parse(row.body)
+
+            def take(namespace: str, name: str, body: bytes) -> None:
+                parsed = self._parse(body)
+                self._quotas.setdefault(namespace, {})[name] = parsed
+
+            each_usable("resourcequotas", view.rows(self._type_id, None), take)
         return {namespace: self._set_of(namespace) for namespace in self._quotas}
 
     def _parse(self, body: bytes) -> Quota:
