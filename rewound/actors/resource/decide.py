@@ -458,17 +458,18 @@ class Attempt:
     def mends(self) -> bool:
         """Whether the next attempt reads the object in another form, after this one has failed.
 
-        It does so only if an older or a foreign writer stored the object in a form that its kind does not have.
+        It does so if an older or a foreign writer stored the object in a form that its kind does not have, or without
+        what every object of its kind has had since.
         """
         command = self.command
         if isinstance(command, Create):
             return False
         problem = self.decider.current.misfit(command.namespace, command.name)
-        if not problem:
-            return False
         if self._form == ONLY_METADATA:
             raise NotOfItsKind(self._definition.resource, command.name, problem)
-        if self._form == AS_STORED:
+        if not problem and self._form != AS_STORED:
+            return False
+        if problem and self._form == AS_STORED:
             resource, where = self._definition.resource, f"{command.namespace}/{command.name}".lstrip("/")
             logger.warning("%s %s is changed without the parts that do not fit: %s", resource, where, problem)
         self._form += 1

@@ -9,6 +9,7 @@ lacks what its author wrote. Only what a client asks for is done to the mended o
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -61,17 +62,20 @@ def mended(definition: Definition, namespace: str, name: str, body: bytes, *, em
         document = {}
     if empty:
         document = {"metadata": document.get("metadata")} if isinstance(document, dict) else {}
-    return _with_defaults(definition, _Fitting().whole(definition, document, namespace, name))
+    return mended_document(definition, namespace, name, document)
 
 
-def _with_defaults(definition: Definition, fitting: Object) -> Object:
-    """With the defaults of its kind in the places of what did not fit: code of the kind relies on them."""
-    if definition.is_custom:
-        return fitting
-    try:
-        return definition.schema.decode_object(fitting).object
-    except (*OF_MISFITS, NotDecodable):
-        return fitting
+def mended_document(definition: Definition, namespace: str, name: str, document: Any) -> Object:
+    """`mended`, of an object that is read already. With defaults, on which code of the kind relies."""
+    found = _Fitting().whole(definition, document, namespace, name)
+    if not definition.is_custom:
+        with suppress(*OF_MISFITS, NotDecodable):
+            found = definition.schema.decode_object(found).object
+    metadata = found["metadata"]
+    metadata.setdefault("uid", "")
+    if definition.has_status:
+        metadata.setdefault("generation", 1)
+    return found
 
 
 class _Fitting:

@@ -54,6 +54,7 @@ def entries_of(stored: Object) -> list[Entry]:
             one.get("subresource", ""),
         )
         for one in stored["metadata"].get("managedFields", ())
+        if "operation" in one and "apiVersion" in one and "fieldsV1" in one  # else of a foreign writer
     ]
 
 

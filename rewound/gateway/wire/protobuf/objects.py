@@ -17,6 +17,7 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.kinds.schema.fields import Struct
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended_document
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.gateway.wire import meta_types
@@ -57,7 +58,23 @@ class ProtobufEncoder:
         if not isinstance(document, dict) or "kind" not in document:
             return None
         api_version, kind = document.get("apiVersion", ""), document["kind"]
-        return wrap(api_version, kind, self.writer(api_version, kind)(document))
+        write = self.writer(api_version, kind)
+        try:
+            written = write(document)
+        except OF_MISFITS:
+            written = write(self._mended(api_version, kind, document))
+        return wrap(api_version, kind, written)
+
+    def _mended(self, api_version: str, kind: str, document: Object) -> Object:
+        """The same document with what can be written of objects that do not have the form of their kind."""
+        catalog = self._registry.current
+        if (definition := catalog.of_kind(api_version, kind)) is not None:
+            return mended_document(definition, "", "", document)
+        definition = catalog.of_kind(api_version, kind.removesuffix("List"))
+        if definition is None or not isinstance(document.get("items"), list):
+            return document
+        items = [mended_document(definition, "", "", one) for one in document["items"]]
+        return {**document, "items": items}
 
     def size(self, body: bytes) -> int | None:
         """The size of the same document in its envelope; None if it has no protobuf representation."""
