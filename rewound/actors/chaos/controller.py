@@ -38,6 +38,7 @@ from rewound.actors.kinds.values.times import micros_of, micros_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import each_usable
 from rewound.actors.workloads.cache import Key
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.journal.records import Event
@@ -213,9 +214,11 @@ class ChaosController(WorkloadController):
     def _active_of_others(self, name: str) -> list[Object]:
         """The active faults of all other objects."""
         assert self._followed is not None
+        found: list[Object] = []
         with self._journal.read() as view:
-            bodies = [row.body for _, other, row in view.rows(self._followed, None) if other != name]
-        return [active for body in bodies for active in _active(_faults_of(decode(bytes(body))))]
+            rows = (row for row in view.rows(self._followed, None) if row[1] != name)
+            each_usable("chaos", rows, lambda _, __, body: found.extend(_active(_faults_of(decode(body)))))
+        return found
 
     def _annotations_of(self, node: str) -> dict[str, str]:
         stored = self._nodes.get("", node)

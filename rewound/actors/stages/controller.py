@@ -33,6 +33,7 @@ from rewound.actors.stages.definitions import GROUP, STAGES, WITHOUT_EFFECT, def
 from rewound.actors.stages.player import StagePlayer
 from rewound.actors.stages.stage import NO_STAGES, KindReference, Stage, StageError, StageSet
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import report
 from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.cache import key_of
 from rewound.actors.workloads.controller import Parts
@@ -200,17 +201,15 @@ class Stages:
                 self._book.replace(())
             return
         with self._journal.read() as view:
-            rows = [bytes(row.body) for _, _, row in view.rows(self._journal.type_id(STAGES), None)]
+            rows = [
+                (name, bytes(row.body)) for _, name, row in view.rows(self._journal.type_id(STAGES), None)
+            ]
         before, self._known = self._known, {}
-        for body in rows:
-            stored = decode(body)
-            metadata = stored["metadata"]
-            spec = (metadata["uid"], metadata.get("generation", 0))
-            known = before.get(metadata["name"])
-            if known is None or known.spec != spec:
-                known = _Known(spec, *await self._compiled(body, stored))
-                self._added(stored, known)
-            self._known[metadata["name"]] = known
+        for name, body in rows:
+            try:
+                self._known[name] = await self._known_stage(name, body, before.get(name))
+            except OF_MISFITS as error:
+                report("stages", "", name, error)
         usable = [known.stage for known in self._known.values() if known.stage is not None]
         if first or self._known != before:
             self._book.replace(usable)
@@ -226,6 +225,15 @@ class Stages:
             return await run_in_thread(Stage, stored, self._language), ""
         except StageError as error:
             return None, str(error)
+
+    async def _known_stage(self, name: str, body: bytes, known: _Known | None) -> _Known:
+        stored = decode(body)
+        metadata = stored["metadata"]
+        spec = (metadata["uid"], metadata.get("generation", 0))
+        if known is None or known.spec != spec:
+            known = _Known(spec, *await self._compiled(body, stored))
+            self._added(stored, known)
+        return known
 
     def _added(self, stored: Object, known: _Known) -> None:
         key = (_STATUS, "", stored["metadata"]["name"])

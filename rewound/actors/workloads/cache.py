@@ -16,11 +16,14 @@ from typing import Final
 import trio
 
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS, misfit, misfit_read
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import report
 from rewound.journal.records import Event
 from rewound.journal.view import View
 
@@ -45,6 +48,15 @@ def controller_of(stored: Object) -> Object | None:
     return None
 
 
+class LeftOut(RetryLater):
+    """An object cannot be used, because it is stored in a form that its kind does not have."""
+
+    def __init__(self, plural: str, namespace: str, name: str, why: str) -> None:
+        super().__init__(
+            f"{plural} {namespace}/{name} is stored in a form that its kind does not have: {why}"
+        )
+
+
 class Index:
     """The objects of a collection, indexed by the keys that a function returns for each."""
 
@@ -55,6 +67,11 @@ class Index:
     def get(self, key: Hashable) -> Collection[Object]:
         """The objects with this key, in the order in which they got it."""
         return self._found.get(key, _NOTHING).values()
+
+    def check(self, new: Object | None) -> None:
+        """Raise what `replace` would."""
+        if new is not None:
+            tuple(self._keys_of(new))
 
     def replace(self, position: Key, old: Object | None, new: Object | None) -> None:
         after = dict.fromkeys(self._keys_of(new)) if new is not None else {}
@@ -77,6 +94,7 @@ class CachedType:
         self.definition = definition
         self.type_id = type_id
         self._objects: dict[Key, Object] = {}
+        self._left_out: dict[Key, str] = {}  # why objects are not used
         self._by_namespace = Index(lambda stored: (stored["metadata"].get("namespace", ""),))
         self._by_controller = Index(_controller_uid)
         self._indexes = [self._by_namespace, self._by_controller]
@@ -85,7 +103,11 @@ class CachedType:
         self.version = 0  # grows with every change
 
     def get(self, namespace: str, name: str) -> Object | None:
-        return self._objects.get((namespace, name))
+        """Raises LeftOut for an object that exists but cannot be used: nothing may be decided as if it did not."""
+        stored = self._objects.get((namespace, name))
+        if stored is None and self._left_out and (namespace, name) in self._left_out:
+            raise LeftOut(self.definition.plural, namespace, name, self._left_out[namespace, name])
+        return stored
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self._objects.values())
@@ -134,10 +156,14 @@ class CachedType:
         old = self._objects.get((event.namespace, event.name))
         if old is not None and int(old["metadata"]["resourceVersion"]) >= event.offset:
             return  # already read from the journal, or passed a second time
-        new = None if event.removed else _decoded(event.body)
+        new = None if event.removed else self._read(event)
         if old is None and new is None:
+            self._left_out.pop((event.namespace, event.name), None) if event.removed else None
             return
-        self._put((event.namespace, event.name), old, new)
+        if not self._put_if_usable((event.namespace, event.name), old, new):
+            new = None
+            if old is None:
+                return
         for listener in self._listeners:
             try:
                 listener(old, new)
@@ -146,10 +172,50 @@ class CachedType:
                 logger.exception("a controller broke on a change of %s %s", self.definition.plural, where)
 
     def put(self, position: Key, body: bytes) -> None:
-        """Add an object read from the journal."""
-        self._put(position, self._objects.get(position), _decoded(body))
+        """Add an object read from the journal, unless it does not have the form of its kind."""
+        old, new = self._objects.get(position), self._checked(position, body)
+        if new is not None or old is not None:
+            self._put_if_usable(position, old, new)
+
+    def _read(self, event: Event) -> Object | None:
+        """The object of an event. This server has checked it, unless it is one that another writer has stored."""
+        position = event.namespace, event.name
+        if position not in self._left_out:
+            return _decoded(event.body)
+        return self._checked(position, event.body)
+
+    def _checked(self, position: Key, body: bytes) -> Object | None:
+        self._left_out.pop(position, None)
+        try:
+            stored = decode(body)
+            problem = misfit_read(self.definition, *position, body, stored)
+        except OF_MISFITS:
+            stored, problem = {}, misfit(self.definition, *position, body)
+        if problem:
+            self._leave_out(position, problem)
+            return None
+        stored["metadata"].pop("managedFields", None)
+        return stored
+
+    def _leave_out(self, position: Key, why: object) -> None:
+        report(self.definition.plural, *position, why)
+        self._left_out[position] = str(why)
+
+    def _put_if_usable(self, position: Key, old: Object | None, new: Object | None) -> bool:
+        """Whether all indexes could read the object; without it they are as if it did not exist."""
+        try:
+            for index in self._indexes if new is not None else ():
+                index.check(new)
+        except OF_MISFITS as error:
+            self._leave_out(position, error)
+            if old is not None:
+                self._put(position, old, None)
+            return False
+        self._put(position, old, new)
+        return True
 
     def clear(self) -> None:
+        self._left_out.clear()
         for position, stored in tuple(self._objects.items()):
             self._put(position, stored, None)
 

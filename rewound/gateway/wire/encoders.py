@@ -11,6 +11,7 @@ other two parse every object. Objects that a webhook must convert are converted 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.columns import Column, cells_of
 from rewound.actors.kinds.declaration.definition import Definition, Versions
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended, misfit
+from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import (
@@ -127,11 +128,8 @@ class ConversionEncoder:
 
 def readable(definition: Definition, body: bytes, read: Callable[[Object], T]) -> T:
     """What `read` makes of a stored object, or of what it can read of one that does not have the form of its kind."""
-    try:
+    with suppress(*OF_MISFITS):
         return read(decode(body))
-    except OF_MISFITS:
-        if not misfit(definition, "", "", body):
-            raise
     try:
         return read(mended(definition, "", "", body))
     except OF_MISFITS:

@@ -192,7 +192,7 @@ class ProtobufLayout:
     def __init__(self, type_: ListType, encoder: ProtobufEncoder) -> None:
         """Raises NoProtobufType if the list has no protobuf message."""
         self._type = type_
-        self._write = encoder.writer(type_.api_version, type_.kind)
+        self._write = encoder.lenient_writer(type_.api_version, type_.kind)
 
     def element(self, element: bytes) -> bytes:
         return self._write({self._type.elements: [load(element)]})

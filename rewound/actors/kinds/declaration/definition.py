@@ -385,6 +385,12 @@ class Definition:
         return self.storage.conversion is not None and not self.storage.stored_as
 
     @cached_property
+    def always_present(self) -> frozenset[str]:
+        """The members that every stored object has."""
+        fields = self.fields.fields
+        return frozenset(one.name for one in fields if isinstance(one.type, Struct) and one.always_present)
+
+    @cached_property
     def schema(self) -> Schema:
         if self.custom is not None:
             return self.custom.schema

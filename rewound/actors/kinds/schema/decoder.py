@@ -97,6 +97,10 @@ class Schema:
             return Decoded(self._defaulted(found) if self._set_defaults else found)
         return self.decode_exactly(raw, defaults=defaults)
 
+    def is_canonical(self, raw: bytes) -> bool:
+        """Whether a document certainly has the types of this schema, which is fast to find out. False: it may have."""
+        return self._pydantic.from_json(raw) is not None
+
     def decode_exactly(self, raw: bytes, *, defaults: bool = True) -> Decoded:
         """Decode without the pydantic decoder, as `decode_json` does if a document is not canonical."""
         try:

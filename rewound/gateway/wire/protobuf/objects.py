@@ -58,12 +58,19 @@ class ProtobufEncoder:
         if not isinstance(document, dict) or "kind" not in document:
             return None
         api_version, kind = document.get("apiVersion", ""), document["kind"]
+        return wrap(api_version, kind, self.lenient_writer(api_version, kind)(document))
+
+    def lenient_writer(self, api_version: str, kind: str) -> MessageWriter:
+        """`writer`, which writes what it can of objects that do not have the form of their kind."""
         write = self.writer(api_version, kind)
-        try:
-            written = write(document)
-        except OF_MISFITS:
-            written = write(self._mended(api_version, kind, document))
-        return wrap(api_version, kind, written)
+
+        def written(document: Any) -> bytes:
+            try:
+                return write(document)
+            except OF_MISFITS:
+                return write(self._mended(api_version, kind, document))
+
+        return written
 
     def _mended(self, api_version: str, kind: str, document: Object) -> Object:
         """The same document with what can be written of objects that do not have the form of their kind."""
