@@ -29,6 +29,11 @@ from tests.gateway.describe.specimens import key, specimens
 
 Path_ = tuple[str | int, ...]
 TIME = "2026-01-01T00:00:00Z"
+# The ends of the cases whose bytes are no object in JSON, or not in JSON that most clients can read.
+NOT_OBJECTS = (
+    *("bytes: no JSON", "bytes: empty", "bytes: null", "bytes: list", "bytes: text", "bytes: no UTF-8"),
+    *("bytes: 5000 levels", "bytes: infinite number", "bytes: not a number"),
+)
 # In place of any value.
 WRONG: tuple[tuple[str, Any], ...] = (
     ("null", None),
