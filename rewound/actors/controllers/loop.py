@@ -20,7 +20,7 @@ import trio
 
 from rewound.actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
 from rewound.actors.errors import RequestError
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.runtime.turns import user_at_work
 from rewound.actors.store.feed import Feed
 from rewound.journal.records import Event

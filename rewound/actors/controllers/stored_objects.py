@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.kinds.registry import Registry
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode

@@ -25,7 +25,7 @@ import trio
 
 from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown
 from rewound.actors.kinds.catalog import StoredType
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.messages import Command, Outcome
 from rewound.actors.resource.current import CurrentObjects, Key
 from rewound.actors.resource.decide import ActorContext, Attempt, Decider, Outdated

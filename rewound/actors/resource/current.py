@@ -13,7 +13,7 @@ import orjson
 from rewound.actors.errors import STALE, BadRequest, Cause, Conflict, Invalid, NotANumber, Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.stored_form import mended, misfit
+from rewound.actors.kinds.declaration.stored_form import mended, misfit
 from rewound.actors.messages import DeleteOptions, Object, Replace, Submit
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread, need_thread

@@ -26,7 +26,7 @@ from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread

@@ -26,7 +26,7 @@ from typing import Protocol
 import msgspec
 import trio
 
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.journal.batching import in_batches, size_of
 from rewound.journal.records import Event
 from rewound.journal.view import View

@@ -1,6 +1,6 @@
 """Reads stored objects for code that acts on them by itself, and leaves out those that it cannot read.
 
-An older or a foreign writer may have stored objects of any form (`kinds.schema.stored_form`). One of them must not stop
+An older or a foreign writer may have stored objects of any form (`kinds.declaration.stored_form`). One of them must not stop
 a start, nor what is done with all the others: it is reported, as if it did not exist for this reader, until a client
 replaces or deletes it. A reader that decides about absence, such as a garbage collector, looks at names and uids, which
 are in the keys and facts of every object.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS, misfit
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS, misfit
 from rewound.actors.kinds.validation import collect_with
 from rewound.journal.records import Row
 

@@ -19,7 +19,7 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.controllers.stored_objects import Page, take_pages
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS, misfit, misfit_read
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS, misfit, misfit_read
 from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode

@@ -21,7 +21,7 @@ from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.columns import Column, cells_of
 from rewound.actors.kinds.declaration.definition import Definition, Versions
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS, mended
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.store.document import (

@@ -15,9 +15,9 @@ import orjson
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS, mended_document
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.kinds.schema.fields import Struct
-from rewound.actors.kinds.schema.stored_form import OF_MISFITS, mended_document
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.gateway.wire import meta_types
