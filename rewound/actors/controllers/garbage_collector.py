@@ -39,13 +39,15 @@ from rewound.actors.errors import NotFound
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.turns import Turn, in_turns, next_turn
 from rewound.actors.selectors.facts import has_owners, unpack_uids
 from rewound.actors.store.document import decode
+from rewound.actors.store.misfits import report
 from rewound.journal.log import Journal
-from rewound.journal.records import Event
+from rewound.journal.records import Event, Row
 from rewound.journal.view import View
 
 
@@ -135,7 +137,8 @@ class Dependents:
             return False
         type_id, namespace, name = key
         key = (type_id, intern(namespace), name)
-        self._owners[key] = tuple(map(intern, owners))
+        owners = tuple(map(intern, owners))  # raises before anything changes, if they are no texts
+        self._owners[key] = owners
         for uid in self._owners[key]:
             self._by_owner.setdefault(uid, {})[key] = None
         return not set(before).issuperset(owners)
@@ -290,8 +293,12 @@ class GarbageCollector:
             after, owned = self._scan(type_id, after)
             yield
             for key, body in owned:
-                item = Item(key, definition, decode(body))
-                owners = yield from self._classify_references(item)
+                try:
+                    item = Item(key, definition, decode(body))
+                    owners = yield from self._classify_references(item)
+                except OF_MISFITS as error:  # it is not collected
+                    report(definition.plural, *key[1:], error)
+                    continue
                 if owners is not None and not owners.all_solid:
                     self.queue.add(key)
             if after is None:
@@ -303,13 +310,18 @@ class GarbageCollector:
         with self._journal.read() as view:
             for namespace, name, row in next_page(view, type_id, None, after):
                 last = (namespace, name)
-                key = (type_id, namespace, name)
-                if has_owners(row.facts):
-                    self._index_owners(key, row.facts)
-                    owned.append((key, row.body))
-                if needs_garbage_collector(row.body):
-                    self._observe_deletion(key, row.facts, row.body)
+                try:
+                    self._take_row((type_id, namespace, name), row, owned)
+                except OF_MISFITS as error:
+                    report(f"type {type_id}", namespace, name, error)
         return last, owned
+
+    def _take_row(self, key: Key, row: Row, owned: list[tuple[Key, bytes]]) -> None:
+        if has_owners(row.facts):
+            self._index_owners(key, row.facts)
+            owned.append((key, row.body))
+        if needs_garbage_collector(row.body):
+            self._observe_deletion(key, row.facts, row.body)
 
     async def reconcile(self, key: WorkKey) -> None:
         if isinstance(key, str):

@@ -1,9 +1,9 @@
 """Reads stored objects for code that acts on them by itself, and leaves out those that it cannot read.
 
-An older or a foreign writer may have stored objects of any form (`kinds.declaration.stored_form`). One of them must not stop
-a start, nor what is done with all the others: it is reported, as if it did not exist for this reader, until a client
-replaces or deletes it. A reader that decides about absence, such as a garbage collector, looks at names and uids, which
-are in the keys and facts of every object.
+An older or a foreign writer may have stored objects of any form (`kinds.declaration.stored_form`). One of them must not
+stop a start, nor what is done with all the others: it is reported, as if it did not exist for this reader, until a
+client replaces or deletes it. A reader that decides about absence, such as a garbage collector, looks at names and
+uids, which are in the keys and facts of every object.
 """
 
 from __future__ import annotations
