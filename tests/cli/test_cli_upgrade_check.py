@@ -114,6 +114,7 @@ def server() -> Iterator[Rewound]:
         yield running
 
 
+@pytest.mark.holds_loop("the command compares objects in an event loop of its own, which serves no one")
 def test_server_folder_and_file(server: Rewound, tmp_path: Path, capsys: Output) -> None:
     """They find the same in the stored objects; the journal also has the user, and the server its metrics."""
     file = tmp_path / "export.journal.gz"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import httpx
+import pytest
 import trio
 
 from rewound.client.credentials import Credential
@@ -102,6 +103,7 @@ async def test_a_server_that_went_away_is_reported_once() -> None:
         assert len(page.reported) == 1 and "trying again" in page.reported[0]
 
 
+@pytest.mark.holds_loop("OpenSSL loads the certificate authorities of the system for the first request")
 async def test_a_client_certificate_of_a_kubeconfig_signs_in_over_verified_tls() -> None:
     async with served_securely() as api:
         await api.create("configmaps", config_map("web"))
