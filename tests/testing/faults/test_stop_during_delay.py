@@ -18,8 +18,8 @@ async def test_delayed_request_is_completed_when_the_server_stops(autojump_clock
         statuses = []
 
         async def ask() -> None:
-            async with httpx.AsyncClient(base_url=str(api.client.base_url), timeout=None) as client:
-                statuses.append((await client.get(PATH)).status_code)
+            api.client.timeout = httpx.Timeout(None)
+            statuses.append((await api.ask("GET", PATH)).status)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
