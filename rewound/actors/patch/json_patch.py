@@ -5,7 +5,8 @@ the document, so nothing is half-applied. Leniencies: `replace` of a missing key
 equal to null and is copied as null, an operation without a value means null, a negative index counts from the end,
 and anything before the first slash of a path is ignored. The number of operations, the bytes that they copy and the
 list items that they shift are bounded, so that a small patch can neither make a document grow without bound nor keep
-a server busy with one list. Values of the patch are copied into the document: the patch itself never changes.
+a server busy with one list; one that copies much needs a worker thread. Values of the patch are copied into the
+document: the patch itself never changes.
 
     [{"op": "add", "path": "/data/a~1b", "value": "x"}]     sets data["a/b"]
 """
@@ -20,10 +21,11 @@ import orjson
 
 from rewound.actors.golang.json import unescaped
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from rewound.actors.runtime.time_limit import check_time
+from rewound.actors.runtime.time_limit import check_time, need_thread
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20
+COPIED_IN_LOOP = 64 << 10  # bytes: a millisecond
 MAX_SHIFTED = 100_000_000  # some tenths of a second of moving memory
 
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
@@ -99,6 +101,8 @@ class _Application:
             raise PatchDoesNotFit(
                 f"the copy operations of a JSON patch may copy at most {MAX_COPIED} bytes, got {self._copied}"
             )
+        if self._copied > COPIED_IN_LOOP:
+            need_thread()
         return orjson.loads(text)
 
     def _child_of_parent(self, path: list[str]) -> Any:

@@ -21,6 +21,7 @@ from rewound.actors.patch.managed_fields.managers import (
     read_entries,
 )
 from rewound.actors.patch.transform import MAX_BYTES, read_patch, transform
+from rewound.actors.runtime.time_limit import NeedsThread, run_limited
 from tests.cases import cases
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
@@ -29,6 +30,11 @@ THING = Struct(
     Field("items", ListOf(ITEM), 1, patch="merge", merge_key="name"),
     Field("words", STRINGS, 2, patch="merge"),
 )
+
+
+def in_thread(*patch: Any) -> Any:
+    """`transform`, as a worker thread of the server calls it."""
+    return run_limited(transform, *patch)
 
 
 def nested(depth: int) -> Any:
@@ -59,20 +65,27 @@ def test_nesting_step_by_step() -> None:
 
 def test_a_document_copied_into_itself() -> None:
     with pytest.raises(PatchTooLarge):
-        transform("json", {"a": {"b": "x"}}, [{"op": "copy", "from": "/a", "path": "/a/c"}] * 1000, THING)
+        in_thread("json", {"a": {"b": "x"}}, [{"op": "copy", "from": "/a", "path": "/a/c"}] * 1000, THING)
 
 
 def test_one_large_value_copied_many_times() -> None:
     patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(MAX_OPERATIONS)]
     with pytest.raises(PatchDoesNotFit, match="copy at most 3145728 bytes"):
-        transform("json", {"a": "x" * 1000}, patch, THING)
+        in_thread("json", {"a": "x" * 1000}, patch, THING)
+
+
+def test_patch_that_copies_much_moves_to_a_thread() -> None:
+    patch = [{"op": "copy", "from": "/data", "path": f"/data/k{number}"} for number in range(40)]
+    with pytest.raises(NeedsThread):
+        transform("json", {"data": {"k": "x"}}, patch, THING)
+    assert len(transform("json", {"data": {"k": "x"}}, patch[:10], THING)[0]["data"]) == 11
 
 
 def test_a_copy_of_as_much_as_is_allowed() -> None:
     patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(3)]
-    assert len(transform("json", {"a": "x" * (1 << 20)}, patch[:2], THING)[0]) == 3
+    assert len(in_thread("json", {"a": "x" * (1 << 20)}, patch[:2], THING)[0]) == 3
     with pytest.raises(PatchDoesNotFit):
-        transform("json", {"a": "x" * (1 << 20)}, patch, THING)
+        in_thread("json", {"a": "x" * (1 << 20)}, patch, THING)
 
 
 @pytest.mark.parametrize(

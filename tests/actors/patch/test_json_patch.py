@@ -6,6 +6,7 @@ import pytest
 
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from rewound.actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch
+from rewound.actors.runtime.time_limit import run_limited
 from tests.cases import cases
 
 EXAMPLES = [
@@ -158,4 +159,4 @@ def test_too_many_operations():
 def test_doubling_copies_are_refused():
     patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
     with pytest.raises(PatchDoesNotFit, match="at most"):
-        apply_json_patch({"a": ["x" * 100]}, patch)
+        run_limited(apply_json_patch, {"a": ["x" * 100]}, patch)
