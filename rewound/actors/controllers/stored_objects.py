@@ -94,12 +94,12 @@ async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> 
             page = [(row[0], row[1], row[2].body) for row in next_page(view, type_id, namespace, after)]
         if not page:
             return
-        for namespace, name, body in page:
+        for position in page:
             try:
-                stored = decode(body)
+                stored = decode(position[2])
                 stored["metadata"]["uid"]
             except OF_MISFITS as error:
-                report(f"of type {type_id}:", namespace, name, error)
+                report(f"of type {type_id}:", *position[:2], error)
                 continue
             yield stored
             if turn.over():

@@ -13,6 +13,7 @@ from rewound.actors.controllers.stored_objects import (
     PAGE_SIZE,
     Page,
     Position,
+    each_stored,
     next_page,
     take_pages,
 )
@@ -75,3 +76,17 @@ async def test_a_pass_reads_one_page_of_all_scans(monkeypatch: pytest.MonkeyPatc
             done.set()
     assert pages_read == 200
     assert most <= 2  # those of the pass before and after it, as trio runs tasks in any order
+
+
+async def test_scan_of_a_type_reads_the_pages_of_all_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_objects, "PAGE_SIZE", 2)
+    wanted = [(namespace, name) for namespace in ("default", "other") for name in "abc"]
+    async with open_store() as store:
+        await store.create("namespaces", {"metadata": {"name": "other"}}, namespace="")
+        for namespace, name in wanted:
+            await store.create("configmaps", {"metadata": {"name": name}}, namespace=namespace)
+        found = [
+            (stored["metadata"]["namespace"], stored["metadata"]["name"])
+            async for stored in each_stored(store.journal, store.journal.type_id("configmaps"), None)
+        ]
+        assert [each for each in found if each in wanted] == wanted
