@@ -168,6 +168,15 @@ class NotOfItsKind(Unprocessable):
         )
 
 
+class NoJson(RequestError):
+    """A foreign writer stored bytes that are no object in JSON."""
+
+    def __init__(self, resource: Resource, name: str) -> None:
+        self.message = (
+            f'{resource} "{name}" cannot be read: its stored bytes are no object in JSON; delete it'
+        )
+
+
 class PatchFailed(RequestError):
     """A strategic merge patch that Kubernetes refuses with 500, although the mistake is the client's."""
 

@@ -118,6 +118,8 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     errors.IllTyped: st.builds(errors.IllTyped, text),
     errors.Unprocessable: st.builds(errors.Unprocessable, text),
     errors.PatchFailed: st.builds(errors.PatchFailed, text),
+    errors.NotOfItsKind: st.builds(errors.NotOfItsKind, resources, text, text),
+    errors.NoJson: st.builds(errors.NoJson, resources, text),
     errors.Forbidden: st.builds(errors.Forbidden, st.none() | resources, text, text, causes),
     errors.PolicyDenied: st.builds(errors.PolicyDenied, st.none() | resources, text, text, text),
     errors.MutationDenied: st.builds(

@@ -171,7 +171,7 @@ def prepare_update(new: Object, old: Object) -> None:
     """
     bump_generation(new, old, "addressType", "endpoints", "ports")
     if new["metadata"].get("labels") != old["metadata"].get("labels"):
-        new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     _drop_topology(new)
 
 

@@ -46,6 +46,7 @@ class Current(msgspec.Struct, frozen=True):
     # Of a custom kind: the version that the stored object is in, and that object if `object` is in another one.
     api_version: str = ""
     stored: Object | None = None
+    is_mended: bool = False  # the stored object does not have the form of its kind: `object` is what fits
 
     @property
     def version(self) -> str | None:
@@ -109,11 +110,10 @@ class CurrentObjects:
         found = mended(self._storage, namespace, name, bytes(row.body), empty=form == ONLY_METADATA)
         found["metadata"].pop("resourceVersion", None)
         if self._versions is None:
-            return Current(row.offset, found)
+            return Current(row.offset, found, is_mended=True)
         version = found.pop("apiVersion", None)
-        return Current(
-            row.offset, found, None, version if version in self._versions else self._versions.storage
-        )
+        version = version if version in self._versions else self._versions.storage
+        return Current(row.offset, found, None, version, is_mended=True)
 
     def _row(self, view: View | None, namespace: str, name: str) -> Row | None:
         if view is not None:

@@ -449,6 +449,9 @@ class Attempt:
 
     def _find(self, namespace: str, name: str) -> Current | None:
         current, command = self.decider.find(self._view, namespace, name, self._form), self.command
+        if current is not None and current.is_mended and not isinstance(command, Delete):
+            metadata = current.object["metadata"]
+            metadata["uid"] = metadata.get("uid") or command.context.uid
         if current is None or self._form != ONLY_METADATA or not isinstance(command, Replace):
             return current
         # Nothing of the stored object can be read, so the update is compared with what it brings itself.
@@ -911,7 +914,7 @@ def decide_replace(definition: Definition, current: Current, prepared: Object) -
     # An object that is stored in another version than the present storage version is written in that one.
     versions = definition.storage.versions
     in_storage_version = versions is None or current.api_version == versions.storage
-    if in_storage_version and is_unchanged(prepared, old):
+    if in_storage_version and not current.is_mended and is_unchanged(prepared, old):
         return Keep()
     return Store(prepared)
 

@@ -16,7 +16,7 @@ import msgspec
 import orjson
 import trio
 
-from rewound.actors.errors import BadRequest, Expired, VersionTooLarge
+from rewound.actors.errors import BadRequest, Expired, NoJson, VersionTooLarge
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.profile import DOCUMENTED, Rules
@@ -25,6 +25,7 @@ from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn, next_turn
 from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.stored_json import Comparison, StoredJson, is_json_object
 from rewound.journal import keys
 from rewound.journal.errors import Compacted, FutureVersion
 from rewound.journal.log import Journal
@@ -66,6 +67,7 @@ class Reads:
         self._feed = feed
         self._horizon = horizon
         self._clock = clock
+        self._stored = StoredJson()
 
     async def wait_for_version(self, version: str) -> None:
         """Wait until this server has reached a version, before the current state is read."""
@@ -81,9 +83,12 @@ class Reads:
 
     def get(self, definition: Definition, namespace: str, name: str) -> bytes:
         journal = self._journal
-        body = journal.body(journal.type_id(definition.type_name), namespace, name)
+        type_id = journal.type_id(definition.type_name)
+        body = journal.body(type_id, namespace, name)
         if body is None:
             raise definition.not_found(name)
+        if not self._stored.is_checked(type_id, namespace) and not is_json_object(body):
+            raise NoJson(definition.resource, name)
         return body
 
     def get_at(self, definition: Definition, namespace: str, name: str, version: int) -> bytes:
@@ -99,6 +104,8 @@ class Reads:
                 )
         if row is None:
             raise definition.not_found(name)
+        if not is_json_object(row.body):
+            raise NoJson(definition.resource, name)
         return row.body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
@@ -157,7 +164,16 @@ class Reads:
         type_id = self._journal.type_id(definition.type_name)
         unread = self._unread and wanted is not None
         return ListReader(
-            self._journal, self._clock, type_id, namespace, options.limit, wanted, start, unread=unread
+            self._journal,
+            self._clock,
+            type_id,
+            namespace,
+            options.limit,
+            wanted,
+            start,
+            unread=unread,
+            stored=self._stored,
+            plural=definition.plural,
         )
 
     def _single(
@@ -168,7 +184,11 @@ class Reads:
             state: VersionedState = view if version is None else state_at(view, version)
             row = state.get(self._journal.type_id(definition.type_name), namespace, name)
             version = view.head if version is None else version
-        found = row is not None and (wanted is None or wanted.match(row.facts, row.body))
+        found = (
+            row is not None
+            and is_json_object(row.body)
+            and (wanted is None or wanted.match(row.facts, row.body))
+        )
         return Listing([row.body] if row is not None and found else [], version)
 
     async def _starting_version(self, definition: Definition, options: ListOptions) -> int | None:
@@ -296,8 +316,10 @@ class ListReader:
         "_limit",
         "_more",
         "_namespace",
+        "_plural",
         "_search",
         "_start",
+        "_stored",
         "_type_id",
         "_unread",
         "_version",
@@ -316,6 +338,8 @@ class ListReader:
         start: Start,
         *,
         unread: bool = False,
+        stored: StoredJson,
+        plural: str,
     ) -> None:
         """`unread`: a full page has a next one if any object follows, whether it matches or not."""
         self._journal = journal
@@ -326,6 +350,8 @@ class ListReader:
         self._limit = limit
         self._search = search
         self._start = start
+        self._stored = stored
+        self._plural = plural
         self._version = start.version
         self._after = start.after
         self.total = start.remaining  # as in `Start`, set by the first step
@@ -376,16 +402,19 @@ class ListReader:
                 self._version = view.head
             if self.total is None and not self._count_total(state, turn.over):
                 return []
+            match = self._match(state is view)
             page = state.page(
                 self._type_id,
                 self._namespace,
                 after=self._after,
                 limit=wanted,
-                match=None if self._search is None else self._search.match,
+                match=match,
                 stop=turn.over,
                 size=size,
                 find=find,
             )
+            if isinstance(match, Comparison):
+                self._compared(match, state, page, latest=state is view)
             self._count += len(page.bodies)
             self._more = page.more
             self._after = page.last or self._after
@@ -395,6 +424,21 @@ class ListReader:
                 self._more = bool(rest.bodies)
         self.complete = not page.more or (full and (self._unread or not page.stopped))
         return page.bodies
+
+    def _match(self, latest: bool) -> Match | None:
+        """The comparison of each object. Older states may have objects that the latest lacks."""
+        match = None if self._search is None else self._search.match
+        if latest and self._stored.is_checked(self._type_id, self._namespace):
+            return match
+        return Comparison(match)
+
+    def _compared(self, comparison: Comparison, state: View | PastView, page: Page, *, latest: bool) -> None:
+        if comparison.failed:
+            rows = state.rows(self._type_id, self._namespace, self._after)
+            self._stored.report(rows, self._plural, comparison.failed)
+        elif latest and self._search is None and (page.last is not None or not page.more):
+            last = page.last if page.more else None
+            self._stored.passed(self._type_id, self._namespace, self._after, last)
 
     def _count_total(self, state: VersionedState, stop: Stop) -> bool:
         """Count the items of the list; False if that has to continue in the next step.
@@ -418,7 +462,7 @@ class ListReader:
         self._counted += 1
         return False
 
-    def _state(self, view: View, stop: Stop) -> VersionedState | None:
+    def _state(self, view: View, stop: Stop) -> View | PastView | None:
         """The state to read; None while it is being rebuilt."""
         version = view.head if self._version is None else self._version
         if version == view.head and view.is_newest:

@@ -17,6 +17,7 @@ from rewound.actors.errors import (
     BadRequest,
     Forbidden,
     Invalid,
+    NoJson,
     NotFound,
     Resource,
     TimedOut,
@@ -389,7 +390,7 @@ class Dispatch:
     async def _check_unsafe_delete(self, context: RequestContext, definition: Definition) -> None:
         """Refuse to ignore read errors of an object that can be read, or for a user who may not.
 
-        One that cannot be read stays as it is: only a repair of the journal removes it.
+        Bytes that are no JSON are deleted. What the journal itself cannot read stays: only its repair removes it.
         """
         body = await self._bodies.delete_options(context)
         if not options.ignores_read_errors(body, context.parameters.values(), self._features):
@@ -405,6 +406,8 @@ class Dispatch:
             raise Forbidden(definition.resource, name, text)
         try:
             self._reads.get(definition, _namespace(definition, context.route), name)
+        except NoJson:
+            return
         except NotFound:
             pass
         text = "is exclusively used to delete corrupt object(s), try again by removing this option"

@@ -242,7 +242,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
         case KubeletRefused() | cause.WebhookDenied():
             headers = _retry_after(error.details)
             return Failure(error.code, error.reason, str(error), error.details, headers)
-        case cause.AuthorizationFailed() | cause.KeysUnusable():
+        case cause.AuthorizationFailed() | cause.KeysUnusable() | cause.NoJson():
             return Failure(500, "InternalError", str(error))
         case (
             cause.IllTyped()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 
 import orjson
 
 from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.runtime.turns import Turn
 from rewound.actors.selectors.facts import LateField, completed
+from rewound.actors.store.stored_json import is_json_object
 from rewound.journal.errors import Compacted
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -127,12 +130,19 @@ class Changes:
             return body
         before = self.before(event)
         if before is not None:
-            document = orjson.loads(before.body)
-            document["metadata"]["resourceVersion"] = str(event.offset)
-            body = dumps(document)
+            body = _at(before.body, event)
             if event.offset in self._before:
                 self._deselected[event.offset] = body
         return body
+
+
+def _at(body: bytes, event: Event) -> bytes:
+    """An object with the version of a later event; what that event stored, if the object cannot be read."""
+    with suppress(*OF_MISFITS):
+        document = orjson.loads(body)
+        document["metadata"]["resourceVersion"] = str(event.offset)
+        return dumps(document)
+    return event.body
 
 
 def _step(events: Iterable[Event], upto: int, size: int) -> tuple[list[Event], int]:
@@ -142,7 +152,8 @@ def _step(events: Iterable[Event], upto: int, size: int) -> tuple[list[Event], i
     for event in events:
         if event.offset > upto:
             break
-        found.append(event)
+        if is_json_object(event.body):  # a foreign writer may have stored other bytes
+            found.append(event)
         size -= len(event.body)
         if size <= 0 or len(found) == STEP_EVENTS or turn.over():
             return found, event.offset

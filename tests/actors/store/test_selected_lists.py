@@ -24,6 +24,7 @@ from rewound.actors.runtime import turns
 from rewound.actors.selectors import FieldSelector, LabelSelector, search
 from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.reads import ListReader, Start, parse_token
+from rewound.actors.store.stored_json import StoredJson
 from rewound.journal import Event, Journal, columns, replay, retention
 from rewound.journal.columns import Columns
 from rewound.journal.records import Row
@@ -175,7 +176,11 @@ class Cluster:
         self.lists.append(List(namespace, of_labels, of_fields, read, limit, wanted, reader))
 
     def reader(self, namespace: str | None, limit: int, wanted: Search | None, start: Start) -> ListReader:
-        return ListReader(self.journal, self.clock, self.type_id, namespace, limit, wanted, start)
+        return ListReader(
+            *(self.journal, self.clock, self.type_id, namespace, limit, wanted, start),
+            stored=StoredJson(),
+            plural="configmaps",
+        )
 
     def step(self, one: List) -> None:
         """One turn of a list; at the end of a page, its token begins the next one."""

@@ -154,7 +154,7 @@ def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
 
 
 def warnings(names: Names, features: frozenset[str], new: Object, old: Object | None) -> list[str]:
-    if old is not None and new["metadata"]["generation"] == old["metadata"].get("generation"):
+    if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
         return []
     return template_warnings(new["template"], "template", names, features)
 
