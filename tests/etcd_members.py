@@ -43,8 +43,9 @@ needs_etcd = pytest.mark.skipif(ETCD is None, reason=REASON)
 class EtcdMember:
     """One process with its folder; it can be started again after it ends."""
 
-    def __init__(self, name: str, folder: Path, *, tls: bool, relayed: bool) -> None:
+    def __init__(self, name: str, folder: Path, *, tls: bool, relayed: bool, quota: int = 0) -> None:
         """`relayed`: other members connect through a relay that listens on another port."""
+        self._quota = quota
         self.name = name
         self._folder = folder
         self._tls = tls
@@ -83,6 +84,7 @@ class EtcdMember:
             "heartbeat-interval": "50",
             "election-timeout": "500",
             "bcrypt-cost": "4",
+            "quota-backend-bytes": str(self._quota),
             "logger": "zap",
             "log-level": "error",
         }
@@ -154,11 +156,16 @@ class EtcdMember:
 
 
 class EtcdMembers:
-    def __init__(self, size: int, folder: Path, *, tls: bool = False, relayed: bool = False) -> None:
+    def __init__(
+        self, size: int, folder: Path, *, tls: bool = False, relayed: bool = False, quota: int = 0
+    ) -> None:
+        """`quota`: bytes that the database may have; 0: etcd's default."""
         self.ca_file = issuer("etcd").file if tls else None
         # Certificate and key in one file. etcd would take a common name for a user.
         self.client_file = issuer("etcd").leaf("", "rewound") if tls else None
-        self.members = [EtcdMember(f"m{number}", folder, tls=tls, relayed=relayed) for number in range(size)]
+        self.members = [
+            EtcdMember(f"m{number}", folder, tls=tls, relayed=relayed, quota=quota) for number in range(size)
+        ]
         self._names = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
         self.user, self.password = "", ""
 
@@ -240,11 +247,13 @@ async def running(client: EtcdClient) -> AsyncIterator[EtcdClient]:
 
 
 @contextmanager
-def etcd_members(size: int = 1, *, tls: bool = False, users: bool = False) -> Iterator[EtcdMembers]:
+def etcd_members(
+    size: int = 1, *, tls: bool = False, users: bool = False, quota: int = 0
+) -> Iterator[EtcdMembers]:
     if ETCD is None:
         pytest.skip(REASON)
     with tempfile.TemporaryDirectory(prefix="rewound-etcd-") as folder:
-        cluster = EtcdMembers(size, Path(folder), tls=tls)
+        cluster = EtcdMembers(size, Path(folder), tls=tls, quota=quota)
         try:
             cluster.start()
             if users:

@@ -29,11 +29,13 @@ def explain(error: BaseException, settings: Settings) -> str | None:
         explained = [explain(one, settings) for one in error.exceptions]
         # A group is explained only if every error in it is.
         return explained[0] if None not in explained else None
-    from rewound.actors.etcd.api import EtcdError
+    from rewound.actors.etcd.api import EtcdError, EtcdFull
     from rewound.actors.store.etcd.records import UnknownLayout
 
     if isinstance(error, (*_KNOWN, UnknownLayout)):
         return str(error)
+    if isinstance(error, EtcdFull):
+        return f"--journal: {error}"  # a node that joins a cluster without writing to it starts anyway
     if isinstance(error, EtcdError):
         return (
             f"--journal: {error}; start etcd, or give the addresses and credentials with which it is reached"

@@ -25,6 +25,7 @@ from rewound.server.open_store import open_store
 
 if TYPE_CHECKING:
     from rewound.actors.bootstrap.serving import ServingNodes
+    from rewound.actors.store.etcd.space import Space
 
 Announce = Callable[[Addresses], None]
 
@@ -65,8 +66,20 @@ async def run(
         warn_of_readable_files(settings)
         serving = serving_address(settings, addresses)
         nodes = None if serving is None else serving_nodes(store, serving)
-        others = set[ServingAddress]() if nodes is None else await nodes.join()
-        await bootstrap.create_objects(settings.service_ranges, serving, others)
+
+        async def create_objects() -> None:
+            others = set[ServingAddress]() if nodes is None else await nodes.join()
+            await bootstrap.create_objects(settings.service_ranges, serving, others)
+
+        async def create_later(space: Space) -> None:
+            while space.problem:
+                await space.accepted()
+                await bootstrap.create_namespaces(settings.service_ranges)
+                await create_objects()
+
+        await create_objects()
+        if store.node is not None:
+            nursery.start_soon(create_later, store.node.space)
         if nodes is not None:
             nursery.start_soon(nodes.run, bootstrap.update_endpoints, stop)
         server.health.finish_start()

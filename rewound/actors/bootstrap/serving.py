@@ -50,6 +50,7 @@ class ServingNodes:
         self._address = address
         self._lease = 0
         self._problem = ""  # the last one that was logged
+        self._refreshing = trio.Lock()
         self.left = trio.Event()  # `run` has ended
 
     async def join(self) -> set[ServingAddress]:
@@ -75,7 +76,8 @@ class ServingNodes:
         self, call: Callable[[], Awaitable[set[ServingAddress]]]
     ) -> set[ServingAddress] | None:
         try:
-            found = await call()
+            async with self._refreshing:
+                found = await call()
         except EtcdError as error:
             self._log_once(f"cannot read the addresses of the serving nodes: {error}")
             return None

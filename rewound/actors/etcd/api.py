@@ -172,6 +172,17 @@ class EtcdRefused(EtcdError):
     """etcd refuses, and would again: credentials, permissions, space, or the request itself."""
 
 
+class EtcdFull(EtcdRefused):
+    """etcd refuses all puts and new leases, because its database has reached its quota: the alarm NOSPACE."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "etcd refused: mvcc: database space exceeded; compact it (etcdctl compact, up to the ModRevision of the "
+            "key head) and defragment its members (etcdctl defrag), or start them with a larger "
+            "--quota-backend-bytes; then etcdctl alarm disarm"
+        )
+
+
 class Compacted(EtcdError):
     """The revision of a read or a watch is compacted. `revision` is the oldest that etcd has; 0 if it did not say."""
 

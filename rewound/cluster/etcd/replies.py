@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rewound.actors.etcd.api import Compacted, EtcdError, EtcdRefused, LeaseGone
+from rewound.actors.etcd.api import Compacted, EtcdError, EtcdFull, EtcdRefused, LeaseGone
 
 
 class NotDone(Exception):
@@ -46,6 +46,7 @@ _TOKEN_INVALID: Final = frozenset(
 )
 _COMPACTED: Final = "etcdserver: mvcc: required revision has been compacted"
 _NO_AUTHENTICATION: Final = "etcdserver: authentication is not enabled"
+_NO_SPACE: Final = "etcdserver: mvcc: database space exceeded"
 _LEASE_NOT_FOUND: Final = "etcdserver: requested lease not found"
 _TOO_LARGE: Final = "etcdserver: request is too large"  # gRPC has another text for much too large ones
 _NEXT_STEP: Final = {
@@ -53,9 +54,6 @@ _NEXT_STEP: Final = {
     "etcdserver: authentication failed, invalid user ID or password": "correct the user and the password",
     _TOO_LARGE: "make the object smaller, or start etcd with a larger --max-request-bytes",
     "etcdserver: too many operations in txn request": "start etcd with a larger --max-txn-ops",
-    "etcdserver: mvcc: database space exceeded": (
-        "compact and defragment etcd, or start it with a larger --quota-backend-bytes; then etcdctl alarm disarm"
-    ),
     "etcdserver: corrupt cluster": "compare the members with etcdctl check, and replace the corrupt one",
 }
 _REASON: Final = re.compile(r"rpc error: code = (\w+) desc = (.*)", re.DOTALL)
@@ -76,6 +74,8 @@ def failure(code: int, message: str) -> Exception:
         return Compacted(0)
     if message == _LEASE_NOT_FOUND:
         return LeaseGone(0)
+    if message == _NO_SPACE:
+        return EtcdFull()
     if message == _NO_AUTHENTICATION:
         return NoAuthentication(message)
     if code in _REFUSED:

@@ -495,6 +495,11 @@ def meter_node(metrics: Metrics, node: Node) -> None:
         "Keys of etcd whose values cannot be read; the log and `rewound verify` name them.",
         lambda: len(node.foreign.quarantined),
     )
+    metrics.gauge(
+        "rewound_node_etcd_full",
+        "1 while etcd refuses writes because its database has reached its quota (alarm NOSPACE).",
+        lambda: int(bool(node.space.problem)),
+    )
 
 
 def meter_writes(metrics: Metrics, read: Callable[[], Distributions]) -> None:

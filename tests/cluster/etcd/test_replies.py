@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from rewound.actors.etcd.api import Compacted, EtcdRefused, EtcdUnavailable, LeaseGone
+from rewound.actors.etcd.api import Compacted, EtcdFull, EtcdRefused, EtcdUnavailable, LeaseGone
 from rewound.cluster.etcd.client import EtcdClient
 from rewound.cluster.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, cancelled, failure
 from tests.cases import cases
@@ -39,7 +39,7 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
         (11, "etcdserver: mvcc: required revision has been compacted", Compacted),
         (11, "etcdserver: mvcc: required revision is a future revision", EtcdRefused),
         (5, "etcdserver: requested lease not found", LeaseGone),
-        (8, NO_SPACE, EtcdRefused),
+        (8, NO_SPACE, EtcdFull),
         (7, "etcdserver: permission denied", EtcdRefused),
         (15, "etcdserver: corrupt cluster", EtcdRefused),
     ],
@@ -50,8 +50,9 @@ def test_errors_are_classified_by_code_and_text(code: int, message: str, kind: t
 
 def test_refusals_say_what_to_do() -> None:
     assert str(failure(8, NO_SPACE)) == (
-        "etcd refused: mvcc: database space exceeded; compact and defragment etcd, or start it with a larger "
-        "--quota-backend-bytes; then etcdctl alarm disarm"
+        "etcd refused: mvcc: database space exceeded; compact it (etcdctl compact, up to the ModRevision of the key "
+        "head) and defragment its members (etcdctl defrag), or start them with a larger --quota-backend-bytes; then "
+        "etcdctl alarm disarm"
     )
 
 

@@ -32,6 +32,7 @@ from rewound.actors.etcd.api import (
     Compare,
     DeleteRange,
     Etcd,
+    EtcdFull,
     EtcdRefused,
     EtcdUnavailable,
     Get,
@@ -190,7 +191,8 @@ class EtcdCommitter:
         self.durations = WriteDurations()
         self.reads: SharedReads | None = None  # that transactions serve
         self.term: Callable[[], int] = lambda: 0  # of this node, if it runs the controllers
-        self.problem: Callable[[], str] = lambda: ""  # with the connection to etcd
+        self.problem: Callable[[], str] = lambda: ""  # with the connection to etcd, or its space
+        self.note_full: Callable[[EtcdFull], None] = lambda full: None  # etcd has no space for a write
         self._failures = 0
 
     @property
@@ -405,6 +407,8 @@ class EtcdCommitter:
             except EtcdUnavailable as error:
                 raise Unreachable(str(error)) from error
             except (EtcdRefused, LeaseGone) as error:
+                if isinstance(error, EtcdFull):
+                    self.note_full(error)
                 raise StorageRefused(str(error)) from error
             if result.succeeded:
                 flight.version = self._keys.version(result.revision)
@@ -516,6 +520,10 @@ class EtcdCommitter:
         except EtcdUnavailable as error:
             for one in shared:
                 one.failure = Unreachable(str(error))
+        except EtcdFull as full:  # there is no space for one of them either
+            self.note_full(full)
+            for one in shared:
+                one.failure = StorageRefused(str(full))
         except (EtcdRefused, LeaseGone):
             logger.debug(
                 "etcd refused a transaction of %d writes; sending each alone", len(shared), exc_info=True

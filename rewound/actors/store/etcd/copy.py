@@ -181,26 +181,23 @@ async def prepare(
 async def _find_kubernetes(etcd: Etcd, keys: Keys, kubernetes: str) -> str:
     """Read the version that the cluster records; a cluster without objects gets `kubernetes`."""
     while True:
+        # Reads first: if etcd is full, it refuses a transaction with a put even if its comparison would fail.
+        has_objects = (await etcd.range(keys.head, keys_only=True)).kvs
+        recorded = (await etcd.range(keys.kubernetes)).kvs
+        if has_objects or recorded:
+            break
+        empty = [Compare(key, "create_revision", 0) for key in (keys.head, keys.kubernetes)]
         try:
-            result = await etcd.txn(
-                [
-                    Compare(keys.head, "create_revision", 0),
-                    Compare(keys.kubernetes, "create_revision", 0),
-                ],
-                [Put(keys.kubernetes, stored_version(kubernetes).encode())],
-                [Get(keys.kubernetes)],
-            )
+            result = await etcd.txn(empty, [Put(keys.kubernetes, stored_version(kubernetes).encode())])
         except OutcomeUnknown:
             continue
         if result.succeeded:
             return kubernetes
-        stored = result.responses[-1]
-        assert isinstance(stored, RangeResult)
-        try:
-            found = parse_version(stored.kvs[0].value.decode()) if stored.kvs else stored_version("")
-        except ValueError as wrong:
-            raise CannotJoin(f"--journal: the key {keys.kubernetes.decode()} of etcd: {wrong}") from None
-        return record_of(found)
+    try:
+        version = parse_version(recorded[0].value.decode()) if recorded else stored_version("")
+    except ValueError as wrong:
+        raise CannotJoin(f"--journal: the key {keys.kubernetes.decode()} of etcd: {wrong}") from None
+    return record_of(version)
 
 
 async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> tuple[Cluster, int]:

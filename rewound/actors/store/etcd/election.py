@@ -60,6 +60,7 @@ class Election:
         self._tasks: Sequence[Task] = ()
         self._term = 0
         self._renewed = 0.0
+        self._problem = ""  # the last one that was logged
         self.terms = 0  # how often this node has become the leader
 
     def lead_with(self, tasks: Sequence[Task]) -> None:
@@ -78,13 +79,18 @@ class Election:
             except LeaseGone as gone:
                 logger.warning("this node no longer runs the controllers: %s", gone)
             except EtcdError as error:
-                logger.warning("the election of the node that runs the controllers failed: %s", error)
+                self._log_once(f"the election of the node that runs the controllers failed: {error}")
             await trio.sleep(ASK_SECONDS)
+
+    def _log_once(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            logger.warning(problem)
 
     async def _ask_and_lead(self) -> None:
         sent = trio.current_time()
         lease = await self._etcd.grant(TTL)
-        self._renewed = sent
+        self._renewed, self._problem = sent, ""
         try:
             while not (term := await self._ask(lease)):
                 await trio.sleep(ASK_SECONDS)

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import time_ns
 
-from rewound.actors.etcd.api import Etcd
+from rewound.actors.etcd.api import Etcd, EtcdFull
 from rewound.actors.store.committer import Committer
 from rewound.actors.store.etcd.committer import Claims, EtcdCommitter
 from rewound.actors.store.etcd.election import Election, Keep
-from rewound.actors.store.etcd.epoch import Epoch
+from rewound.actors.store.etcd.epoch import Epoch, newest_version
 from rewound.actors.store.etcd.follower import Follower
 from rewound.actors.store.etcd.foreign import (
     CheckRecord,
@@ -24,6 +24,7 @@ from rewound.actors.store.etcd.foreign import (
 )
 from rewound.actors.store.etcd.freshness import Freshness
 from rewound.actors.store.etcd.records import Keys, SealedKey
+from rewound.actors.store.etcd.space import Space
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
 
@@ -67,6 +68,7 @@ class Node:
             journal, feed, reply_passes=2
         )  # the task of the write to etcd, then the reply
         self._epoch = Epoch(etcd, keys, member.node)
+        self.space = Space(etcd, self._epoch)
         self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
         self.foreign = Foreign(etcd, keys, journal, feed, claims, check, now)
         self.foreign.suspect(member.unreadable)
@@ -90,7 +92,8 @@ class Node:
         self.committer.reads = self.freshness
         self.election = Election(etcd, keys, member.node, keep)
         self.committer.term = self.election.term
-        self.committer.problem = lambda: self.follower.problem
+        self.committer.problem = lambda: self.follower.problem or self.space.problem
+        self.committer.note_full = self.space.note
 
     @property
     def tasks(self) -> list[Task]:
@@ -101,9 +104,17 @@ class Node:
             ("consistent reads", self.freshness.run),
             ("election", self.election.run),
             ("changes of others in etcd", self.foreign.run),
+            ("space in etcd", self.space.run),
         ]
 
     async def join(self) -> None:
-        """Wait until this node has everything written before. Raises EtcdUnavailable or EtcdRefused."""
-        started = await self._epoch.begin_after(0)
-        await self._feed.completed(started.head)
+        """Wait until this node has everything written before. Raises EtcdUnavailable or EtcdRefused.
+
+        If etcd is full, the node has no epoch yet: its first write begins one, as if it had lost its epoch.
+        """
+        try:
+            head = (await self._epoch.begin_after(0)).head
+        except EtcdFull as full:
+            self.space.note(full)
+            head = await newest_version(self.member.etcd, self.member.keys)
+        await self._feed.completed(head)

@@ -35,6 +35,7 @@ from rewound.actors.etcd.api import (
     DeleteRange,
     Etcd,
     EtcdError,
+    EtcdFull,
     EtcdRefused,
     Get,
     KeyValue,
@@ -359,6 +360,8 @@ class Foreign:
             moved: list[Operation] = [DeleteRange(key), Put(self._keys.of_quarantine(key), record)]
             try:
                 return await self._commit(key, UNREADABLE, compares, [*moved, *removal])
+            except EtcdFull:
+                raise  # there is no space for a shorter value either
             except EtcdRefused:
                 if value is not now.value or len(value) <= SHORTENED:
                     raise

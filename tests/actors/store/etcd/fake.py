@@ -1,7 +1,8 @@
 """An etcd in memory, with revisions, watches, leases and compaction, and faults that a test chooses.
 
-`FakeCluster` has the keys. A `FakeEtcd` is the client of one node: `cut` makes all its calls fail, `lose` the
-replies of its next writes, `stalled` stops the events of its watches, and `deliver` changes what they deliver.
+`FakeCluster` has the keys; `is_full` makes it refuse writes as etcd does that has reached its quota. A `FakeEtcd` is
+the client of one node: `cut` makes all its calls fail, `lose` the replies of its next writes, `stalled` stops the
+events of its watches, and `deliver` changes what they deliver.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rewound.actors.etcd.api import (
     Compare,
     DeleteRange,
     DeleteResult,
+    EtcdFull,
     EtcdRefused,
     EtcdUnavailable,
     Event,
@@ -47,6 +49,9 @@ class FakeCluster:
         self._next_lease = 1000
         self._leases: dict[int, tuple[int, float]] = {}  # ttl, when it expires
         self.changed = trio.lowlevel.ParkingLot()
+        self.is_full = False
+        self.shows_alarm = True  # whether members report that
+        self.refused = 0  # writes, because it is full
 
     def at(self, revision: int) -> dict[bytes, KeyValue]:
         if revision == self.revision:
@@ -67,7 +72,13 @@ class FakeCluster:
             if end <= now:
                 self.revoke(lease)
 
+    def check_space(self) -> None:
+        if self.is_full:
+            self.refused += 1
+            raise EtcdFull
+
     def grant(self, ttl: int) -> int:
+        self.check_space()
         lease = self._next_lease = self._next_lease + 1
         self._leases[lease] = (ttl, trio.current_time() + ttl)
         return lease
@@ -89,6 +100,8 @@ class FakeCluster:
     def apply(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
     ) -> TxnResult:
+        if any(isinstance(one, Put) for one in (*then, *otherwise)):
+            self.check_space()  # before the comparisons, as etcd does
         state = self.at(self.revision)
         succeeded = all(_holds(state.get(one.key), one) for one in compares)
         revision, changed = self.revision + 1, False
@@ -277,7 +290,8 @@ class FakeEtcd:
         self.cluster.compact(revision)
 
     async def status(self) -> tuple[MemberStatus, ...]:
-        return (MemberStatus("memory:"),)
+        alarms = ("memberID:1 alarm:NOSPACE ",) if self.cluster.is_full and self.cluster.shows_alarm else ()
+        return (MemberStatus("memory:", alarms=alarms),)
 
     async def members(self) -> tuple[Member, ...]:
         return ()
