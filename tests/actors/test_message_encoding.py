@@ -117,6 +117,7 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     errors.AdmissionFailed: st.builds(errors.AdmissionFailed, text),
     errors.IllTyped: st.builds(errors.IllTyped, text),
     errors.Unprocessable: st.builds(errors.Unprocessable, text),
+    errors.NotOfItsKind: st.builds(errors.NotOfItsKind, resources, text, text),
     errors.PatchFailed: st.builds(errors.PatchFailed, text),
     errors.NotOfItsKind: st.builds(errors.NotOfItsKind, resources, text, text),
     errors.NoJson: st.builds(errors.NoJson, resources, text),

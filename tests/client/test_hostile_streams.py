@@ -120,6 +120,7 @@ async def test_line_in_many_parts_is_whole_and_bounded(monkeypatch: pytest.Monke
     async def respond(stream: trio.SocketStream) -> None:
         await stream.send_all(CHUNKED + b"\r\n" + b"".join(chunk(b"x") for _ in range(900)))
         await stream.send_all(chunk(b"\nshort\n") + b"".join(chunk(b"y" * 100) for _ in range(20)))
+        await stream.send_all(chunk(b"\n"))
 
     async def take(line: bytes) -> None:
         found.append(line)

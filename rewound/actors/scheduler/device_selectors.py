@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import thread_time
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rewound.actors.cel.device_selectors import checked_selector
 from rewound.actors.cel.json_data import JsonMap
@@ -26,9 +26,11 @@ from rewound.actors.cel.values import CannotCompile, EvaluationError, Evaluation
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.budget import ThreadBudget
-from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.steps import Steps
 from rewound.actors.runtime.time_limit import NeedsThread, TookTooLong, run_limited
+
+if TYPE_CHECKING:
+    from rewound.actors.runtime.large_work import LargeWork  # with trio, which `rewound why` does not need
 
 _LONG: Final = 256  # characters that compile in a millisecond
 # Compiled expressions: one claim may have a thousand, of ten thousand characters each.

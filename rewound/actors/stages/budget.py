@@ -22,7 +22,8 @@ _SCALAR: Final = 24  # characters of a number
 _MEMBER: Final = 8  # of a list or map
 _VISIT: Final = 150  # nanoseconds
 _PAUSE: Final = 200_000  # nanoseconds between two looks at the clock
-_SECONDS: Final = 5 / 3 / 1_000_000_000  # of processor time for each nanosecond of counted cost
+# Seconds of processor time for each nanosecond of counted cost: what one machine accepts, a slower one accepts too.
+_SECONDS: Final = 5 / 1_000_000_000
 
 
 class StageBudget(Budget):
