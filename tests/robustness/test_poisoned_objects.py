@@ -12,6 +12,7 @@ from rewound.actors.names import KUBERNETES
 from rewound.gateway.settings.settings import ControllerSettings
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import Api, config_map, served
+from tests.gateway.watch.watching import watching
 from tests.robustness.poison import NOT_OBJECTS, Poison, poisons, write
 
 SETTINGS = {"dialect": "kubernetes", "kubernetes_version": "1.36"}
@@ -55,9 +56,9 @@ def is_json(one: Poison) -> bool:
 
 
 async def check_health(api: Api) -> None:
-    for path in ("/livez", "/readyz?verbose"):
+    for path in ("/livez", "/readyz?verbose", "/openapi/v2", "/openapi/v3", "/apis", "/metrics"):
         response = await api.ask("GET", path)
-        assert response.status == 200, response.text
+        assert response.status == 200, response.text[:1000]
 
 
 def path_of(definition: Definition, namespace: str = "", name: str = "") -> str:
@@ -119,6 +120,18 @@ async def check_all(count: int, seed: int) -> None:
 
 async def test_every_kind_is_served_and_deleted() -> None:
     await check_all(3, 1)
+
+
+async def test_simulated_nodes_run_healthy_pods() -> None:
+    async with poisoned(3, 7, nodes=2) as (api, _):
+        running: set[str] = set()
+        async with watching(api, f"{NAMESPACE}/pods", labelSelector="app=healthy") as watch:
+            (await api.ask("POST", "/apis/apps/v1/namespaces/default/deployments", DEPLOYMENT)).expect(201)
+            while len(running) < 2:
+                (event,) = await watch.take(1)
+                if event["object"]["status"].get("phase") == "Running":
+                    running.add(event["object"]["metadata"]["name"])
+        await check_health(api)
 
 
 @pytest.mark.slow

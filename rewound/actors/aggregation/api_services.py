@@ -11,6 +11,8 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from rewound.actors.access.remote.address import ServiceAddress
 from rewound.actors.aggregation.priorities import (
     CUSTOM,
@@ -49,25 +51,46 @@ class ApiService(NamedTuple):
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
+class _Reference(msgspec.Struct):
+    namespace: str = ""
+    name: str = ""
+    port: int | None = None
+
+
+class _Spec(msgspec.Struct):
+    """What is read of the spec of an APIService, with the types that it has in storage."""
+
+    group: str = ""
+    version: str = ""
+    groupPriorityMinimum: int = 0
+    versionPriority: int = 0
+    service: _Reference | None = None
+    caBundle: str | None = None
+    insecureSkipTLSVerify: bool | None = None
+
+
 def parse_api_service(stored: Object) -> ApiService:
-    spec = stored["spec"]
+    """Raises ValueError for a value of another type than its field has: all responses of discovery use it."""
+    try:
+        spec = msgspec.convert(stored["spec"], _Spec)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"spec: {error}") from None
     return ApiService(
         stored["metadata"]["name"],
-        spec.get("group", ""),
-        spec.get("version", ""),
-        Priority(spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0)),
-        _service(spec.get("service")),
-        _decoded(spec.get("caBundle")),
-        bool(spec.get("insecureSkipTLSVerify")),
+        spec.group,
+        spec.version,
+        Priority(spec.groupPriorityMinimum, spec.versionPriority),
+        _service(spec.service),
+        _decoded(spec.caBundle),
+        bool(spec.insecureSkipTLSVerify),
         _is_available(stored),
     )
 
 
-def _service(reference: Object | None) -> ServiceAddress | None:
+def _service(reference: _Reference | None) -> ServiceAddress | None:
     if reference is None:
         return None
-    port = reference.get("port") or _DEFAULT_PORT
-    return ServiceAddress(reference.get("namespace", ""), reference.get("name", ""), port)
+    return ServiceAddress(reference.namespace, reference.name, reference.port or _DEFAULT_PORT)
 
 
 def _decoded(bundle: str | None) -> bytes:

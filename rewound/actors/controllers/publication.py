@@ -29,6 +29,7 @@ from rewound.actors.kinds.custom import (
     parsed,
 )
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.stored_form import misfit
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -90,6 +91,8 @@ class Publication:
         """`next_offset`: the first offset that no write decided before now can get."""
         self._names, self._registry, self._journal = names, registry, journal
         self._next_offset, self._rules, self._features = next_offset, rules, features
+        self._left_out: set[str] = set()  # definitions that do not have the form of their kind
+        self._own = registry.built_in.storage(definition_type(names))
         self._type_id = journal.type_id(definition_type(names))
         self._known: dict[str, Known] = {}
         self._by_group: dict[str, dict[str, Known]] = {}
@@ -128,6 +131,7 @@ class Publication:
         with self._journal.read() as view:
 
             def take(_: str, name: str, body: bytes) -> None:
+                self._check(name, body)
                 stored = parsed(body)
                 known, kind = _known(name, stored), self._kind(stored, body, since)
                 self._remember(known)
@@ -144,6 +148,7 @@ class Publication:
                 continue
             try:
                 if event.removed:
+                    self._left_out.discard(event.name)
                     self._forget(event.name)
                 else:
                     self._changed(event)
@@ -160,11 +165,23 @@ class Publication:
         if before is not None and known.terminating and replace(before, terminating=True).same_kind(known):
             self._stop_creates(event.name)
             return
+        if event.name in self._left_out:
+            self._check(event.name, event.body)
         kind = self._kind(parsed(event.body), event.body, self._next_offset())
         if kind.definitions:
             self._registry.publish(kind.served, kind.unserved)
         elif before is not None and before.published:
             self._withdraw(event.name)
+
+    def _check(self, name: str, body: bytes) -> None:
+        """Raise ValueError for a definition whose schemas cannot be read: OpenAPI has those of all kinds.
+
+        This server has checked all others that it stores.
+        """
+        self._left_out.discard(name)
+        if not self._own.schema.is_canonical(body) and (problem := misfit(self._own, "", name, body)):
+            self._left_out.add(name)
+            raise ValueError(problem)
 
     def _stop_creates(self, name: str) -> None:
         """A definition is being deleted. Nothing else about its kind has changed, so no schema is parsed."""

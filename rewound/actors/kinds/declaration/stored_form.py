@@ -38,6 +38,8 @@ from rewound.actors.messages import Object
 OF_MISFITS: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 # Of objects that have none that can be read.
 EPOCH: Final = "1970-01-01T00:00:00Z"
+# The fields that every owner reference has.
+_OF_OWNERS: Final = frozenset(("apiVersion", "kind", "name", "uid"))
 
 
 def misfit(definition: Definition, namespace: str, name: str, body: bytes) -> str:
@@ -59,10 +61,10 @@ def misfit_read(definition: Definition, namespace: str, name: str, body: bytes, 
         and metadata.get("name") == name
         and metadata.get("namespace", "") == namespace
         and metadata.get("uid")
-        and "creationTimestamp" in metadata
+        and isinstance(metadata.get("creationTimestamp"), str)
         and "resourceVersion" in metadata
-        and "deletionTimestamp" not in metadata
-        and "ownerReferences" not in metadata
+        and isinstance(metadata.get("deletionTimestamp", ""), str)
+        and all(map(_OF_OWNERS.issubset, metadata.get("ownerReferences", ())))
         and definition.always_present.issubset(stored)
     ):
         return ""

@@ -280,8 +280,11 @@ class Account:
             for used, usage in zip(self.used, charges, strict=True):
                 add(used, {name: number for name, amount in usage.items() if amount == ONE})
         for type_id, measure in self.quotas.measured.items():
-            for _, name, row in view.rows(type_id, namespace):
-                self._record((type_id, name), measure.demand(decode(row.body)))
+
+            def take(_: str, name: str, body: bytes, key: int = type_id, of: Measure = measure) -> None:
+                self._record((key, name), of.demand(decode(body)))
+
+            each_usable("objects that quotas count", view.rows(type_id, namespace), take)
 
     def apply(self, event: Event) -> frozenset[int]:
         """Include an event of the namespace; returns the indexes of the quotas whose usage has changed."""
