@@ -195,7 +195,7 @@ async def test_a_damaged_state(
     (tmp_path / FILE).write_bytes(b"{")
     with caplog.at_level(logging.WARNING):
         await watch(Memory(story().occurrences), tmp_path, [Remembering()], range(0, 14, 7))
-    assert "is damaged: rules begin at the newest event" in caplog.text
+    assert ": rules begin at the newest event" in caplog.text
     assert GRACE == 10 * SECOND
 
 
