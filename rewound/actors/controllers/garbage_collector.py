@@ -238,7 +238,10 @@ class GarbageCollector:
             if event.removed:
                 self._observe_removed(key, event.facts)
             else:
-                self._observe_stored(key, event)
+                try:
+                    self._observe_stored(key, event)
+                except OF_MISFITS as error:  # it is not collected
+                    report(f"type {event.type_id}", event.namespace, event.name, error)
             if key in self._waiting_owners:
                 for owner in self._waiting_owners.pop(key):
                     self.queue.add(owner)
