@@ -32,7 +32,7 @@ TIME = "2026-01-01T00:00:00Z"
 # The ends of the cases whose bytes are no object in JSON, or not in JSON that most clients can read.
 NOT_OBJECTS = (
     *("bytes: no JSON", "bytes: empty", "bytes: null", "bytes: list", "bytes: text", "bytes: no UTF-8"),
-    *("bytes: 5000 levels", "bytes: infinite number", "bytes: not a number"),
+    *("bytes: 5000 levels", "bytes: infinite number", "bytes: not a number", "bytes: empty object"),
 )
 # In place of any value.
 WRONG: tuple[tuple[str, Any], ...] = (

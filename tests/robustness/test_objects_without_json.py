@@ -1,4 +1,6 @@
-"""Stored bytes that are no object in JSON: lists and watches leave them out, a get names the object, a delete works."""
+"""Stored bytes that are no object with members in JSON: lists and watches leave them out, a get names the object, and a
+delete works.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from tests.robustness.poison import BODIES, Poison, write
 TABLE = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 PATH = "/api/v1/namespaces/default/configmaps"
 SETTINGS = {"dialect": "kubernetes", "kubernetes_version": "1.36"}
-WITHOUT_JSON = ("no JSON", "empty", "null", "list", "text", "no UTF-8", "5000 levels", "not a number")
+WITHOUT_JSON = (
+    *("no JSON", "empty", "null", "list", "text", "no UTF-8", "5000 levels", "not a number"),
+    "empty object",
+)
 IGNORE = {"ignoreStoreReadErrorWithClusterBreakingPotential": "true"}
 
 

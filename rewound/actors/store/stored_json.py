@@ -35,6 +35,9 @@ _FEW_CONTAINERS: Final = 500
 
 
 def is_json_object(body: bytes) -> bool:
+    """Whether it is an object with members: responses add others after its brace."""
+    if body[:1] != b"{" or (body[1:2] != b'"' and body[1:].lstrip(b" \t\r\n")[:1] != b'"'):
+        return False
     if body.count(b"{") + body.count(b"[") > _FEW_CONTAINERS:
         return _is_object(body)
     try:
