@@ -62,7 +62,6 @@ NAMES: Final = (
 BUDGET: Final = 10_000_000  # of the expressions of one binding, or of one custom object
 CONDITIONS_BUDGET: Final = 2_500_000  # of the match conditions of one webhook or binding
 _CHEAP: Final = 20_000  # some milliseconds
-_MOST_SECONDS: Final = 2.0  # of processor time of all expressions of a scope
 _OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
@@ -263,7 +262,7 @@ class Scope:
     ) -> None:
         self._values, self._work, self.left = values, work, budget
         self._params, self._expressions = params, variables
-        self._budget = ThreadBudget(_MOST_SECONDS)  # one for all, because the values of variables stay
+        self._budget = ThreadBudget()  # one for all, because the values of variables stay
         self._variables: _Variables | None = None  # made when an expression first uses it
 
     def evaluate(self, one: Expression) -> Any:
