@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 import orjson
 
+from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.journal.records import Row
 from rewound.journal.search import Match
 
@@ -30,7 +31,8 @@ class _Skipped(msgspec.Struct):
 
 
 _skip = msgspec.json.Decoder(_Skipped).decode
-# More might nest deeper than most clients read, so that the slower parser decides, which has their limits.
+# More might nest deeper than most clients read, so that the slower parser decides, which has their limits. For a large
+# object it would hold the event loop: the depth of one is not compared.
 _FEW_CONTAINERS: Final = 500
 
 
@@ -38,7 +40,7 @@ def is_json_object(body: bytes) -> bool:
     """Whether it is an object with members: responses add others after its brace."""
     if body[:1] != b"{" or (body[1:2] != b'"' and body[1:].lstrip(b" \t\r\n")[:1] != b'"'):
         return False
-    if body.count(b"{") + body.count(b"[") > _FEW_CONTAINERS:
+    if len(body) <= LARGE_BYTES and body.count(b"{") + body.count(b"[") > _FEW_CONTAINERS:
         return _is_object(body)
     try:
         _skip(body)
