@@ -49,7 +49,8 @@ folder = EmptyFolder()
 def pytest_configure(config: pytest.Config) -> None:
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
-    config.pluginmanager.register(LoopLimit())
+    if "slipcover" not in sys.modules:  # it makes all code several times as slow
+        config.pluginmanager.register(LoopLimit())
 
 
 # Tests that only hold for a journal in a single process, by file and test: the order and the versions of events within
