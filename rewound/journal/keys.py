@@ -32,7 +32,7 @@ TIMELINES = b"timelines"  # promotions in this history (`timelines`); absent if 
 KUBERNETES = b"kubernetes"  # the version whose form stored objects have; absent: 1.25
 MIGRATED = b"migrated"  # the offset since which all objects have that form; absent: since the first
 THINNED = b"thinned"  # where events that only renew were dropped, by type (`thinning`); absent: nowhere
-CUTS = b"cuts"  # whose oldest events were dropped because they took too much room (`cuts`); absent: nobody's
+CUTS = b"cuts"  # whose oldest events were dropped because they took too much room (`cuts`); absent: none were
 FOLLOWS = b"follows"  # present in the folder of a standby until it is promoted
 PROBE = b"probe"  # written and deleted again to find out whether the disk accepts writes
 
