@@ -283,7 +283,31 @@ def same(left: Any, right: Any, budget: Budget) -> bool:
     if compare is not None:
         return compare(left, right)
     walk = _SAME_PARTS.get(left.__class__)
-    return bool(left.equals(right, budget) if walk is None else walk(left, right, budget))
+    if walk is None:
+        return bool(left.equals(right, budget))
+    if right.__class__ not in _SHARED or left.__class__ not in _SHARED:
+        return walk(left, right, budget)
+    return _same_parts(walk, left, right, budget)
+
+
+def _same_parts(walk: Callable[[Any, Any, Budget], bool], left: Any, right: Any, budget: Budget) -> bool:
+    """Compare two values that may share their parts, each pair of parts once: `[v, v] == [w, w]`, doubled thirty
+    times, has a billion.
+    """
+    known = budget.equal_parts
+    if known is None:
+        budget.equal_parts = {}
+        try:
+            return walk(left, right, budget)
+        finally:
+            budget.equal_parts = None
+    pair = id(left), id(right)
+    if pair in known:
+        return True
+    if not walk(left, right, budget):
+        return False
+    known[pair] = left, right  # keeps them, so that no other value gets their ids
+    return True
 
 
 def _equality_same_type(left: Any, right: Any) -> bool:
@@ -382,6 +406,9 @@ _SAME_PARTS: Final[dict[type, Callable[[Any, Any, Budget], bool]]] = {
     MapValue: _same_map,
     Optional: _same_optional,
 }
+
+# Values that expressions make and never change, so that what is equal stays equal.
+_SHARED: Final = frozenset({list, ConcatList, MapValue})
 
 
 def list_contains(value: Any, searched: Any, budget: Budget) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from time import thread_time
-from typing import Final
+from typing import Any, Final
 
 from rewound.actors.runtime.time_limit import need_thread
 
@@ -30,10 +30,12 @@ class OverBudget(Exception):
 
 
 class Budget(ABC):
-    __slots__ = ("_room", "_visits")
+    __slots__ = ("_room", "_visits", "equal_parts")
 
     def __init__(self, memory: int = MOST_MEMORY) -> None:
         self._room, self._visits = memory, STRIDE
+        # While two values are compared: the pairs of their parts that are known to be equal, by their ids.
+        self.equal_parts: dict[tuple[int, int], tuple[Any, Any]] | None = None
 
     @abstractmethod
     def pause(self) -> None:

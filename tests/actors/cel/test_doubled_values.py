@@ -70,7 +70,28 @@ def test_values_share_their_parts_and_know_their_sizes(text: str, value: Any) ->
     assert evaluate(text, CountingBudget(most=0)).result == value
 
 
+@cases(
+    "text, value",
+    [
+        (nested("@ == #"), True),
+        (nested("@ != #"), False),
+        (nested("@ == [@, #]", first="dyn([1, 2])", step="dyn([@, @])"), False),
+        (nested("@ in [#]"), True),
+        (nested("@ == #", first="object.list"), True),
+        (nested("@ == #", first="{'a': 1}", step="{'a': @, 'b': @}"), True),
+        (nested("@ == #", step="[@] + [@]"), True),
+        (nested("@ == #", step="[@ + @]"), True),
+        (nested("[@, #].distinct().size() == 1"), True),
+        (nested("[1, 2].all(each, @ == #)"), True),
+    ],
+)
+def test_parts_that_values_share_are_compared_once(text: str, value: bool) -> None:
+    assert evaluate(text, CountingBudget(most=2)).result is value
+
+
 WALKS = [
+    nested("[#].indexOf(@) == 0"),
+    nested("sets.contains([@], [#])"),
     doubled("@.sum() > 0"),
     doubled("@.isSorted()"),
     doubled("@.max() > 0"),
@@ -80,13 +101,6 @@ WALKS = [
     doubled("'%s'.format([@]) == ''"),
     doubled("@ == @ + []", first="object.list"),
     doubled("'c' in @", first="object.list"),
-    nested("@ == #"),
-    nested("@ != #"),
-    nested("@ in [#]"),
-    nested("[#].indexOf(@) == 0"),
-    nested("sets.contains([@], [#])"),
-    nested("[@, #].distinct().size() == 1"),
-    nested("@ == #", first="{'a': 1}", step="{'a': @, 'b': @}"),
     nested("'%s'.format([@]) == ''"),
     nested("@.flatten(40).size() > 0", first="[dyn(1)]", step="[dyn(@), dyn(@)]"),
     nested("google.protobuf.Value{list_value: google.protobuf.ListValue{values: @}} == null"),
