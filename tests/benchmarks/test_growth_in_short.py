@@ -2,8 +2,8 @@
 
 The worst that outside attacks found, and a fixed sample of lists, maps, strings and numbers of all kinds, against
 servers in processes of their own. Sizes are smaller than the API admits. Only processor time and memory count, a bound
-must be exceeded twice, and that for holds is five times the bound of the long form, because machines that run tests are
-busy and have cold caches: the quadratic work that these cases are about took seconds.
+must be exceeded twice, and the bounds are far above those of the long form: on a machine that others use, processor
+time is several times as long. What these cases are about took many seconds, or never ended.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pytest
 
 from benchmarks.attacks.growth.__main__ import chosen, confirmed
 from benchmarks.attacks.growth.cases import Case
+from benchmarks.attacks.growth.judge import Bounds
 from benchmarks.attacks.growth.known import KNOWN
 from benchmarks.attacks.growth.trial import Servers
 
-HOLD = 0.25  # seconds of processor time
+BOUNDS = Bounds(hold=1.5, most=60.0, floor=6.0)
 SEED, SAMPLE = 57, 4
 WORST = {
     "policy: doubled lists": (16, 27),
@@ -56,6 +57,6 @@ def servers() -> Iterator[Servers]:
 
 @pytest.mark.parametrize("case", short_cases(), ids=lambda case: case.name)
 def test_costs_grow_with_the_size_of_what_is_written(case: Case, servers: Servers) -> None:
-    points, findings = confirmed(servers, case, HOLD)
+    points, findings = confirmed(servers, case, BOUNDS)
     assert points, "every size is larger than a request may be"
     assert not findings, "\n".join(map(str, findings))

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.attacks.growth.cases import ELEMENTS, definitions, objects
 from benchmarks.attacks.growth.documents import grown, places_of
-from benchmarks.attacks.growth.judge import HOLD, judge
+from benchmarks.attacks.growth.judge import BOUNDS, judge
 from benchmarks.attacks.growth.measured import Used
 from benchmarks.attacks.growth.trial import Point
 from rewound.actors.kinds.schema.fields import ListOf, MapOf
@@ -66,8 +66,8 @@ def test_memory_counts_too() -> None:
 
 
 def test_long_holds_and_sizes_that_are_given_up_are_findings() -> None:
-    assert found(points(lambda _: 0.1, hold=HOLD)) == []
-    assert found(points(lambda _: 0.1, hold=2 * HOLD), fits=False) == ["the loop was held for 100 ms"]
+    assert found(points(lambda _: 0.1, hold=BOUNDS.hold)) == []
+    assert found(points(lambda _: 0.1, hold=2 * BOUNDS.hold), fits=False) == ["the loop was held for 100 ms"]
     assert found(points(lambda _: 0.1, given_up=True), fits=False) == ["given up"]
 
 

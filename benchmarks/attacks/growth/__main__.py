@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.attacks.growth.cases import Case, of_all_kinds, pairs_of
-from benchmarks.attacks.growth.judge import HOLD, Finding, judge
+from benchmarks.attacks.growth.judge import BOUNDS, Bounds, Finding, judge
 from benchmarks.attacks.growth.known import KNOWN
 from benchmarks.attacks.growth.trial import Point, Servers, run_case
 from benchmarks.servers.files import raise_file_limit
@@ -84,15 +84,15 @@ def _summary(case: Case, points: list[Point]) -> str:
     return f"ok {case.name}: written up to {largest}; {cpu:.2f} s, holds up to {hold * 1000:.0f} ms"
 
 
-def confirmed(servers: Servers, case: Case, hold: float = HOLD) -> tuple[list[Point], list[Finding]]:
+def confirmed(servers: Servers, case: Case, bounds: Bounds = BOUNDS) -> tuple[list[Point], list[Finding]]:
     """What each size used, and what exceeds a bound twice."""
-    points = run_case(servers, case)
-    first = judge(case.name, points, fits=case.fits, hold=hold)
+    points = run_case(servers, case, bounds.most)
+    first = judge(case.name, points, fits=case.fits, bounds=bounds)
     if not first:
         return points, []
     if not any(point.given_up for point in points):
         servers.discard(case.target)
-    second = judge(case.name, run_case(servers, case), fits=case.fits, hold=hold)
+    second = judge(case.name, run_case(servers, case, bounds.most), fits=case.fits, bounds=bounds)
     kinds = {finding.what.split()[0] for finding in first}
     return points, [finding for finding in second if finding.what.split()[0] in kinds]
 

@@ -8,14 +8,23 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.attacks.growth.trial import Point
+from benchmarks.attacks.growth.trial import MOST, Point
 
-HOLD: Final = 0.05  # seconds of processor time
 # Exponent of the growth between the two largest sizes, above that of n log n. Quadratic work, which a fixed part of
 # linear work does not hide, is one above it.
 MARGIN: Final = 0.4
-CPU_FLOOR: Final = 0.4  # seconds: smaller costs are not fitted
-MEMORY_FLOOR: Final = 64 << 20
+_MEMORY_FLOOR: Final = 64 << 20
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """In seconds of processor time."""
+
+    hold: float = 0.05
+    most: float = MOST  # for one size
+    floor: float = 0.4  # smaller costs are not fitted
+
+
+BOUNDS: Final = Bounds()
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -35,20 +44,20 @@ class Finding(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *(f"    {line}" for line in longest.used.stack)])
 
 
-def judge(case: str, points: Sequence[Point], *, fits: bool, hold: float = HOLD) -> list[Finding]:
+def judge(case: str, points: Sequence[Point], *, fits: bool, bounds: Bounds = BOUNDS) -> list[Finding]:
     given = tuple(points)
     findings = []
     if any(point.given_up for point in points):
         findings.append(Finding(case, "given up", given))
-    if (longest := max((point.used.hold for point in points), default=0.0)) > hold:
+    if (longest := max((point.used.hold for point in points), default=0.0)) > bounds.hold:
         findings.append(Finding(case, f"the loop was held for {longest * 1000:.0f} ms", given))
     if not fits:
         return findings
     accepted = [point for point in points if 200 <= point.status < 300 and not point.given_up]
     counts = [point.count for point in accepted]
     for what, costs, floor in (
-        ("processor time", [point.used.cpu for point in accepted], CPU_FLOOR),
-        ("memory", [float(point.used.memory) for point in accepted], float(MEMORY_FLOOR)),
+        ("processor time", [point.used.cpu for point in accepted], bounds.floor),
+        ("memory", [float(point.used.memory) for point in accepted], float(_MEMORY_FLOOR)),
     ):
         if (excess := excess_of(counts, costs, floor)) > MARGIN:
             findings.append(Finding(case, f"{what} grows with n^{1 + excess:.1f} beyond n log n", given))

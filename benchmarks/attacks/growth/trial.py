@@ -52,46 +52,49 @@ class Servers:
             self.discard(target)
 
 
-def run_case(servers: Servers, case: Case) -> list[Point]:
+def run_case(servers: Servers, case: Case, most: float = MOST) -> list[Point]:
+    """Measure the sizes until one is refused or takes more than `most` seconds of processor time."""
     points: list[Point] = []
     for count in case.sizes:
         size = case.make(count)
         if any(_bytes(each) > LARGEST_BODY for each in size.measured):
             break
-        points.append(run_size(servers, case.target, count, size))
+        points.append(run_size(servers, case.target, count, size, most))
         if points[-1].given_up or not 200 <= points[-1].status < 300:
             break
     return points
 
 
-def run_size(servers: Servers, target: str, count: int, size: Size) -> Point:
+def run_size(servers: Servers, target: str, count: int, size: Size, most: float) -> Point:
     measured = servers.get(target)
     for request in size.prepare:
         _send(measured, request)
-    measured.reports.settle(MOST)
+    measured.reports.settle(most)
     measured.reports.reset()
     watch = _Watch(measured, size.watch) if size.watch else None
     try:
-        return _requested(servers, measured, target, count, size)
+        return _requested(servers, measured, target, count, size, most)
     finally:
         if watch is not None:
             watch.close()
 
 
-def _requested(servers: Servers, measured: Measured, target: str, count: int, size: Size) -> Point:
+def _requested(
+    servers: Servers, measured: Measured, target: str, count: int, size: Size, most: float
+) -> Point:
     statuses: list[int] = []
     for request in size.measured:
         worker = threading.Thread(target=_collect, args=(measured, request, statuses), daemon=True)
         worker.start()
         while worker.is_alive():
             worker.join(0.5)
-            if worker.is_alive() and (used := measured.reports.read()).cpu > MOST:
+            if worker.is_alive() and (used := measured.reports.read()).cpu > most:
                 servers.discard(target)
                 worker.join(_ENDS)
                 return Point(count, statuses[0] if statuses else 0, used, given_up=True)
         if request.method != "GET":
-            used = measured.reports.settle(MOST)
-            if used.cpu > MOST:
+            used = measured.reports.settle(most)
+            if used.cpu > most:
                 servers.discard(target)
                 return Point(count, statuses[0], used, given_up=True)
     return Point(count, statuses[0], measured.reports.read())
