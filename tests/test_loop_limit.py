@@ -7,20 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.loop_holds import Hold
+from tests.loop_limit import too_long
+
 CONFTEST = """
 from pathlib import Path
 from tests import loop_holds, loop_limit
 
+loop_limit.PAUSE = 0
 loop_holds._OURS = str(Path(__file__).parent / "server") + "/"
 loop_holds._TESTS = (str(Path(__file__).parent / "test_"),)
 
 def pytest_configure(config):
-    config.pluginmanager.register(loop_limit.LoopLimit())
+    config.pluginmanager.register(loop_limit.LoopLimit(lambda: SLOWER))
     config.addinivalue_line("markers", "holds_loop(reason): it holds the loop")
 """
 
 SERVER = """
-import threading, time, trio
+import collections, threading, time, trio
 
 def work(seconds):
     ends = time.thread_time() + seconds
@@ -36,12 +40,23 @@ async def waits(seconds):
     await trio.sleep(0)
     time.sleep(seconds)
 
-cold = []
+calls_of = collections.Counter()
 
 async def works_once(seconds):
     await trio.sleep(0)
-    if not cold:
-        cold.append(seconds)
+    calls_of["works_once"] += 1
+    if calls_of["works_once"] == 1:
+        work(seconds)
+
+async def works_at_even_calls(seconds):
+    await trio.sleep(0)
+    calls_of["odd"] += 1
+    if calls_of["odd"] % 2 == 0:
+        work(seconds)
+
+async def works_at_odd_calls(seconds):
+    await trio.sleep(0)
+    if calls_of["odd"] % 2 == 1:
         work(seconds)
 
 async def calls(function, *arguments):
@@ -98,32 +113,52 @@ async def test_waits():
 async def test_work_of_a_first_call():
     await in_a_task(tasks.works_once, 0.3)
 
+async def test_work_of_another_task_in_each_run():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tasks.works_at_odd_calls, 0.3)
+        nursery.start_soon(tasks.works_at_even_calls, 0.3)
+
 @pytest.mark.holds_loop("it says so")
 async def test_marked():
     await in_a_task(tasks.steps, 1, 0.3)
 """
 
 
-def test_tests_that_hold_the_loop_fail_with_the_place(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "server").mkdir()
-    (tmp_path / "server" / "tasks.py").write_text(SERVER)
-    (tmp_path / "test_it.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntrio_mode = true\ntimeout = 180\npythonpath = .\n")
+def outcomes(folder: Path, slower: float) -> tuple[set[tuple[str, str]], str]:
+    (folder / "conftest.py").write_text(f"SLOWER = {slower}\n{CONFTEST}")
+    (folder / "server").mkdir()
+    (folder / "server" / "tasks.py").write_text(SERVER)
+    (folder / "test_it.py").write_text(TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\ntrio_mode = true\ntimeout = 180\npythonpath = .\n")
     off = [f"-pno:{name}" for name in ("anyio", "cacheprovider", "hypothesispytest", "rewound")]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-n1", "-rA", *off],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=170,
     )
-    printed = run.stdout
-    outcomes = set(re.findall(r"^(PASSED|FAILED) test_it\.py::(\w+)", printed, re.MULTILINE))
-    assert outcomes == {
+    return set(re.findall(r"^(PASSED|FAILED) test_it\.py::(\w+)", run.stdout, re.MULTILINE)), run.stdout
+
+
+def test_tests_that_hold_the_loop_fail_with_the_place(tmp_path: Path) -> None:
+    found, printed = outcomes(tmp_path, slower=1)
+    assert found == {
         ("FAILED" if name.startswith("test_holds") else "PASSED", name)
         for name in re.findall(r"def (test_\w+)", TESTS)
     }, printed
     assert re.search(r"server/tasks\.py:\d+ work\n.*server/tasks\.py:\d+ steps", printed), printed
+
+
+def test_nothing_fails_on_a_machine_that_is_too_slow_to_tell(tmp_path: Path) -> None:
+    found, printed = outcomes(tmp_path, slower=10)
+    assert found == {("PASSED", name) for name in re.findall(r"def (test_\w+)", TESTS)}, printed
+
+
+def test_a_limit_is_as_much_longer_as_the_machine_is_slower() -> None:
+    holds = [Hold(0.2, 0.2, "task", ()), Hold(0.25, 0.21, "task", ()), Hold(0.9, 0.05, "many steps", ())]
+    assert {task: hold.seconds for task, hold in too_long(holds).items()} == {"task": 0.25, "many steps": 0.9}
+    assert list(too_long(holds, 1.5)) == ["task", "many steps"]
+    assert list(too_long(holds, 2.2)) == []

@@ -28,6 +28,18 @@ spec:
 """
 
 
+WRONG = (
+    "empty: has 0 documents, but a manifest is one Pod",
+    "two: has 2 documents, but a manifest is one Pod",
+    "node: is not a Pod of v1",
+    "torn: is neither YAML nor JSON at line",
+    "unnamed: metadata.name: Required value",
+    "large: has more than 1 MiB",
+    "aliases: it has too many steps",
+    'static pod default/A-node-0 cannot be created: Pod "A-node-0" is invalid',
+)
+
+
 def manifest(folder: Path, name: str, image: str = "i:1", file: str = "") -> Path:
     folder.mkdir(exist_ok=True, parents=True)
     path = folder / (file or f"{name}.yaml")
@@ -48,7 +60,7 @@ async def cluster(path: Path, nodes: int = 2) -> AsyncIterator[Bench]:
 
 async def until(bench: Bench, is_so: Callable[[], bool]) -> None:
     """Let time pass until it is so: manifests are read in a thread, for which virtual time does not wait."""
-    latest = time.monotonic() + 30
+    latest = time.monotonic() + 120
     while not is_so():
         assert time.monotonic() < latest
         await bench.rest(1)
@@ -175,18 +187,7 @@ async def test_wrong_manifests_are_reported_and_others_play(
     with caplog.at_level(logging.WARNING):
         async with cluster(tmp_path, nodes=1) as bench:
             await until(bench, lambda: phases(bench) == {"good-node-0": "Running"})
-            await until(bench, lambda: "invalid" in caplog.text)
-    for said in (
-        "empty: has 0 documents, but a manifest is one Pod",
-        "two: has 2 documents, but a manifest is one Pod",
-        "node: is not a Pod of v1",
-        "torn: is neither YAML nor JSON at line",
-        "unnamed: metadata.name: Required value",
-        "large: has more than 1 MiB",
-        "aliases: it has too many steps",
-        'static pod default/A-node-0 cannot be created: Pod "A-node-0" is invalid',
-    ):
-        assert said in caplog.text, said
+            await until(bench, lambda: all(each in caplog.text for each in WRONG))
 
 
 async def test_pod_of_somebody_else_is_left_alone(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,8 +14,9 @@ from tests.no_progress import COMMAND
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    # More than a pipe holds, so that the writer is still at it when the reader goes.
-    write_history(tmp_path, [put(f"n{at}", {"filler": "x" * 2000}) for at in range(200)])
+    # More than a pipe holds, also when it is compressed, so that the writer is still at it when the reader ends.
+    filler = Random(1)
+    write_history(tmp_path, [put(f"n{at}", {"filler": filler.randbytes(2000).hex()}) for at in range(200)])
     return tmp_path
 
 

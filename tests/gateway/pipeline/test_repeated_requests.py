@@ -60,7 +60,7 @@ class Server:
                 slow_requests=Quick(),
                 protobuf=None,
                 cbor=None,
-                memory=MemoryBudget.of_limit(1 << 30),
+                memory=MemoryBudget(1 << 30),
             )
         )
 
