@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from benchmarks.attacks.growth.cases import (
+    CHARACTERS,
     ELEMENTS,
     Case,
     Document,
@@ -23,6 +26,8 @@ _CUSTOM: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _THINGS: Final = "/apis/growth.example.com/v1/namespaces/default/things"
 _DEVICES: Final = "/apis/resource.k8s.io/v1"
 _DOUBLINGS: Final = (4, 8, 12, 16, 20, 24, 27)
+_VALUES: Final = (16, 256, 4096, 16384, 65536, 90000)
+_INTERVALS: Final = (16, 256, 4096, 16384, 49000)
 _RULE: Final = {
     "operations": ["CREATE"],
     "apiGroups": [""],
@@ -235,8 +240,12 @@ def _selectors(count: int) -> Size:
     return Size(_devices(128), _claim(requests))
 
 
+_CONTAINER: Final = {"name": "c", "image": "i"}
+_TIME: Final = "2026-01-01T00:00:00Z"
+
+
 def _pod(**spec: Any) -> Document:
-    return _object(spec={"containers": [{"name": "c", "image": "i"}], **spec})
+    return _object(spec={"containers": [_CONTAINER], **spec})
 
 
 def _containers_with_resources(count: int) -> Size:
@@ -285,6 +294,151 @@ def _values_of_terms(count: int) -> Size:
     ] * 8
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return objects(definition_of("pods"), _pod(affinity={"nodeAffinity": required}))
+
+
+def _selected_values(plural: str) -> Callable[[int], Size]:
+    """Values in the selector of a workload, of which its pods have the first."""
+
+    def size(count: int) -> Size:
+        values = [f"v{number}" for number in range(count)]
+        template = {"metadata": {"labels": {"app": "v0"}}, "spec": {"containers": [_CONTAINER]}}
+        selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": values}]}
+        return objects(definition_of(plural), _object(spec={"selector": selector, "template": template}))
+
+    return size
+
+
+def _environments(plural: str, **more: Any) -> Callable[[int], Size]:
+    """Variables in the template of a workload."""
+
+    def size(count: int) -> Size:
+        container = {**_CONTAINER, "env": [{"name": f"V{n}", "value": "a"} for n in range(count)]}
+        template = {"metadata": {"labels": {"app": "v"}}, "spec": {"containers": [container]}}
+        selector = {"matchLabels": {"app": "v"}}
+        spec = {"selector": selector, "template": template, **more}
+        return objects(definition_of(plural), _object(spec=spec))
+
+    return size
+
+
+def _templates_text(count: int) -> Size:
+    """One long text in the template of a Deployment."""
+    annotations = {f"k{number}": "a" * min(count, 262144 // 8) for number in range(max(1, count // 32768))}
+    container = {**_CONTAINER, "args": ["a" * count]}
+    template = {
+        "metadata": {"labels": {"app": "v"}, "annotations": annotations if count < 262144 else {}},
+        "spec": {"containers": [container]},
+    }
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "v"}}, "template": template}
+    return objects(definition_of("deployments"), _object(spec=spec))
+
+
+def _completed_indexes(field: str) -> Callable[[int], Size]:
+    """Intervals of indexes in the status of a Job."""
+
+    def size(count: int) -> Size:
+        job = _object(
+            spec={
+                "completions": 2 * count + 2,
+                "parallelism": 1,
+                "completionMode": "Indexed",
+                "backoffLimitPerIndex": 1,
+                "template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}},
+            },
+            status={field: ",".join(str(2 * number) for number in range(count)), "startTime": _TIME},
+        )
+        return objects(definition_of("jobs"), job)
+
+    return size
+
+
+def _sliced_addresses(count: int) -> Size:
+    """Addresses of an EndpointSlice, which a Service has, and its ports."""
+    slices = {
+        "metadata": {"name": "growth", "labels": {"kubernetes.io/service-name": "growth"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [f"10.{n >> 8 & 255}.{n & 255}.7"]} for n in range(min(count, 1000))],
+        "ports": [{"name": f"p{n}", "port": n + 1} for n in range(min(count, 20000))],
+    }
+    return objects(definition_of("endpointslices"), slices, admin=True)
+
+
+def _addresses(count: int) -> Size:
+    """Addresses of Endpoints without a selector, of which slices are mirrored."""
+    addresses = [{"ip": f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}"} for n in range(1, count + 1)]
+    return _mirrored([{"addresses": addresses, "ports": [{"port": 80}]}])
+
+
+def _endpoint_ports(count: int) -> Size:
+    ports = [{"name": f"p{n}", "port": n % 65535 + 1} for n in range(count)]
+    return _mirrored([{"addresses": [{"ip": "10.0.0.1"}], "ports": ports}])
+
+
+def _subsets(count: int) -> Size:
+    """Addresses x ports."""
+    return _mirrored(
+        [
+            {"addresses": [{"ip": f"10.0.{n >> 8}.{n & 255}"}], "ports": [{"port": n % 65535 + 1}]}
+            for n in range(1, count + 1)
+        ]
+    )
+
+
+def _mirrored(subsets: list[Document]) -> Size:
+    service = _object(spec={"ports": [{"port": 80}]})
+    services = "/api/v1/namespaces/default/services"
+    written = objects(definition_of("endpoints"), _object(subsets=subsets), admin=True)
+    return msgspec.structs.replace(
+        written,
+        prepare=(Request("POST", services, service),),
+        measured=(*written.measured, Request("DELETE", f"{services}/growth")),
+    )
+
+
+def _preferred_terms(count: int) -> Size:
+    """Preferred terms x nodes."""
+    terms = [
+        {
+            "weight": 1,
+            "preference": {"matchExpressions": [{"key": f"k{n}", "operator": "In", "values": ["v"]}]},
+        }
+        for n in range(count)
+    ]
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": terms}
+    return objects(definition_of("pods"), _pod(affinity={"nodeAffinity": preferred}))
+
+
+def _pod_terms(kind: str, *, required: bool) -> Callable[[int], Size]:
+    """Terms that select pods x pods x nodes; another pod, which is on a node, has as many."""
+
+    def size(count: int) -> Size:
+        terms: list[Document] = [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {
+                    "matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"v{n}"]}]
+                },
+            }
+            for n in range(count)
+        ]
+        if not required:
+            terms = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+        when = "required" if required else "preferred"
+        affinity = {kind: {f"{when}DuringSchedulingIgnoredDuringExecution": terms}}
+        spec = {"containers": [_CONTAINER], "affinity": affinity}
+        first = {"metadata": {"name": "growth-first", "labels": {"app": "v0"}}, "spec": spec}
+        pod = {"metadata": {"name": "growth", "labels": {"app": "v0"}}, "spec": spec}
+        written = objects(definition_of("pods"), pod)
+        return msgspec.structs.replace(
+            written,
+            measured=(
+                Request("POST", PODS, first),
+                *written.measured,
+                Request("DELETE", f"{PODS}/growth-first?gracePeriodSeconds=0"),
+            ),
+        )
+
+    return size
 
 
 def _tolerations(count: int) -> Size:
@@ -406,6 +560,34 @@ KNOWN: Final[tuple[Case, ...]] = (
     Case("values x terms x nodes", _values_of_terms, ELEMENTS, "nodes"),
     Case("tolerations x taints", _tolerations, ELEMENTS, "nodes"),
     Case("volumes x mounts", _volumes_and_mounts, ELEMENTS, "nodes"),
+    Case("preferred node terms x nodes", _preferred_terms, ELEMENTS, "nodes"),
+    *(
+        Case(
+            f"{'required' if required else 'preferred'} {kind} terms x pods",
+            _pod_terms(kind, required=required),
+            ELEMENTS,
+            "nodes",
+        )
+        for kind in ("podAffinity", "podAntiAffinity")
+        for required in (True, False)
+    ),
+    *(
+        Case(f"values of the selector of {plural}", _selected_values(plural), _VALUES, "nodes")
+        for plural in ("replicasets", "deployments", "daemonsets", "statefulsets")
+    ),
+    *(
+        Case(f"variables in the template of {plural}", _environments(plural), ELEMENTS, "nodes")
+        for plural in ("replicasets", "deployments", "daemonsets", "statefulsets")
+    ),
+    Case("long text in the template of a Deployment", _templates_text, CHARACTERS, "nodes"),
+    *(
+        Case(f"intervals in {field} of a Job", _completed_indexes(field), _INTERVALS, "nodes")
+        for field in ("completedIndexes", "failedIndexes")
+    ),
+    Case("addresses and ports of an EndpointSlice", _sliced_addresses, (16, 256, 1024, 4096, 16384), "nodes"),
+    Case("addresses of Endpoints", _addresses, ELEMENTS, "nodes"),
+    Case("ports of Endpoints", _endpoint_ports, ELEMENTS, "nodes"),
+    Case("subsets of Endpoints", _subsets, ELEMENTS, "nodes"),
     Case("items of a custom object", _custom_items),
     Case("owner references", _owners),
     Case("depth of managedFields", _managers, (50, 100, 200, 400, 580), fits=False),

@@ -32,6 +32,7 @@ from rewound.actors.messages import (
 )
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.large_work import is_large_object
 from rewound.actors.runtime.write_context import WriteContexts
 
 MANAGER = "controller-manager"
@@ -88,14 +89,16 @@ class Client:
     def now(self) -> int:
         return self._write_contexts.now()
 
-    def _context(self, *, suffix: bool = False) -> WriteContext:
-        return self._write_contexts.new(self.identity, self._manager, suffix=suffix, warns=False)
+    def _context(self, written: object = None, *, suffix: bool = False) -> WriteContext:
+        """`written`: a worker thread decides the command if this is large."""
+        large = is_large_object(written)
+        return self._write_contexts.new(self.identity, self._manager, suffix=suffix, large=large, warns=False)
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
         """Store a new object, which is already decoded and defaulted (`definition.schema.decode_object`)."""
         if self._check_room is not None:
             self._check_room(definition, namespace)
-        context = self._context(suffix="generateName" in new["metadata"])
+        context = self._context(new, suffix="generateName" in new["metadata"])
         command = Create(definition.api_version, namespace, new, context)
         return await self._ask("create", definition, command, namespace, new["metadata"].get("name", ""))
 
@@ -106,11 +109,11 @@ class Client:
         """
         metadata = new["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        context = self._context()
         version = definition.api_version
         if definition.storage.versions is not None:
             patch = {"metadata": {part: metadata.get(part) for part in _PATCHED}}
             return await self.patch(definition, namespace, name, patch)
+        context = self._context(new)
         command = Replace(version, namespace, name, new, context, subresource)
         return await self._ask("update", definition, command, namespace, name, subresource)
 
@@ -124,7 +127,7 @@ class Client:
         subresource: str = "",
     ) -> bytes:
         """Change fields of an object; `patch_format` is json, merge or strategic."""
-        context = self._context()
+        context = self._context(patch)
         version = definition.api_version
         command = Patch(version, namespace, name, patch_format, patch, context, subresource)
         return await self._ask("patch", definition, command, namespace, name, subresource)
@@ -133,7 +136,7 @@ class Client:
         self, definition: Definition, namespace: str, name: str, subresource: str, sent: Object
     ) -> bytes:
         """Send an object to a subresource that accepts one, such as a Binding or an Eviction."""
-        context = self._context()
+        context = self._context(sent)
         admitted = await self._admitted(definition, namespace, name, subresource, sent, context)
         command = Submit(definition.api_version, namespace, name, subresource, admitted, context)
         return await self._ask("create", definition, command, namespace, name, subresource)
@@ -179,7 +182,7 @@ class Client:
         may_create: bool = False,
     ) -> bytes:
         """Apply fields to an object, forcing conflicts; raises NotFound if it does not exist, unless `may_create`."""
-        context, version = self._context(), definition.api_version
+        context, version = self._context(applied), definition.api_version
         if may_create:
             if self._check_room is not None:
                 self._check_room(definition, namespace)

@@ -19,6 +19,15 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 
 
+def exhausted(steps: Steps[T]) -> T:
+    """The result of all steps at once, for work that need not pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
 def parts_of(items: Iterable[T], size: int = _PART) -> Iterator[tuple[T, ...]]:
     """Split the current items into parts. Work that takes a few microseconds per item yields after each part."""
     taken = tuple(items)  # a copy, so that later changes do not affect the parts

@@ -38,7 +38,9 @@ class WriteContexts:
     ) -> WriteContext:
         letters = "".join(self.random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
-            return WriteContext(self._clock.now(), user, manager, self._new_uid(), letters, warns=warns)
+            return WriteContext(
+                self._clock.now(), user, manager, self._new_uid(), letters, large=large, warns=warns
+            )
         now, uid = self._clock.now(), self._new_uid()
         return WriteContext(
             now,

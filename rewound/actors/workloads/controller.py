@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -31,7 +31,8 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.runtime.steps import Steps, parts_of
+from rewound.actors.runtime.large_work import is_large_object
+from rewound.actors.runtime.steps import Steps, exhausted, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.pod_room import PodRoom
@@ -43,6 +44,7 @@ SECONDS_FOR_EACH: Final = 0.00002
 CHANGED: Final = "/changed"  # takes the place of a name in keys; no object can have this name
 _FEW_OWNERS: Final = 20
 _FEW_REQUIREMENTS: Final = 100
+T = TypeVar("T")
 _FEW_VALUES: Final = 1000  # of one requirement: a list of labels is searched for each
 
 
@@ -200,6 +202,7 @@ class WorkloadController:
             shared_slots(),
         )
         self.recorder = Recorder(parts.events, self.client, self.component or self.account)
+        self._large_work = context.directory.large_work
         self.queue: WorkQueue[Key] = WorkQueue()
         self._keyed: list[CachedType] = []
         self._adopting: list[OwnerFinder] = []
@@ -226,6 +229,12 @@ class WorkloadController:
     async def find_owners_of_changed(self, namespace: str) -> None:
         for one in self._adopting:
             await one.find_deferred(namespace)
+
+    async def work_on(self, stored: Object, steps: Steps[T]) -> T:
+        """Do long work on an object: in the worker thread if it is large, else in turns. It may change meanwhile."""
+        if is_large_object(stored):
+            return await self._large_work.run(self.client.user, exhausted, steps)
+        return await in_turns(steps)
 
     def now(self) -> int:
         """The time in microseconds since 1970."""

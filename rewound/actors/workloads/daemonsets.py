@@ -623,10 +623,11 @@ class DaemonSets(WorkloadController):
 
         None: the set has changed, and its key was added again.
         """
-        data = snapshot(owner)
+        revisions = in_order(await self._revision_claims.claim(owner, owner["spec"]["selector"]))
+        data, holding = await self.work_on(owner, _compared(owner, revisions))
         old, equal = list[Object](), list[Object]()
-        for one in in_order(await self._revision_claims.claim(owner, owner["spec"]["selector"])):
-            (equal if holds(one, data) else old).append(await self._labelled(one))
+        for revision, is_equal in zip(revisions, holding, strict=True):
+            (equal if is_equal else old).append(await self._labelled(revision))
         number = max((one["revision"] for one in old), default=0) + 1
         if equal:
             current = equal[-1]
@@ -665,7 +666,8 @@ class DaemonSets(WorkloadController):
 
     async def _create_revision(self, owner: Object, data: bytes, number: int) -> Object | None:
         collisions = owner["status"].get("collisionCount")
-        hashed = template_hash(owner["spec"]["template"], collisions, self.release)
+        template = owner["spec"]["template"]
+        hashed = await self.work_on(template, template_hash(template, collisions, self.release))
         namespace, name = owner["metadata"]["namespace"], f"{owner['metadata']['name']}-{hashed}"
         new = new_revision(self._sets.definition, owner, data, number, {REVISION_LABEL: hashed}, name)
         try:
@@ -691,6 +693,15 @@ class DaemonSets(WorkloadController):
         unused = [one for one in old if one["metadata"]["labels"][REVISION_LABEL] not in used]
         for one in unused[:surplus]:
             await self.client.delete(self._revisions.definition, *key_of(one), DeleteOptions())
+
+
+def _compared(owner: Object, revisions: Sequence[Object]) -> Steps[tuple[bytes, list[bool]]]:
+    """The data of the revision of the current template, and which revisions hold them."""
+    data, holding = snapshot(owner), list[bool]()
+    for revision in revisions:
+        yield
+        holding.append(holds(revision, data))
+    return data, holding
 
 
 def _is_selected(owner: Object, pod: Object) -> bool:

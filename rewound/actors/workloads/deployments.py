@@ -12,6 +12,7 @@ from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.versions.features import SCALED_FROM_TO
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -101,7 +102,7 @@ class Deployments(WorkloadController):
             case WriteStatus():
                 await self._write_status(deployment, step)
             case Create():
-                await self._create(step, rollout, deployment)
+                return await self._create(step, rollout, deployment)
             case Annotate():
                 await self._annotate(step, deployment)
             case Remove():
@@ -124,29 +125,36 @@ class Deployments(WorkloadController):
         except (Conflict, NotFound):
             raise RetryLater from None  # it was changed or deleted: what to write may differ
 
-    async def _create(self, step: Create, rollout: Rollout, deployment: Object) -> None:
-        definition, namespace = self._sets.definition, deployment["metadata"]["namespace"]
-        new = {**step.new, "metadata": {**step.new["metadata"]}}
-        new["metadata"]["ownerReferences"] = [owner_reference(self._deployments.definition, deployment)]
+    async def _create(self, step: Create, rollout: Rollout, deployment: Object) -> bool:
+        """False if the Deployment has changed while its ReplicaSet was made: its key was added again."""
+        new = await self.work_on(deployment, self._new_set(step, rollout, deployment))
+        if self._deployments.get(*key_of(deployment)) is not deployment:
+            return False
         name, size = new["metadata"]["name"], new["spec"]["replicas"]
         try:
-            await self.client.create(definition, namespace, definition.schema.decode_object(new).object)
+            await self.client.create(self._sets.definition, deployment["metadata"]["namespace"], new)
         except AlreadyExists:
             # Another template has the same hash, or a ReplicaSet of this template is no longer ours.
             status = deployment["status"]
             counted = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
             await self._write_status(deployment, WriteStatus(counted))
-            return
+            return True
         except RequestError as error:
             if not is_namespace_terminating(error):
                 await self._report_not_created(deployment, rollout, name, error)
                 raise
-            return
+            return True
         if size:
             sizes = f"from 0 to {size}" if SCALED_FROM_TO in self.release.features else f"to {size}"
             message = f"Scaled up replica set {name} {sizes}"
             self._report(deployment, "Normal", "ScalingReplicaSet", message)
         await self._write_status(deployment, WriteStatus(rollout.created(name), step.revision))
+        return True
+
+    def _new_set(self, step: Create, rollout: Rollout, deployment: Object) -> Steps[Object]:
+        new = yield from rollout.new_set(step.revision)
+        new["metadata"]["ownerReferences"] = [owner_reference(self._deployments.definition, deployment)]
+        return self._sets.definition.schema.decode_object(new).object
 
     async def _report_not_created(
         self, deployment: Object, rollout: Rollout, name: str, error: RequestError

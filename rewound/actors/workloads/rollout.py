@@ -17,6 +17,7 @@ from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.versions.features import (
     SCALED_FROM_TO,
     SHORTENED_SETS,
@@ -40,9 +41,8 @@ PAUSED, RESUMED, NOT_CREATED = "DeploymentPaused", "DeploymentResumed", "Replica
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create the ReplicaSet of the current template, with this revision."""
+    """Create the ReplicaSet of the current template (`Rollout.new_set`), with this revision."""
 
-    new: Object
     revision: str
 
 
@@ -252,10 +252,12 @@ class Rollout:
         return {key: value for key, value in own.items() if key not in self._keys.not_copied}
 
     def _create(self) -> Sequence[Step]:
-        if self._new is not None:
-            return ()
+        return () if self._new is not None else (Create(str(self._next_revision())),)
+
+    def new_set(self, revision: str) -> Steps[Object]:
+        """The ReplicaSet of the current template. The time depends on the size of the template."""
         metadata, template = self._deployment["metadata"], self._template
-        hashed = template_hash(template, self._status.get("collisionCount"), self._release)
+        hashed = yield from template_hash(template, self._status.get("collisionCount"), self._release)
         labels = {**(template["metadata"].get("labels") or {}), TEMPLATE_HASH: hashed}
         selector = self._spec["selector"]
         spec = {
@@ -268,7 +270,6 @@ class Rollout:
         }
         if min_ready_seconds := self._spec.get("minReadySeconds"):
             spec["minReadySeconds"] = min_ready_seconds
-        revision = str(self._next_revision())
         annotations = {
             **self._copied_annotations(),
             self._keys.revision: revision,
@@ -278,8 +279,9 @@ class Rollout:
         if SHORTENED_SETS in self._release.features:
             name = name[: _LONGEST_NAME - len(hashed) - 1]
         name = f"{name}-{hashed}"
-        new = {"metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec}
-        return (Create(copied(new), revision),)
+        return copied(
+            {"metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec}
+        )
 
     def _replica_annotations(self) -> dict[str, str]:
         return {self._keys.desired: str(self._replicas), self._keys.maximum: str(self._most_replicas)}

@@ -665,15 +665,13 @@ class StatefulSets(WorkloadController):
     async def _revise(self, set_: Object, revisions: list[Object]) -> Revisions:
         """The current and the update revision of the set."""
         collisions = set_["status"].get("collisionCount", 0)
-        data = snapshot(set_)
-        # The newest first: it nearly always matches, and comparing takes the bytes of a revision.
-        equal = next((one for one in reversed(revisions) if holds(one, data)), None)
+        data, equal = await self.work_on(set_, _equal(set_, revisions))
         if equal is not None and equal is revisions[-1]:
             update = equal
         elif equal is not None:
             update = {**equal, "revision": revisions[-1]["revision"] + 1}
             await self.client.replace(self._revisions.definition, update)
-        elif revisions and self._has_template(revisions[-1], set_, data):
+        elif bool(revisions) and await self.work_on(set_, self._has_template(revisions[-1], set_, data)):
             update = revisions[-1]
         else:
             number = revisions[-1]["revision"] + 1 if revisions else 1
@@ -681,11 +679,18 @@ class StatefulSets(WorkloadController):
         wanted = set_["status"].get("currentRevision")
         current = next((one for one in revisions if one["metadata"]["name"] == wanted), update)
         names = current["metadata"]["name"], update["metadata"]["name"]
-        updated = restored(self._sets.definition, set_, update)
-        before = updated if names[0] == names[1] else restored(self._sets.definition, set_, current)
+        before, updated = await self.work_on(set_, self._restored(set_, current, update))
         return Revisions(*names, before, updated, collisions)
 
-    def _has_template(self, revision: Object, set_: Object, data: bytes) -> bool:
+    def _restored(self, set_: Object, current: Object, update: Object) -> Steps[tuple[Object, Object]]:
+        """The set as it is at the current and at the update revision."""
+        updated = restored(self._sets.definition, set_, update)
+        yield
+        if current["metadata"]["name"] == update["metadata"]["name"]:
+            return updated, updated
+        return restored(self._sets.definition, set_, current), updated
+
+    def _has_template(self, revision: Object, set_: Object, data: bytes) -> Steps[bool]:
         """Whether a revision has the template of the set, once it has the defaults of this version.
 
         An earlier version wrote it, with fewer defaults: without this, an upgrade would replace all pods.
@@ -694,15 +699,17 @@ class StatefulSets(WorkloadController):
             return False
         definition = self._sets.definition
         then = dumps(restored(definition, set_, revision))
+        yield
         return snapshot(definition.schema.decode_json(then).object) == data
 
     async def _create_revision(
         self, set_: Object, data: bytes, number: int, collisions: int
     ) -> tuple[Object, int]:
         namespace = set_["metadata"]["namespace"]
-        labels = {self.names.key("hash", "controller"): snapshot_hash(data, collisions)}
+        hashed = await self.work_on(set_, snapshot_hash(data, collisions))
+        labels = {self.names.key("hash", "controller"): hashed}
         while True:
-            name = revision_name(set_, snapshot_hash(data, collisions))
+            name = revision_name(set_, hashed)
             new = new_revision(self._sets.definition, set_, data, number, labels, name)
             try:
                 await self.client.create(self._revisions.definition, namespace, new)
@@ -711,6 +718,7 @@ class StatefulSets(WorkloadController):
                 if existing is not None and holds(existing, data):
                     return existing, collisions
                 collisions += 1
+                hashed = await self.work_on(set_, snapshot_hash(data, collisions))
             else:
                 return new, collisions
 
@@ -870,6 +878,17 @@ class StatefulSets(WorkloadController):
 
     def _event(self, set_: Object, event_type: str, reason: str, message: str) -> None:
         self.recorder.event(self._sets.definition, set_, event_type, reason, message)
+
+
+def _equal(set_: Object, revisions: Sequence[Object]) -> Steps[tuple[bytes, Object | None]]:
+    """The data of the revision of the current template, and the newest revision that holds them."""
+    data = snapshot(set_)
+    # The newest first: it nearly always matches, and comparing takes the bytes of a revision.
+    for revision in reversed(revisions):
+        yield
+        if holds(revision, data):
+            return data, revision
+    return data, None
 
 
 def _revisions_of(pods: Sequence[Object]) -> Steps[set[str]]:

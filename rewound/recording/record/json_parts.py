@@ -39,16 +39,6 @@ class Malformed(ValueError):
     """It is no JSON at all, or ends too early."""
 
 
-def exhausted(steps: Steps[T]) -> T:
-    """The result of steps without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
-
-
 def parts_in(data: bytes, start: int = 0, *, cut: bool = False) -> Steps[list[Part]]:
     """The members of the object, or the items of the list, that begins at a position.
 

@@ -17,10 +17,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from rewound.actors.runtime.steps import exhausted
 from rewound.recording.record.json_parts import (
     Malformed,
     Part,
-    exhausted,
     loaded,
     part_of,
     parts_in,

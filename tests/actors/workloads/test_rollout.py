@@ -9,6 +9,7 @@ import pytest
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.steps import exhausted
 from rewound.actors.versions.features import V1_25
 from rewound.actors.workloads.rollout import (
     Annotations,
@@ -89,13 +90,15 @@ def test_a_new_replica_set_has_the_size_of_the_surge(
 ) -> None:
     wanted = deployment(replicas, surge, unavailable)
     old = replica_set("old", replicas, replicas, replicas, replicas)
-    (step,) = steps(wanted, old)
-    assert isinstance(step, Create) and step.new["spec"]["replicas"] == created and step.revision == "2"
+    rollout = Rollout(KEYS, wanted, (old,), NOW, lambda _: False)
+    assert rollout.steps() == (Create("2"),)
+    assert exhausted(rollout.new_set("2"))["spec"]["replicas"] == created
 
 
 def test_without_a_replica_set_all_replicas_are_made_at_once() -> None:
-    (step,) = steps(deployment(7, 1, 1))
-    assert isinstance(step, Create) and step.new["spec"]["replicas"] == 7
+    rollout = Rollout(KEYS, deployment(7, 1, 1), (), NOW, lambda _: False)
+    assert rollout.steps() == (Create("1"),)
+    assert exhausted(rollout.new_set("1"))["spec"]["replicas"] == 7
 
 
 @pytest.mark.parametrize(
