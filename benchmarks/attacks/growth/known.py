@@ -241,7 +241,6 @@ def _selectors(count: int) -> Size:
 
 
 _CONTAINER: Final = {"name": "c", "image": "i"}
-_TIME: Final = "2026-01-01T00:00:00Z"
 
 
 def _pod(**spec: Any) -> Document:
@@ -333,21 +332,30 @@ def _templates_text(count: int) -> Size:
     return objects(definition_of("deployments"), _object(spec=spec))
 
 
-def _completed_indexes(field: str) -> Callable[[int], Size]:
-    """Intervals of indexes in the status of a Job."""
+def _counted_indexes(field: str) -> Callable[[int], Size]:
+    """Intervals of indexes in the status of a Job, of which none is that of a pod that runs."""
 
     def size(count: int) -> Size:
-        job = _object(
-            spec={
-                "completions": 2 * count + 2,
-                "parallelism": 1,
-                "completionMode": "Indexed",
-                "backoffLimitPerIndex": 1,
-                "template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}},
-            },
-            status={field: ",".join(str(2 * number) for number in range(count)), "startTime": _TIME},
+        spec = {
+            "completions": 2 * count + 2,
+            "parallelism": 1,
+            "completionMode": "Indexed",
+            "backoffLimitPerIndex": 1,
+            "template": {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never"}},
+        }
+        counted = {"status": {field: ",".join(str(2 * number + 1) for number in range(count))}}
+        jobs = "/apis/batch/v1/namespaces/default/jobs"
+        job = f"{jobs}/growth"
+        return Size(
+            (),
+            (
+                Request("POST", jobs, _object(spec=spec)),
+                Request("PATCH", f"{job}/status", counted, "merge-patch+json", admin=True),
+                Request("PATCH", job, {"metadata": {"labels": {"a": "b"}}}, "merge-patch+json"),
+                Request("PATCH", job, {"spec": {"parallelism": 2}}, "merge-patch+json"),
+                Request("DELETE", f"{job}?propagationPolicy=Background"),
+            ),
         )
-        return objects(definition_of("jobs"), job)
 
     return size
 
@@ -581,13 +589,13 @@ KNOWN: Final[tuple[Case, ...]] = (
     ),
     Case("long text in the template of a Deployment", _templates_text, CHARACTERS, "nodes"),
     *(
-        Case(f"intervals in {field} of a Job", _completed_indexes(field), _INTERVALS, "nodes")
+        Case(f"intervals in {field} of a Job", _counted_indexes(field), _INTERVALS, "nodes")
         for field in ("completedIndexes", "failedIndexes")
     ),
     Case("addresses and ports of an EndpointSlice", _sliced_addresses, (16, 256, 1024, 4096, 16384), "nodes"),
     Case("addresses of Endpoints", _addresses, ELEMENTS, "nodes"),
     Case("ports of Endpoints", _endpoint_ports, ELEMENTS, "nodes"),
-    Case("subsets of Endpoints", _subsets, ELEMENTS, "nodes"),
+    Case("subsets of Endpoints", _subsets, (16, 64, 256, 1024), "nodes"),
     Case("items of a custom object", _custom_items),
     Case("owner references", _owners),
     Case("depth of managedFields", _managers, (50, 100, 200, 400, 580), fits=False),
