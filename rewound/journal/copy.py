@@ -106,6 +106,8 @@ class StandbyJournal(Journal):
     Types that the leader does not have get numbers in memory only; nothing is stored under them.
     """
 
+    is_copy = True
+
     def register_types(self, names: Iterable[str]) -> None:
         free = min((number for number in self._types.values() if number > _RESERVED), default=keys.MAX_TYPES)
         fresh: dict[str, int] = {}

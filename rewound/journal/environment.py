@@ -48,6 +48,7 @@ from rewound.journal.files.identity import Identity, IdentityFile
 from rewound.journal.files.meta_pages import MetaPages, is_of_transaction
 from rewound.journal.files.opening import check, check_beside_writer, create_journal, is_new
 from rewound.journal.files.structure import check_structure
+from rewound.journal.unreadable import UnreadableEvents
 
 Result = TypeVar("Result")
 
@@ -98,6 +99,7 @@ class Environment:
         self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
         # For a reader: reports damage to the writing process.
         self.report_damage: Callable[[str], None] | None = None
+        self.unreadable = UnreadableEvents()
         self.stopped = ""  # why writes are refused until a restart; empty while they are accepted
         # Used by the writer: the newest offset, the newest transaction, and the checksum of its meta page.
         self.head = self._transaction = self._page_checksum = 0

@@ -34,6 +34,7 @@ from rewound.journal.records import Event, decode_row
 from rewound.journal.replay import Versions
 from rewound.journal.state import CheckedRows
 from rewound.journal.tail import check_tail
+from rewound.journal.unreadable import UnreadableEvents
 from rewound.journal.view import View
 
 OnPut = Callable[[], None]
@@ -48,6 +49,9 @@ PROBE_BYTES = 256 << 10
 class Journal:
     """The journal of one data folder. `Journal.open` creates or opens it."""
 
+    # Whether new events are those of another journal, whose writer may have stored any bytes as objects.
+    is_copy = False
+
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.checked = CheckedRows()
@@ -57,7 +61,6 @@ class Journal:
         self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
         self._appended = self._batches = 0
-        self.unreadable: list[str] = []  # what is wrong with events of the tail that cannot be read
         # Called with the newest offset of a batch right before LMDB makes it durable and visible to other processes.
         self.before_commit: Callable[[int], None] | None = None
 
@@ -157,7 +160,8 @@ class Journal:
 
     def _check_tail(self) -> None:
         with self.read() as view:
-            self.unreadable = check_tail(view, self.path)
+            for offset, problem in check_tail(view, self.path):
+                self.unreadable.note(offset, problem)
             self._time = newest.time if (newest := view.event(view.head, contents=False)) is not None else 0
 
     def _meta(self) -> dict[bytes, bytes]:
@@ -167,6 +171,11 @@ class Journal:
     @property
     def path(self) -> Path:
         return self.environment.path
+
+    @property
+    def unreadable(self) -> UnreadableEvents:
+        """The events that this process could not read: those of the tail, and what readers of many left out."""
+        return self.environment.unreadable
 
     @property
     def readonly(self) -> bool:
@@ -373,6 +382,7 @@ class Journal:
             "head": self._head,
             "appended": self._appended,
             "batches": self._batches,
+            "unreadable_events": len(self.unreadable),
             **self.environment.statistics(),
             **self.checked.statistics(),
             **self.versions.statistics(),

@@ -11,7 +11,6 @@ meant rebuilding everything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +26,8 @@ from rewound.journal.view import View
 
 class Recording(Journal):
     """`end` is the newest event at opening; a server that writes to the folder may append more."""
+
+    is_copy = True
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -87,7 +88,7 @@ class Recording(Journal):
             cursor = view.txn.cursor(view.databases.events)
             if not cursor.set_range(keys.pack_offset(self.position + 1)):
                 return []
-            return records.decode_events(islice(cursor.iternext(), count), self.end, size)
+            return records.decode_events(cursor.iternext(), self.end, size, count, view.instead)
 
 
 class LimitedView(View):

@@ -314,8 +314,22 @@ def field_problem(event: Event) -> str:
 _TEXTS = ("verb", "namespace", "name", "user", "manager", "reason")
 
 
-def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
-    """Events from keys and values, up to the offset `end`, until their contents have `size` bytes.
+# What a reader of many events gets in place of one that cannot be read; None: nothing. It may raise the error.
+Instead = Callable[[int, Buffer, Damaged], Event | None]
+
+
+def raised(_offset: int, _value: Buffer, error: Damaged) -> Event | None:
+    raise error
+
+
+def decode_events(
+    pairs: Iterable[tuple[Buffer, Buffer]],
+    end: int,
+    size: int,
+    count: int = keys.MAX_OFFSET,
+    instead: Instead = raised,
+) -> list[Event]:
+    """Up to `count` events from keys and values, up to the offset `end`, until their contents have `size` bytes.
 
     Like `decode_event` for each, in half the time: a replay reads all of them.
     """
@@ -335,19 +349,30 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         packed = value[_EVENT_LEAD_SIZE:]
         layout, check = unpack_lead(value) if len(value) >= _EVENT_LEAD_SIZE else (0, 0)
         if layout == EVENT_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
+            event: Event | None
             try:
                 fields = [*unpack(packed)]
                 fields[_CONTENTS : _CONTENTS + 1] = decompressed(fields[_CONTENTS])
                 event = Event(offset, *fields)
             except (ValueError, TypeError, AttributeError, IndexError):
-                event = decode_event(offset, value)  # raises with the details
+                event = _event_or(instead, offset, value)
         else:
-            event = decode_event(offset, value)
+            event = _event_or(instead, offset, value)
+        if event is None:
+            continue
         add(event)
         size -= len(event.facts) + len(event.body)
-        if size <= 0:
+        if size <= 0 or len(found) >= count:
             break
     return found
+
+
+def _event_or(instead: Instead, offset: int, value: Buffer) -> Event | None:
+    """`decode_event`, which says what is wrong with an event that cannot be read."""
+    try:
+        return decode_event(offset, value)
+    except Damaged as error:
+        return instead(offset, value, error)
 
 
 def upcast(what: str, layout: int, fields: Fields, newest: int, upcasters: Mapping[int, Upcaster]) -> Fields:

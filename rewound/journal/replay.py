@@ -499,7 +499,7 @@ def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[En
 
 
 def row_of(reading: ReadTransaction, key: bytes, offset: int) -> Entry:
-    event = reading.event_of(key, offset)
+    event = reading.version_of(key, offset)
     if event.removed:
         raise Damaged(f"event {offset} of {records.printable(key)} removed it; it cannot be its state")
     return key, offset, event.facts, event.body

@@ -18,13 +18,13 @@ from rewound.journal.transaction import ReadTransaction
 TAIL = 512  # events
 
 
-def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> list[str]:
+def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> list[tuple[int, str]]:
     """Check the newest events and their rows. Raises DamagedTail with the newest event that fails.
 
-    Returns what is wrong with events whose contents cannot be read, but which are otherwise sound: the state of their
-    objects has rows of its own, so everything else is served.
+    Returns the offsets of events whose contents cannot be read, but which are otherwise sound, and what is wrong: the
+    state of their objects has rows of its own, so everything else is served.
     """
-    unreadable: list[str] = []
+    unreadable: list[tuple[int, str]] = []
     newer: set[bytes] = set()
     counted: set[bytes] = set()
     offset = 0
@@ -39,7 +39,7 @@ def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> list[
                 event = records.decode_event(offset, value, contents=False)
                 if records.field_problem(event):
                     raise
-                unreadable.append(error.what)
+                unreadable.append((offset, reading.named(link_of(event).key, error)))
                 readable = False
             link = link_of(event)
             check_indexed(reading, link)

@@ -9,7 +9,8 @@ Its methods return copies, which stay valid after it ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +18,7 @@ from typing import Any, Self
 from rewound.journal import keys, state
 from rewound.journal.environment import Databases, Environment, PageError
 from rewound.journal.errors import Damaged, Unreadable
+from rewound.journal.keys import Buffer
 from rewound.journal.records import (
     Cut,
     Event,
@@ -24,7 +26,9 @@ from rewound.journal.records import (
     decode_cuts,
     decode_event,
     decode_events,
+    decode_link,
     decode_thinned,
+    field_problem,
     printable,
 )
 from rewound.journal.timelines import Timelines, decode_timelines
@@ -172,11 +176,85 @@ class ReadTransaction:
         value = self.txn.get(keys.pack_offset(offset), db=self.databases.events)
         return None if value is None else decode_event(offset, value, contents=contents)
 
-    def events_at(self, offsets: Iterable[int], size: int) -> list[Event]:
-        """The events at these offsets that still exist, until they have `size` bytes."""
+    def events_at(self, offsets: Sequence[int], size: int) -> list[Event]:
+        """The events at these offsets that still exist, until they have `size` bytes, with `instead`."""
         cursor = self.txn.cursor(self.databases.events)
         found = cursor.getmulti([keys.pack_offset(offset) for offset in offsets])
-        return decode_events(found, self.limit, size)
+        return decode_events(found, self.limit, size, instead=self.instead)
+
+    def readable(self, offset: int, *, contents: bool = True) -> Event | None:
+        """Like `event`, for readers of many: with `instead` of one that cannot be read."""
+        try:
+            return self.event(offset, contents=contents)
+        except Damaged as error:
+            return self.instead(
+                offset, self.txn.get(keys.pack_offset(offset), db=self.databases.events), error
+            )
+
+    def readable_of(self, key: bytes, offset: int) -> Event | None:
+        """Like `event_of`, with `instead`. Raises Damaged if the event does not exist, or is that of another object."""
+        event = self.readable(offset)
+        if event is None:
+            if not self.has_event(offset):
+                raise Damaged(f"event {offset} of {printable(key)} is missing")
+        elif keys.find_object(event.type_id, event.namespace, event.name) != key:
+            raise Damaged(f"event {offset} is not the one that {printable(key)} had")
+        return event
+
+    def version_of(self, key: bytes, offset: int) -> Event:
+        """Like `event_of`, but with `instead` of an event of which only the contents cannot be read.
+
+        For readers that must not miss an event: a damaged one raises.
+        """
+        try:
+            return self.event_of(key, offset)
+        except Unreadable:
+            event = self.readable_of(key, offset)
+            if event is None:
+                raise
+            return event
+
+    def has_event(self, offset: int) -> bool:
+        """Whether there is an event, readable or not."""
+        return self.txn.get(keys.pack_offset(offset), None, self.databases.events) is not None
+
+    def instead(self, offset: int, value: Buffer, error: Damaged) -> Event | None:
+        """What readers of many events get in place of one that cannot be read, so that it costs them nothing else.
+
+        If only its contents cannot be read, these are taken from the row of its object if that is the same version, and
+        are otherwise empty. A damaged event is left out, and writes stop, as for whoever reads just this event.
+        """
+        event = decode_event(offset, value, contents=False) if isinstance(error, Unreadable) else None
+        if event is None or field_problem(event):
+            key = self._key_of(offset)
+            self._environment.unreadable.note(offset, self.named(key, error))
+            self._environment.note_damage(error)
+            return None
+        key = keys.of_object(event.type_id, event.namespace, event.name)
+        self._environment.unreadable.note(offset, self.named(key, error))
+        row = None if event.removed else state.get(self.txn, self.databases.state, key)
+        if row is None or row.offset != offset:
+            return event
+        return event._replace(facts=row.facts, body=row.body)
+
+    def _key_of(self, offset: int) -> bytes:
+        """The state key of an event's object, from the index by type; empty if that has no readable entry."""
+        for type_id in self.types().values():
+            type_key = keys.by_type(type_id, offset)
+            value = self.txn.get(type_key, None, self.databases.by_type)
+            if value is not None:
+                with suppress(Damaged):
+                    return decode_link(type_key, value).key
+        return b""
+
+    def named(self, key: bytes, error: Damaged) -> str:
+        """What is wrong with an event, with the object that it is of."""
+        if not key:
+            return error.what
+        number = int.from_bytes(key[:2], "big")
+        name = next((name for name, known in self.types().items() if known == number), f"type {number}")
+        where = "/".join(part for part in keys.names_of(key) if part)
+        return f"{error.what}, of {name} {where}"
 
     def event_of(self, key: bytes, offset: int, *, contents: bool = True) -> Event:
         """An event that an index or another event refers to. Raises Damaged if it does not exist."""

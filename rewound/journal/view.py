@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from rewound.journal import history, keys, state
 from rewound.journal.environment import Environment
-from rewound.journal.errors import Compacted
+from rewound.journal.errors import Compacted, Unreadable
+from rewound.journal.keys import Buffer
 from rewound.journal.records import Event, Row, decode_event, decode_events, decode_row
 from rewound.journal.replay import PastView, Versions
 from rewound.journal.transaction import ReadTransaction
@@ -70,7 +70,7 @@ class View(ReadTransaction, state.ScopedReads):
     def events(self, after: int, *, type_id: int | None = None, contents: bool = True) -> Iterator[Event]:
         """Events after an offset, ascending; for one type, read by its index. Raises Compacted if some were removed.
 
-        Without `contents`, their facts and bodies are empty.
+        Without `contents`, their facts and bodies are empty. Contents that cannot be read are as `instead` has them.
         """
         if after < self.floor:
             raise Compacted(after, self.floor)
@@ -86,24 +86,39 @@ class View(ReadTransaction, state.ScopedReads):
             cursor.first()
         limit = self.limit
         for key, value in cursor.iternext():
-            event = decode_event(keys.offset_of(key), value, contents=contents)
+            event = self._decoded(keys.offset_of(key), value, contents=contents)
             if event.offset > limit:
                 return
             if event.offset > after:
                 yield event
 
     def newer_events(self, after: int, count: int, size: int) -> list[Event]:
-        """Up to so many events after an offset, or until they have `size` bytes: twice as fast as `events`."""
+        """Up to so many events after an offset, or until they have `size` bytes: twice as fast as `events`.
+
+        One that cannot be read is left out, or lacks its contents (`ReadTransaction.instead`).
+        """
         if after < self.floor:
             raise Compacted(after, self.floor)
         cursor = self.txn.cursor(self.databases.events)
         if not cursor.set_range(keys.pack_offset(after + 1)):
             return []
-        return decode_events(islice(cursor.iternext(), count), self.limit, size)
+        return decode_events(cursor.iternext(), self.limit, size, count, self.instead)
 
     def _events_of(self, type_id: int, after: int, *, contents: bool) -> Iterator[Event]:
         for link in history.links(self, type_id, after, self.head):
-            yield self.event_of(link.key, link.offset, contents=contents)
+            if contents:
+                yield self.version_of(link.key, link.offset)
+            else:
+                yield self.event_of(link.key, link.offset, contents=False)
+
+    def _decoded(self, offset: int, value: Buffer, *, contents: bool) -> Event:
+        try:
+            return decode_event(offset, value, contents=contents)
+        except Unreadable as error:
+            event = self.instead(offset, value, error)
+            if event is None:
+                raise
+            return event
 
     def history(self, type_id: int, namespace: str, name: str, *, contents: bool = True) -> Iterator[Event]:
         """All remaining events of one object, ascending. Without `contents`, their facts and bodies are empty."""

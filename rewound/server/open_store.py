@@ -173,8 +173,6 @@ def _open_journal(
     except BaseException:
         created.remove()
         raise
-    for problem in journal.unreadable:
-        logger.warning("%s; everything else is served", problem)
     if journal.head:
         created.keep()  # another process wrote to it, so this start did not create it
     try:
@@ -252,6 +250,7 @@ def _build_store(
     With `send`, another process writes the journal and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
+    journal.unreadable.report_to(partial(logger.warning, "%s; everything else is served"))
     catalog = _catalog(settings, extensions)
     if send is None:
         journal.register_types(catalog.stored_types())

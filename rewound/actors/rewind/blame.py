@@ -16,6 +16,7 @@ merge key where they have one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -24,6 +25,7 @@ import msgspec
 import orjson
 
 from rewound.actors.golang.json import dumps
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import below, item_path, merge_key, pointer, position_path
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
@@ -118,7 +120,7 @@ def _owning_events(journal: Journal, last: Event, offsets: list[int]) -> LongWor
     while position < len(offsets):
         with journal.read() as view:
             for offset in offsets[position : position + SLICE]:
-                event = view.event(offset, contents=False)
+                event = view.readable(offset, contents=False)
                 if event is not None:
                     found[offset] = event
         position += SLICE
@@ -167,6 +169,10 @@ def _read(journal: Journal, last: Event, offsets: list[int]) -> list[Event]:
     """Return the events of an object at some offsets, up to a number of bytes, without those that are gone."""
     with journal.read() as view:
         events = view.events_at(offsets, SLICE_BYTES)
+        known = {event.offset for event in events}
+        for offset in offsets[: bisect_right(offsets, events[-1].offset) if events else None]:
+            if offset not in known:
+                view.event(offset)  # raises what is wrong with it: a field may be older than it seems
     names = last[1:2] + last[3:5]
     for event in events:
         if event[1:2] + event[3:5] != names:
@@ -310,7 +316,7 @@ class OwnerWalk:
 
     def _compare(self, event: Event) -> None:
         """Parse and compare the whole version."""
-        document = orjson.loads(event.body)
+        document = parsed(event.body)
         ignored = {name: document[_METADATA].pop(name) for name in _IGNORED if name in document[_METADATA]}
         changed: list[Path] = []
         if self.object is None:
@@ -498,7 +504,10 @@ def body_template(body: bytes, paths: Sequence[Path]) -> BodyTemplate | None:
     """
     if not paths:
         return None
-    document = orjson.loads(body)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None  # a version that cannot be read
     for number, path in enumerate(paths):
         parent: Any = document
         for key in path[:-1]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
-
 from rewound.actors.rewind.blame import Blame
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import (
     COLUMN_WIDTH,
     MANAGED_FIELDS,
@@ -86,10 +85,10 @@ def version_document(version: Version, *, managed_fields: bool, changes: bool = 
         return {**document, "deleted": True, "patch": [{"op": "remove", "path": ""}]}
     if version.compacted:
         return {**document, "compacted": True, "patch": None}
-    after = orjson.loads(event.body)
+    after = parsed(event.body)
     if version.before is None:
         return {**document, "patch": [{"op": "add", "path": "", "value": after}]}
-    before = orjson.loads(version.before)
+    before = parsed(version.before)
     if not managed_fields:
         for one in (before, after):
             _drop_managed_fields(one)
@@ -111,7 +110,7 @@ def patch_of(before: bytes | None, after: bytes | None, *, managed_fields: bool)
         if before is after:
             return []
         return [{"op": "remove", "path": ""}] if after is None else [_added(after)]
-    one, other = orjson.loads(before), orjson.loads(after)
+    one, other = parsed(before), parsed(after)
     if not managed_fields:
         for document in (one, other):
             _drop_managed_fields(document)
@@ -119,7 +118,7 @@ def patch_of(before: bytes | None, after: bytes | None, *, managed_fields: bool)
 
 
 def _added(after: bytes) -> Document:
-    return {"op": "add", "path": "", "value": orjson.loads(after)}
+    return {"op": "add", "path": "", "value": parsed(after)}
 
 
 def changes_of(before: bytes | None, after: bytes | None, *, managed_fields: bool) -> list[Change]:
@@ -127,7 +126,7 @@ def changes_of(before: bytes | None, after: bytes | None, *, managed_fields: boo
     if before is None or after is None:
         return []
     ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
-    return difference(orjson.loads(before), orjson.loads(after), ignored)
+    return difference(parsed(before), parsed(after), ignored)
 
 
 def change_lines(changes: list[Change]) -> Iterator[str]:

@@ -17,8 +17,7 @@ from itertools import chain, compress, islice, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-import orjson
-
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.phases import BAD, Phase, phase_of
 from rewound.actors.rewind.timeline import (
@@ -606,7 +605,7 @@ class Lifelines:
     def _events_without_contents(self, offsets: list[int]) -> list[Event]:
         """Return these events, with empty facts and bodies."""
         with self._journal.read() as view:
-            found = (view.event(offset, contents=False) for offset in offsets)
+            found = (view.readable(offset, contents=False) for offset in offsets)
             return [event for event in found if event is not None]
 
     def _cache(self, events: list[Event], type_name: str) -> dict[int, Moment]:
@@ -614,7 +613,7 @@ class Lifelines:
         if len(self._authors) > _CACHED_LIVES:
             self._authors.clear()
         for event in events:
-            phase = phase_of(type_name, orjson.loads(event.body)) if type_name else _UNREAD
+            phase = phase_of(type_name, parsed(event.body)) if type_name else _UNREAD
             author = self._authors.setdefault((event.user, event.manager), (event.user, event.manager))
             found[event.offset] = Moment(event.time, phase, author)
             self._moments.put(event.offset, found[event.offset])
@@ -719,8 +718,7 @@ def _identity(event: Event) -> Identity:
 
 
 def _controller(body: bytes, owners: Sequence[str]) -> str:
-    content = orjson.loads(body)
-    references = content.get("metadata", {}).get("ownerReferences") if isinstance(content, dict) else None
+    references = parsed(body)["metadata"].get("ownerReferences")
     for one in references if isinstance(references, list) else ():
         if isinstance(one, dict) and one.get("controller") is True and isinstance(one.get("uid"), str):
             return str(one["uid"])

@@ -23,8 +23,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import orjson
-
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import ABSENT, COMPARED_DEPTH, difference
 from rewound.actors.rewind.index_file import BATCH, PARTITION, Batch, Covered, IndexFile, Statuses, Words
 from rewound.actors.rewind.long_work import LongWork, Piece
@@ -445,7 +444,7 @@ class TextIndex:
         known = self._parsed.get(_key(event), event.previous)
         if known is not None:
             return _ReadEvent(event, known[1], size + known[0])
-        previous = view.event(event.previous)
+        previous = view.readable(event.previous)
         return (
             _ReadEvent(event, None, size)
             if previous is None
@@ -455,8 +454,8 @@ class TextIndex:
     def _add_words(self, some: list[_ReadEvent], words: list[Words], statuses: Statuses) -> None:
         secrets = self._journal.type_id(SECRETS)
         for event, stored, _ in some:
-            before: dict[str, Any] | None = orjson.loads(stored) if isinstance(stored, bytes) else stored
-            after: dict[str, Any] = orjson.loads(event.body)
+            before: dict[str, Any] | None = parsed(stored) if isinstance(stored, bytes) else stored
+            after: dict[str, Any] = parsed(event.body)
             self._cache(event, after)
             head = self._describe(event.type_id)
             text = text_of(head, event, before, after, values=event.type_id != secrets)
@@ -548,7 +547,7 @@ def _events_at(journal: Journal, offsets: list[int]) -> tuple[list[Event], int]:
     left = _BYTES
     with journal.read() as view:
         for looked, offset in enumerate(offsets, 1):
-            if (event := view.event(offset)) is not None:
+            if (event := view.readable(offset)) is not None:
                 events.append(event)
                 left -= len(event.body)
                 if left <= 0:

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-import orjson
-
 from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import (
     ABSENT,
     MANAGED_FIELDS,
@@ -71,8 +70,8 @@ _EXPLAINING: Final = frozenset(("reason", "message"))
 def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
     """Summarize the change between two contents; `before` is None if the object was created. `secret`: hide values."""
     if before is None:
-        return {"changes": [], "more": 0, "statusOnly": False, "text": _description(orjson.loads(after))}
-    old, new = orjson.loads(before), orjson.loads(after)
+        return {"changes": [], "more": 0, "statusOnly": False, "text": _description(parsed(after))}
+    old, new = parsed(before), parsed(after)
     found = summary_of(difference(old, new, _LEFT_OUT, most=MAX_CHANGES), secret=secret)
     if found["statusOnly"] and found["more"] >= MAX_CHANGES - SHOWN:  # unread changes may be elsewhere
         found["statusOnly"] = not difference(old, new, _LEFT_OUT | {"status"}, most=1)

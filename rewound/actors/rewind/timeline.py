@@ -900,13 +900,13 @@ class _Reader:
                 return None, cost
         if self._sought.needs_event:
             cost += EVENT_COST
-            written = view.event(offset, contents=False)
+            written = view.readable(offset, contents=False)
             if written is None or not self._sought.matches(written, shows_user=self._shows_user(track)):
                 return None, cost
         if not self._events:
             return Hit(offset, track, change, None), cost
-        event = view.event(offset)
-        if event is None:  # retention has just removed it
+        event = view.readable(offset)
+        if event is None:  # retention has just removed it, or it is damaged
             return None, cost + EVENT_COST
         cost += EVENT_COST + len(event.body) // BYTES_PER_COST
         return Hit(offset, track, change, event if self._bodies else event._replace(body=b"")), cost

@@ -95,7 +95,8 @@ def _slice(view: View, key: bytes, uid: str, start: int, count: int) -> Slice:
 
 def _descending(view: View, key: bytes, start: int) -> Iterator[Event]:
     for offset in history.descending(view, history.of_object(view, key), start):
-        yield view.event_of(key, offset)
+        if (event := view.readable_of(key, offset)) is not None:
+            yield event
 
 
 def _before(view: View, event: Event, older: Event | None) -> bytes | None:
@@ -103,7 +104,7 @@ def _before(view: View, event: Event, older: Event | None) -> bytes | None:
         return None
     if older is not None and older.offset == event.previous:
         return older.body
-    previous = view.event(event.previous)
+    previous = view.readable(event.previous)
     return None if previous is None else previous.body
 
 
@@ -149,7 +150,8 @@ def _name_of_uid(
             if link is None or not link.key.startswith(scope) or (link.key in seen and not link.removed):
                 continue
             seen.add(link.key)
-            if uid_of(view.event_of(link.key, offset)) == uid:
+            event = view.readable_of(link.key, offset)
+            if event is not None and uid_of(event) == uid:
                 return keys.names_of(link.key)[1], 0
         return "", upto if next(offsets, 0) else 0
 

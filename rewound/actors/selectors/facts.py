@@ -25,7 +25,7 @@ import msgspec
 import orjson
 
 LABEL, FIELD = -1, -2  # the separators
-_EMPTY_LIST = 0x90
+_NOTHING = b"\x94\x90\x90\xa0\x90"  # an event whose contents cannot be read has no facts at all
 
 
 Flat = Sequence[str | int]  # key, separator, value, repeated
@@ -40,25 +40,25 @@ def pack_facts(
 
 
 def unpack_labels(packed: bytes) -> dict[str, str]:
-    flat = msgpack.unpackb(packed)[0]
+    flat = msgpack.unpackb(packed or _NOTHING)[0]
     return dict(zip(flat[::3], flat[2::3], strict=True))
 
 
 def unpack_selectable(packed: bytes) -> tuple[list[Any], list[Any]]:
     """Return labels and fields as they are packed: key, a number, value, repeated."""
-    labels, fields, *_ = msgpack.unpackb(packed)
+    labels, fields, *_ = msgpack.unpackb(packed or _NOTHING)
     return labels, fields
 
 
 def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the uid of the object and those in its metadata.ownerReferences."""
-    _, _, uid, *_, owners = msgpack.unpackb(packed)
+    _, _, uid, *_, owners = msgpack.unpackb(packed or _NOTHING)
     return uid, tuple(owners)
 
 
 def has_owners(packed: bytes) -> bool:
     """Whether the object has owners. They are packed last, and only an empty list ends in the byte of an empty list."""
-    return packed[-1] != _EMPTY_LIST
+    return packed[-1:] not in (b"\x90", b"")
 
 
 class LateField(NamedTuple):
@@ -76,7 +76,10 @@ def completed(facts: bytes, body: bytes, late: Sequence[LateField]) -> bytes:
     if not (lacks and body):
         return facts
     labels, fields, *rest = msgpack.unpackb(facts)
-    stored = orjson.loads(body)
+    try:
+        stored = orjson.loads(body)
+    except orjson.JSONDecodeError:  # of a foreign writer
+        return facts
     for one in lacks:
         if value := one.read(stored):
             fields += (one.name, FIELD, value)

@@ -68,6 +68,8 @@ class Reads:
         self._horizon = horizon
         self._clock = clock
         self._stored = StoredJson()
+        if journal.is_copy:
+            feed.follow(self._stored.forget)
 
     async def wait_for_version(self, version: str) -> None:
         """Wait until this server has reached a version, before the current state is read."""

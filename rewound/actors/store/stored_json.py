@@ -2,7 +2,8 @@
 
 Lists join bytes as they are stored: one such object would make a list of a million others unreadable. No server stores
 it; a tool that wrote to the journal itself may have. So the first list of a type compares each object, and how far it
-came is remembered: later lists, and gets, compare nothing. What this server writes itself needs no comparison.
+came is remembered: later lists, and gets, compare nothing. What this server writes itself needs no comparison;
+what it copies from another journal gets one (`StoredJson.forget`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 import orjson
 
 from rewound.actors.runtime.large_work import LARGE_BYTES
-from rewound.journal.records import Row
+from rewound.journal.records import Event, Row
 from rewound.journal.search import Match
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,12 @@ class StoredJson:
         before = self._checked.get((type_id, namespace))
         if after is None or (before is not None and after <= before):
             self._checked[type_id, namespace] = END if last is None else max(last, before or last)
+
+    def forget(self, events: Sequence[Event]) -> None:
+        """Compare the types again that got an object which is no JSON: from a journal that this one copies."""
+        types = {event.type_id for event in events if not event.removed and not is_json_object(event.body)}
+        if types:
+            self._checked = {scope: last for scope, last in self._checked.items() if scope[0] not in types}
 
     def report(self, rows: Iterable[tuple[str, str, Row]], what: str, failed: Sequence[bytes]) -> None:
         """Write the names of objects that are no JSON to the log, once each. `rows` has them."""

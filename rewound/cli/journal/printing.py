@@ -414,6 +414,8 @@ def with_manager(item: Document) -> Document:
 
 
 def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:
+    from rewound.actors.store.stored_json import is_json_object
+
     event = entry.event
     changes = entry.compared(managed_fields=managed_fields)
     return {
@@ -430,7 +432,7 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "removed": event.removed,
         "size": len(event.body),
         "changes": [change.document() for change in changes],
-        "object": orjson.Fragment(object_bytes(kind, entry.body)),
+        "object": orjson.Fragment(object_bytes(kind, entry.body)) if is_json_object(entry.body) else None,
     }
 
 

@@ -598,6 +598,7 @@ def meter_journal(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> No
         ("map_bytes", "Size of the LMDB map."),
         ("used_bytes", "Bytes of the LMDB map in use."),
         ("readers", "Reader slots taken."),
+        ("unreadable_events", "Events that could not be read since the start; the log names them."),
     ):
         metrics.gauge(f"rewound_journal_{name}", text, partial(_number, read, name), across="writer")
 

@@ -52,6 +52,8 @@ class Changes:
         offsets = self._offsets
         if offsets and events[0].offset <= offsets[-1]:
             events = [event for event in events if event.offset > offsets[-1]]
+        if self._journal.is_copy:
+            events = [event for event in events if is_json_object(event.body)]
         self._held += events
         ends = self._ends
         if len(events) == 1:
@@ -108,7 +110,7 @@ class Changes:
         found = self._before.get(event.offset)
         if found is None:
             with self._journal.read() as view:
-                found = view.event(event.previous)
+                found = view.readable(event.previous)
             if found is None:
                 # Without the previous event, a MODIFIED or DELETED would be sent as ADDED or not at all.
                 raise TooOld

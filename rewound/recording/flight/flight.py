@@ -578,10 +578,7 @@ def _open(folder: Path) -> Journal:
     found = Journal.open(folder / "journal", readonly=True, check_tail=False)
     dialect, kubernetes = found.dialect, found.kubernetes
     found.close()
-    journal = Journal.open(folder / "journal", dialect=dialect, kubernetes=kubernetes)
-    for problem in journal.unreadable:
-        logger.warning("%s; the rest is recorded and served", problem)
-    return journal
+    return Journal.open(folder / "journal", dialect=dialect, kubernetes=kubernetes)
 
 
 async def _unless_stopped(work: Callable[[], Awaitable[object]], stop: trio.Event) -> bool:

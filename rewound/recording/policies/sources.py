@@ -15,6 +15,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import NAMES, Names
 from rewound.actors.versions.features import Release, choose_release
 from rewound.actors.versions.version import NEWEST
+from rewound.client.errors import print_warning
 from rewound.journal.log import Journal
 from rewound.recording.manifests import Item
 from rewound.recording.policies.trial import TriedRecording
@@ -122,6 +123,7 @@ def open_recording(path: Path, *, is_file: bool) -> Iterator[TriedRecording]:
     """Open the journal of a data folder or of a file. Raises JournalError or OSError."""
     with imported_file(path) if is_file else nullcontext(path / JOURNAL) as found:
         recording = TriedRecording.open_folder(found)
+        recording.unreadable.report_to(print_warning)
         try:
             yield recording
         finally:

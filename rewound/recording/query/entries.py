@@ -11,9 +11,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-import orjson
-
 from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
 from rewound.actors.rewind.summary import compacted, summarize
 from rewound.client.errors import UsageError
@@ -137,8 +136,8 @@ class Entry:
 def compared(before: bytes, after: bytes, *, managed_fields: bool, mask: bool) -> list[Change]:
     """The differences between two stored contents; `mask`: of a Secret, without its values."""
     ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
-    one: Any = orjson.loads(before)
-    other: Any = orjson.loads(after)
+    one: Any = parsed(before)
+    other: Any = parsed(after)
     if mask:
         one, other = masked_pair(one, other)
     return difference(one, other, ignored)
@@ -150,7 +149,7 @@ _VALUES = ("data", "stringData")
 
 def masked(body: bytes) -> bytes:
     """A stored Secret without its values."""
-    document: Document = orjson.loads(body)
+    document: Document = parsed(body)
     for values, names in _values(document):
         values.update(dict.fromkeys(names, MASK))
     return unescaped(document)

@@ -35,7 +35,7 @@ SLICE, SLICE_BYTES, SCAN = 500, 4 << 20, 20_000
 
 
 def entry_for(view: View, event: Event, masking: Masking) -> Entry:
-    previous = view.event(event.previous)
+    previous = view.readable(event.previous)
     before = previous.body if previous is not None else None
     return Entry(event, before, masking.applies(event.type_id))
 
@@ -80,9 +80,12 @@ class EventReader:
                 return found, None
             if read == SCAN or len(found) == SLICE or size > SLICE_BYTES:
                 return found, offset
-            if matches is not None and not matches(_existing(view, offset, contents=False)):
+            event = _existing(view, offset, contents=False) if matches is not None else None
+            if matches is not None and (event is None or not matches(event)):
                 continue
             event = _existing(view, offset)
+            if event is None:
+                continue
             found.append(entry_for(view, event, self._masking))
             size += len(event.body)
         return found, None
@@ -123,9 +126,10 @@ class EventReader:
         return frozenset(types.get(kind.type_name, 0) for kind in self._selection.kinds)
 
 
-def _existing(view: View, offset: int, *, contents: bool = True) -> Event:
-    event = view.event(offset, contents=contents)
-    if event is None:
+def _existing(view: View, offset: int, *, contents: bool = True) -> Event | None:
+    """The event at an offset of an index; None if it is damaged. Raises Damaged if there is none."""
+    event = view.readable(offset, contents=contents)
+    if event is None and not view.has_event(offset):
         raise Damaged(f"event {offset} is missing")
     return event
 

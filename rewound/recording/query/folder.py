@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rewound.actors.names import NAMES, Names
 from rewound.actors.versions.version import nearest_version, stored_version
-from rewound.client.errors import UsageError
+from rewound.client.errors import UsageError, print_warning
 from rewound.journal.log import Journal
 from rewound.recording.compressed import decompressed
 from rewound.recording.progress import Progress
@@ -41,6 +41,7 @@ class Folder:
 @contextmanager
 def open_folder(data_dir: Path) -> Iterator[Folder]:
     journal = Journal.open(data_dir / JOURNAL, readonly=True)
+    journal.unreadable.report_to(print_warning)
     try:
         yield Folder(journal, Kinds(journal), data_dir)
     finally:
@@ -52,6 +53,7 @@ def open_file(file: Path) -> Iterator[Folder]:
     """Open the journal in a file. Raises JournalError or OSError."""
     with imported_file(file) as path:
         journal = Journal.open(path, readonly=True)
+        journal.unreadable.report_to(print_warning)
         try:
             yield Folder(journal, Kinds(journal), file, temporary=True)
         finally:

@@ -19,6 +19,7 @@ from rewound.actors.kinds.declaration.columns import UNKNOWN
 from rewound.actors.kinds.declaration.columns import since as age
 from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.blame import blame
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.difference import Change
 from rewound.actors.rewind.documents import blame_document, event_document, history_page
 from rewound.actors.rewind.long_work import run
@@ -148,7 +149,7 @@ class FolderSource(Source):
         rows = [self._row(wanted, end) for end in ends]
         if rows == [None, None]:
             self._check_known(wanted)
-        before, after = (None if row is None else orjson.loads(row.body) for row in rows)
+        before, after = (None if row is None else parsed(row.body) for row in rows)
         return before, after
 
     def _check_known(self, wanted: Wanted) -> None:
@@ -192,7 +193,7 @@ class FolderSource(Source):
         if past is None or present is None:
             self._check_known(wanted)
             raise did_not_exist(wanted, "then" if past is None else "now")
-        now, then = orjson.loads(present.body), orjson.loads(past.body)
+        now, then = parsed(present.body), parsed(past.body)
         for text in absent_fields(now, then, fields):
             print_warning(text)
         return _typed(wanted.kind, unescaped(rolled_back(now, then, fields)))
@@ -203,7 +204,7 @@ class FolderSource(Source):
             raise self.never_existed(wanted)
         if not last.removed and not wanted.uid:
             raise Failure(f"{wanted.text} exists: it was not deleted")
-        return _typed(wanted.kind, unescaped(undeleted(orjson.loads(last.body))))
+        return _typed(wanted.kind, unescaped(undeleted(parsed(last.body))))
 
     def _row(self, wanted: Wanted, at: Moment) -> Row | None:
         address = self._address(wanted)
@@ -451,8 +452,10 @@ def _difference(
         return None
     changes: list[Change] = []
     if before and after:
-        changes = compare(view.event_of(key, before).body, view.event_of(key, after).body)
-    return Difference(kind, *keys.names_of(key), before, after, view.event_of(key, last), changes)
+        bodies = (view.readable_of(key, offset) for offset in (before, after))
+        changes = compare(*(b"" if event is None else event.body for event in bodies))
+    event = view.readable_of(key, last)
+    return None if event is None else Difference(kind, *keys.names_of(key), before, after, event, changes)
 
 
 def _time_of(view: View, offset: int) -> int:

@@ -89,7 +89,7 @@ class JournalFeed(Feed):
                     found: list[Event] = []
                     rows = past.rows(type_id, None, after, _PAGE)
                     for namespace, name, row in next(in_batches(rows, size_of_row, most=_PAGE), ()):
-                        event = view.event(row.offset)
+                        event = view.readable(row.offset)
                         if event is None:
                             event = Event(
                                 row.offset, type_id, "", namespace, name, 0, False, 0, "", "", b"", row.body
@@ -118,7 +118,7 @@ class JournalFeed(Feed):
 
     def contents(self, offset: int) -> bytes | None:
         with self._journal.read() as view:
-            event = view.event(offset)
+            event = view.readable(offset)
         return None if event is None else event.body
 
     def refused(self, start: int, end: int) -> list[Occurrence]:

@@ -13,8 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
-import orjson
-
+from rewound.actors.rewind.contents import parsed
 from rewound.actors.rewind.versions import link_at
 from rewound.journal import history, keys
 from rewound.journal.errors import Damaged
@@ -176,7 +175,8 @@ class Past:
         for offset in history.descending(view, history.of_object(view, key), min(upto, self.upto)):
             if offset <= after or not self._may_read():
                 return
-            yield view.event_of(key, offset)
+            if (event := view.readable_of(key, offset)) is not None:
+                yield event
 
     def _may_read(self) -> bool:
         if self.read >= MAX_READ:
@@ -199,7 +199,7 @@ class Past:
         if not event.previous:
             return None
         with self._journal.read() as view:
-            previous = view.event(event.previous)
+            previous = view.readable(event.previous)
         return None if previous is None else self.parsed(previous)
 
     def parsed(self, event: Event) -> Document:
@@ -207,8 +207,7 @@ class Past:
 
     @staticmethod
     def _parsed(_offset: int, body: bytes) -> Document:
-        content = orjson.loads(body)
-        return content if isinstance(content, dict) else {}
+        return parsed(body)
 
     # Several objects.
 

@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -370,12 +369,12 @@ def test_a_step_says_how_much_it_parses(journal: Journal, monkeypatch: pytest.Mo
     """Including the previous versions: small events may follow large ones."""
     parsed = 0
 
-    def loads(data: bytes) -> Any:
+    def counted(data: bytes) -> Any:
         nonlocal parsed
         parsed += len(data)
         return orjson.loads(data)
 
-    monkeypatch.setattr(search, "orjson", SimpleNamespace(loads=loads))
+    monkeypatch.setattr(search, "parsed", counted)
     model, large = Model(), 40_000
     filler = f',"data":{{"x":"{"y" * large}"}}'
     journal.append([model.put(f"n{at}", filler=filler) for at in range(8)])
