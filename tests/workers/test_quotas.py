@@ -46,7 +46,7 @@ class Worker:
         if not self.seats.try_start(flow, 1):
             waited = await self.seats.wait(flow, 1)
         await self.release.wait()
-        self.seats.end(self.level, 1, waited)
+        self.seats.end(flow, 1, waited)
 
     async def connect(self, writer: QuotasOfWriter, nursery: trio.Nursery) -> None:
         here, there = (trio.SocketStream(one) for one in trio.socket.socketpair())

@@ -17,7 +17,7 @@ from rewound.actors.access.authorize import Attributes
 from rewound.actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
 from rewound.actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
 from rewound.actors.flowcontrol.leases import Holder
-from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.actors.flowcontrol.seats import BEYOND, Flow, Level, SchemaCounts, Seats
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
@@ -53,7 +53,7 @@ class PriorityAndFairness(Seats):
         borrows: bool = False,
     ) -> None:
         """`borrows`: levels borrow seats that others do not use."""
-        super().__init__(holder=holder, borrows=borrows)
+        super().__init__(holder=holder, borrows=borrows, beyond=BEYOND)
         self._names, self._registry, self._journal = names, registry, journal
         self._total_seats = seats
         self._mark = mark

@@ -5,7 +5,7 @@ The pipeline calls, for each limited request:
     if not seats.try_start(flow, count):
         waited = await seats.wait(flow, count)      # raises NoSeat
     try: ...
-    finally: seats.end(flow.level, count, waited)
+    finally: seats.end(flow, count, waited)
 
 `Level` has the seats of a priority level and its fair queues; `Seats` decides when a level may start requests, and
 wakes the tasks.
@@ -16,6 +16,11 @@ starts at most `TURN` seats of limited requests; the others wait in the queues o
 share. Rejections wait for a turn as well, because clients that retry at once would fill the passes with them. While a
 request waits, one task starts the next turn; otherwise the first request of the next pass does. A server that is not
 busy never uses up its turn. This costs it two comparisons and two additions per request, and an addition per pass.
+
+Nor do seats protect a flow from long requests of others: a level whose seats are all taken by long lists, which share
+the event loop, would let each other flow wait until one of them ends. Therefore a flow that runs nothing in its level
+may start one request `beyond` the seats, which takes none. The flows that wait share the loop then, instead of the
+requests that were first.
 
 A request that waits for something outside this server, such as a webhook, gives up its seats meanwhile (`leave`), so
 that no other flow waits for it. It takes one of the level's places outside, which users share. When its answer has
@@ -34,6 +39,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from sys import maxsize
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 import trio
@@ -46,6 +52,8 @@ from rewound.actors.flowcontrol.leases import Holder
 # A get takes about 0.1 ms, so a turn takes a few milliseconds.
 TURN: Final = 32
 REFUSALS: Final = 8  # per turn
+# Requests of a level that may run beyond its seats, of a flow each: as many users as a level lets wait elsewhere.
+BEYOND: Final = 256
 # A quarter of the request timeout, as in Kubernetes.
 WAIT_SECONDS: Final = 15.0
 _EXPIRY_SECONDS: Final = 1.0
@@ -78,10 +86,19 @@ class SchemaCounts(msgspec.Struct):
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
 
 
+class Share:
+    """What requests with the same level and hand run: flows of one user differ in verb and resource."""
+
+    __slots__ = ("__weakref__", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+
+
 class Flow:
     """Requests that share a level and a hand of its queues. `mark` is the result of `Seats.mark` for the uids."""
 
-    __slots__ = ("counts", "hand", "level", "limited", "mark")
+    __slots__ = ("counts", "hand", "level", "limited", "mark", "share")
 
     def __init__(
         self, level: Level, counts: SchemaCounts, hand: tuple[int, ...], mark: Any, *, limited: bool
@@ -89,6 +106,7 @@ class Flow:
         self.level = level
         self.counts = counts
         self.hand = hand
+        self.share = level.share(hand)
         self.mark = mark
         self.limited = limited
 
@@ -106,8 +124,14 @@ class _Passes(trio.abc.Instrument):
 class Seats:
     """The seats of all priority levels. Subclasses find the flow of a request and set the levels."""
 
-    def __init__(self, turn: int = TURN, holder: Holder | None = None, *, borrows: bool = False) -> None:
-        """`holder` has the leases of this worker, if there are several workers: then no level borrows seats."""
+    def __init__(
+        self, turn: int = TURN, holder: Holder | None = None, *, borrows: bool = False, beyond: int = 0
+    ) -> None:
+        """`holder` has the leases of this worker, if there are several workers: then no level borrows seats.
+
+        `beyond` is how many requests of each level may run beyond its seats.
+        """
+        self._beyond = beyond
         self._holder = holder
         self.borrows = borrows and holder is None
         self.fair_fraction = 0.0
@@ -159,6 +183,7 @@ class Seats:
             return False
         level.executing += seats
         level.running += 1
+        flow.share.running += 1
         flow.counts.dispatched += 1
         self._turn -= seats
         return True
@@ -177,7 +202,7 @@ class Seats:
                 flow.counts.reject(reason)
                 await self._wait_for_refusal()
                 raise NoSeat
-        waiting = level.enqueue(flow.hand, seats, trio.current_time(), flow.counts.schema)
+        waiting = level.enqueue(flow, seats, trio.current_time())
         if self._turn > 0:
             self._start_waiting((level,))
         else:
@@ -214,7 +239,7 @@ class Seats:
             flow.counts.reject(CONCURRENCY_LIMIT)
             raise NoSeat
         if seats:
-            self.end(level, seats, waited)
+            self.end(flow, seats, waited)
 
     async def start_again(self, flow: Flow, seats: int) -> Waiting | None:
         """Take the seats of a request again once it has its answer. Returns its queue entry if it had to wait."""
@@ -222,7 +247,7 @@ class Seats:
             flow.counts.dispatched -= 1  # it was counted when it first started
             return None
         level = flow.level
-        waiting = level.enqueue(flow.hand, seats, trio.current_time(), flow.counts.schema, returns=True)
+        waiting = level.enqueue(flow, seats, trio.current_time(), returns=True)
         self.use_seats(level)
         if waiting.started is None:
             await _parked(level, waiting)
@@ -238,8 +263,10 @@ class Seats:
             self._ask_for_turn()
             await self._refused.park()
 
-    def end(self, level: Level, seats: int, waited: Waiting | None) -> None:
+    def end(self, flow: Flow, seats: int, waited: Waiting | None) -> None:
         """Return the seats of a request that has ended."""
+        level = flow.level
+        flow.share.running -= 1
         if waited is None and not level.waiting:
             level.executing -= seats
             level.running -= 1
@@ -256,7 +283,7 @@ class Seats:
             self._ask_for_turn()
 
     def _start_one(self, level: Level, now: float) -> bool:
-        waiting = level.start_next(now)
+        waiting = level.start_next(now, self._beyond)
         if waiting is None:
             if level.leased and level.waiting:
                 self.ask_for_seats()
@@ -449,20 +476,22 @@ LEAST: Final = 0.0001
 class Waiting:
     """A request in a queue; `started` is None while it waits."""
 
-    __slots__ = ("queue", "returns", "schema", "seats", "since", "started", "task")
+    __slots__ = ("beyond", "queue", "returns", "schema", "seats", "share", "since", "started", "task")
 
-    def __init__(self, queue: Queue, seats: int, since: float, schema: str, returns: bool) -> None:
+    def __init__(self, queue: Queue, flow: Flow, seats: int, since: float, returns: bool) -> None:
         self.queue = queue
+        self.share = flow.share
         self.returns = returns  # it was outside
         self.seats = seats
+        self.beyond = False  # it has started beyond the seats of the level, and takes none
         self.since = since  # when it started to wait, and later when it started
-        self.schema = schema
+        self.schema = flow.counts.schema
         self.started: bool | None = None  # False: rejected or cancelled
         self.task: trio.lowlevel.Task | None = None
 
 
 class Queue:
-    __slots__ = ("correction", "length", "ordered", "requests", "returned", "returning", "virtual")
+    __slots__ = ("correction", "entry", "length", "ordered", "requests", "returned", "returning", "virtual")
 
     def __init__(self) -> None:
         self.requests: deque[Waiting] = deque()
@@ -472,6 +501,7 @@ class Queue:
         self.virtual = 0.0
         self.correction = 0.0  # from requests that have ended; added when the next one starts
         self.ordered = False  # whether the level's order has an entry for it
+        self.entry = 0  # the number of that entry
 
     def first(self) -> Waiting | None:
         for requests in (self.returning, self.requests):
@@ -534,6 +564,7 @@ class Level:
     next request. A request is charged `ESTIMATE` seconds for each of its seats when it starts, and the difference to
     the actual time when it ends. A queue that was empty continues at the virtual time of the level, so that it cannot
     save up service. Requests that were outside are the first of their queue, and do not count towards its length.
+    If the seats of the next request are not free, the first request of a flow that runs nothing starts `beyond` them.
 
         queue a: 3 waiting, virtual time 0.009      the request of b starts next, then those of a
         queue b: 1 waiting, virtual time 0.003
@@ -552,14 +583,23 @@ class Level:
         self.outside = Outside(LEAST_OUTSIDE if leased else settings.places_outside)
         self.executing = 0  # seats
         self.running = 0  # requests
+        self.beyond = 0  # requests that run without seats
         self.waiting = 0
         self.waiting_seats = 0
+        self._shares: WeakValueDictionary[tuple[int, ...], Share] = WeakValueDictionary()  # by hand
         self._queues: dict[int, Queue] = {}
         # Queues with requests: virtual time, a number that makes entries comparable, queue.
         self._order: list[tuple[float, int, Queue]] = []
         self._entries = 0
         self._virtual = 0.0
         self._started = 0.0  # when a waiting request last started
+
+    def share(self, hand: tuple[int, ...]) -> Share:
+        """The share of the flows with this hand, for as long as there are any."""
+        share = self._shares.get(hand)
+        if share is None:
+            share = self._shares[hand] = Share()
+        return share
 
     def configure(self, settings: LevelSettings) -> None:
         """Apply new settings. Requests that already wait keep their queues."""
@@ -607,11 +647,9 @@ class Level:
         queue = self._shortest(hand)
         return queue.length - queue.returned < self.queue_length
 
-    def enqueue(
-        self, hand: tuple[int, ...], seats: int, now: float, schema: str, *, returns: bool = False
-    ) -> Waiting:
-        queue = self._shortest(hand)
-        waiting = Waiting(queue, seats, now, schema, returns)
+    def enqueue(self, flow: Flow, seats: int, now: float, *, returns: bool = False) -> Waiting:
+        queue = self._shortest(flow.hand)
+        waiting = Waiting(queue, flow, seats, now, returns)
         (queue.returning if returns else queue.requests).append(waiting)
         queue.length += 1
         queue.returned += returns
@@ -637,22 +675,45 @@ class Level:
         assert best is not None
         return best
 
-    def start_next(self, now: float) -> Waiting | None:
-        """Take the next request from its queue; None if no request waits, or if its seats are not free."""
+    def start_next(self, now: float, beyond: int = 0) -> Waiting | None:
+        """Take the next request from its queue; None if no request waits, or if its seats are not free.
+
+        Then it is that of a flow that runs nothing, while fewer than `beyond` run without seats.
+        """
         waiting = self._first()
-        if waiting is None or (
-            self.executing + waiting.seats > self.seats and (self.executing or self.leased)
-        ):
+        if waiting is None:
             return None
+        if self.executing + waiting.seats > self.seats and (self.executing or self.leased):
+            waiting = (
+                self._first_of_idle_flow() if self.beyond < beyond and not self.settings.rejects else None
+            )
+            if waiting is None:
+                return None
+            waiting.beyond = True
+            self.beyond += 1
+            self._order.remove((waiting.queue.virtual, waiting.queue.entry, waiting.queue))
+            heapq.heapify(self._order)
+        else:
+            heapq.heappop(self._order)
+            self.executing += waiting.seats
         queue = waiting.queue
-        heapq.heappop(self._order)
         (queue.returning if waiting.returns else queue.requests).popleft()
         self._leave(waiting, started=True)
         self._charge_start(queue, waiting.seats)
         waiting.since = self._started = now
-        self.executing += waiting.seats
+        waiting.share.running += 1
         self.running += 1
         return waiting
+
+    def _first_of_idle_flow(self) -> Waiting | None:
+        """The first request of the queue with the least service whose flow runs nothing."""
+        least: Waiting | None = None
+        for _, _, queue in self._order:
+            if least is None or queue.virtual < least.queue.virtual:
+                waiting = queue.first()
+                if waiting is not None and not waiting.share.running:
+                    least = waiting
+        return least
 
     def _first(self) -> Waiting | None:
         """The next request of the queue that has had the least service."""
@@ -676,12 +737,16 @@ class Level:
     def _push(self, queue: Queue) -> None:
         queue.ordered = True
         self._entries += 1
+        queue.entry = self._entries
         heapq.heappush(self._order, (queue.virtual, self._entries, queue))
 
     def end(self, seats: int, waited: Waiting | None, now: float) -> None:
         """Return the seats of a request; `waited` if it was in a queue, where its seats may have been reduced."""
         seats = seats if waited is None else waited.seats
-        self.executing -= seats
+        if waited is not None and waited.beyond:
+            self.beyond -= 1
+        else:
+            self.executing -= seats
         self.running -= 1
         self.note_demand(now)
         if waited is not None:

@@ -74,7 +74,7 @@ class LimitedForwarding:
 
     async def _turn(self) -> None:
         """Take a seat and return it at once: how fast the body passes depends on the other server and on the client."""
-        self._limits.end(self._flow.level, 1, await self._limits.start_again(self._flow, 1))
+        self._limits.end(self._flow, 1, await self._limits.start_again(self._flow, 1))
 
 
 class ClientInTurn:

@@ -393,7 +393,7 @@ class Pipeline:
         """Return the seats of the request."""
         serve(None)
         if context.seats and context.flow is not None:
-            self.services.limits.end(context.flow.level, context.seats, context.waited)
+            self.services.limits.end(context.flow, context.seats, context.waited)
 
     async def _failure(self, context: RequestContext, error: Exception) -> Response:
         """The response to a request that failed."""

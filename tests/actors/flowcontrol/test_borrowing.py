@@ -107,7 +107,7 @@ async def test_waiting_requests_get_borrowed_seats(autojump_clock: MockClock) ->
         waited = None if seats.try_start(flow, 1) else await seats.wait(flow, 1)
         running.append(number)
         await trio.sleep(14)
-        seats.end(busy, 1, waited)
+        seats.end(flow, 1, waited)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(seats.run)

@@ -57,7 +57,7 @@ class Worker:
         try:
             await self.end.wait()
         finally:
-            self.seats.end(self.level, seats, waited)
+            self.seats.end(flow, seats, waited)
 
     async def send(self, number: int, seats: int = 1) -> None:
         for _ in range(number):

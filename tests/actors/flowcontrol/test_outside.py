@@ -50,7 +50,7 @@ class Requests:
         try:
             seats.leave(flow, user, 1, waited)
         except NoSeat:
-            seats.end(self.level, 1, waited)
+            seats.end(flow, 1, waited)
             self.log.append(f"{user} refused")
             return
         self.log.append(f"{user} outside")
@@ -61,14 +61,14 @@ class Requests:
             seats.release_place(flow, user)
         self.passes.setdefault(user, []).append(seats._passes.count)
         self.log.append(f"{user} responds")
-        seats.end(self.level, 1, waited)
+        seats.end(flow, 1, waited)
 
     async def get(self, user: str, flow: Flow) -> None:
         """A request that does not wait."""
         waited = None if self.seats.try_start(flow, 1) else await self.seats.wait(flow, 1)
         self.passes.setdefault(user, []).append(self.seats._passes.count)
         self.log.append(f"{user} got")
-        self.seats.end(self.level, 1, waited)
+        self.seats.end(flow, 1, waited)
 
     async def send_outside(self, user: str, flow: Flow, number: int) -> None:
         for _ in range(number):
@@ -104,7 +104,7 @@ async def test_1200_hanging_requests_of_one_user_delay_no_other_user(autojump_cl
         assert all_.log.count("alice refused") == 1200 - 545
         assert alice.counts.rejected == {"concurrency-limit": 1200 - 545}
         assert all_.seats.try_start(bob, 1)  # with no wait at all
-        all_.seats.end(level, 1, None)
+        all_.seats.end(bob, 1, None)
         await trio.sleep(10 * WAIT_SECONDS)  # no request is refused because of how long the response takes
         assert level.outside.taken == 545
 
@@ -140,7 +140,7 @@ async def test_request_with_its_answer_goes_before_those_of_its_flow(autojump_cl
         await wait_all_tasks_blocked()
         await trio.sleep(WAIT_SECONDS - 2)
         assert all_.level.waiting == HAND + 2
-        all_.seats.end(all_.level, 1, None)
+        all_.seats.end(alice, 1, None)
         await wait_all_tasks_blocked()
         first_of_queues = all_.log[: HAND + 2]
         assert first_of_queues.index("alice responds") < HAND and all_.level.waiting == 0
@@ -158,7 +158,7 @@ async def test_request_with_its_answer_waits_for_seats_as_long_as_it_takes(
             all_.answer.set()
             await trio.sleep(3 * WAIT_SECONDS)
             assert (all_.level.waiting, all_.level.outside.taken) == (1, 1)
-            all_.seats.end(all_.level, 1, None)
+            all_.seats.end(alice, 1, None)
             await wait_all_tasks_blocked()
             assert all_.log == ["alice outside", "alice responds"]
             assert (all_.level.executing, all_.level.outside.taken) == (0, 0)
@@ -175,7 +175,7 @@ async def test_cancelled_request_leaves_nothing_behind() -> None:
             await wait_all_tasks_blocked()
             assert all_.level.waiting == 1
             nursery.cancel_scope.cancel()
-        all_.seats.end(all_.level, 1, None)
+        all_.seats.end(alice, 1, None)
         assert all_.level.unused and all_.seats.try_start(alice, 1)
 
 

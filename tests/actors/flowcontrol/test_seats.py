@@ -56,7 +56,7 @@ class Requests:
             elif seconds:
                 await trio.sleep(seconds)
         finally:
-            self.seats.end(self.level, count, waited)
+            self.seats.end(flow, count, waited)
 
     async def send(self, name: str, number: int = 1, **more: Any) -> None:
         for _ in range(number):
@@ -66,10 +66,10 @@ class Requests:
 
 @asynccontextmanager
 async def level(
-    seats: int = 1, length: int = 50, *, rejects: bool = False, turn: int = TURN
+    seats: int = 1, length: int = 50, *, rejects: bool = False, turn: int = TURN, beyond: int = 0
 ) -> AsyncIterator[Requests]:
     settings = LevelSettings("level", "", False, seats, rejects, queues=8, queue_length=length)
-    limits = Seats(turn)
+    limits = Seats(turn, beyond=beyond)
     limits.levels["level"] = Level(settings)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(limits.run)
@@ -119,6 +119,44 @@ async def test_level_that_rejects_has_no_queue() -> None:
         assert requests.flows["a"].counts.rejected == {"concurrency-limit": 1}
 
 
+async def test_flow_that_runs_nothing_waits_for_no_seat_of_others() -> None:
+    async with level(seats=4, beyond=8) as requests:
+        await requests.send("a", 3, count=4)
+        assert requests.started == ["a"]
+        await requests.send("b", 2, count=4)
+        await requests.send("c")
+        state = requests.level
+        assert requests.started == ["a", "b", "c"]  # each flow has one
+        assert (state.executing, state.beyond, state.running, state.waiting) == (4, 2, 3, 3)
+        requests.end.set()
+        await wait_all_tasks_blocked()
+        assert sorted(requests.started) == ["a"] * 3 + ["b"] * 2 + ["c"]
+        assert (state.executing, state.beyond, state.running, state.waiting) == (0, 0, 0, 0)
+
+
+async def test_next_request_beyond_the_seats_starts_when_that_of_its_flow_ends(autojump_clock: Any) -> None:
+    async with level(seats=1, beyond=8) as requests:
+        await requests.send("a")  # until the end
+        await requests.send("b", 3, seconds=1)
+        await trio.sleep(2.5)
+        assert requests.started == ["a", "b", "b", "b"]
+        assert (requests.level.beyond, requests.level.waiting) == (1, 0)
+
+
+async def test_only_so_many_requests_run_beyond_the_seats() -> None:
+    async with level(seats=1, beyond=2) as requests:
+        for name in "abcd":
+            await requests.send(name)
+        assert (requests.started, requests.level.waiting) == (["a", "b", "c"], 1)
+
+
+async def test_level_that_rejects_lets_no_request_run_beyond_its_seats() -> None:
+    async with level(seats=1, rejects=True, beyond=8) as requests:
+        await requests.send("a")
+        await requests.send("b")
+        assert (requests.started, requests.refused) == (["a"], ["b"])
+
+
 async def test_request_is_refused_when_its_queues_are_full() -> None:
     async with level(seats=1, length=2) as requests:
         await requests.send("a", 4)
@@ -148,7 +186,7 @@ async def test_cancelled_request_leaves_its_queue() -> None:
                 await requests.request("a")
         assert (requests.level.waiting, requests.refused) == (0, [])
         assert requests.flows["a"].counts.rejected == {"cancelled": 100}
-        waiting = requests.level.enqueue((0,), 1, 0.0, "a")
+        waiting = requests.level.enqueue(requests.flow("a"), 1, 0.0)
         assert len(waiting.queue.requests) < 20  # cancelled requests are dropped
 
 

@@ -145,7 +145,7 @@ async def test_exempt_users_pass_while_others_wait(slow_disk: type[SlowDisk]) ->
 
 
 async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk]) -> None:
-    """Alice's 30 requests came first; Bob's still starts among the first."""
+    """Alice's 30 requests came first, and the level has one seat; Bob's request runs at once."""
     async with limited() as api, trio.open_nursery() as nursery:
         slow_disk.gate = trio.Event()
         ended: list[str] = []
@@ -158,13 +158,15 @@ async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk
             nursery.start_soon(create, ALICE, f"a{number}")
         await until_queued(api, "global-default", 29)
         nursery.start_soon(create, BOB, "b")
-        await until_queued(api, "global-default", 30)
+        await until(api, "global-default", "ExecutingRequests", 2)
+        state = await level_state(api, "global-default")
+        assert (state["WaitingRequests"], state["SeatsInUse"]) == ("29", "1")
         slow_disk.gate.set()
         with trio.fail_after(60):
             while len(ended) < 31:
                 await trio.lowlevel.checkpoint()
-        # Alice may use six queues, so six of her requests start before Bob's, plus the one that was running.
         assert ended.index(BOB) <= 10
+        assert (await level_state(api, "global-default"))["ExecutingRequests"] == "0"
 
 
 async def test_http2_requests_wait_and_one_that_is_reset_leaves_its_queue(slow_disk: type[SlowDisk]) -> None:
