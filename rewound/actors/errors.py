@@ -330,6 +330,15 @@ class RequestTooLarge(RequestError):
         self.message = message
 
 
+class PathTooLong(RequestError):
+    """The path of the request is longer than any that a client needs."""
+
+    def __init__(self, most: int) -> None:
+        self.message = (
+            f"Request URI too long: a path has at most {most} bytes, put long values into the query"
+        )
+
+
 class Overloaded(RequestError):
     """The mailbox of an actor is full: the client should retry."""
 

@@ -227,6 +227,8 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(415, "UnsupportedMediaType", str(error), {}, _accept_patch(error.accepted))
         case cause.TooLarge():
             return Failure(413, "RequestEntityTooLarge", str(error))
+        case cause.PathTooLong():
+            return Failure(414, "", str(error))
         case cause.TimedOut():
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.WriteTimedOut() | cause.OutcomeUnclear():

@@ -56,7 +56,7 @@ from rewound.gateway.pipeline.errors import (
 )
 from rewound.gateway.pipeline.flow_control import seats_of
 from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
-from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, find_route, is_forwarded_path
+from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, check_path, find_route, is_forwarded_path
 from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices
 from rewound.gateway.wire.negotiate import (
     JSON,
@@ -145,6 +145,7 @@ class Pipeline:
     def _find_route(self, context: RequestContext) -> None:
         """Parse method, path and query; find out whether another server serves the request."""
         request, remote = context.request, self.services.api_services.remote
+        check_path(request.path)
         watch = bool(request.query) and self._read_query(context)
         context.route = route = find_route(request.method, request.path, watch)
         context.aggregated = find_aggregated(remote, route) if remote else None

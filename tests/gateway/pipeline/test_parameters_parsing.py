@@ -1,9 +1,11 @@
 """Parsing the query of a request."""
 
+from collections.abc import Callable
+
 import pytest
 
 from rewound.actors.errors import BadRequest
-from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
+from rewound.gateway.pipeline.parameters import EMPTY, MOST_PARAMETERS, Parameters, parse, parse_leniently
 from tests.cases import cases
 
 
@@ -90,3 +92,11 @@ def test_parameters_of_every_request_are_attributes(
 ) -> None:
     parameters = parse(query)
     assert (parameters.at, parameters.pretty, parameters.watch) == found
+
+
+@pytest.mark.parametrize("read", [parse, parse_leniently])
+def test_query_with_too_many_parameters_is_refused(read: Callable[[str], Parameters]) -> None:
+    most = "&".join(["command=a"] * MOST_PARAMETERS)
+    assert read(most).all("command") == ["a"] * MOST_PARAMETERS
+    with pytest.raises(BadRequest, match="more than 2000 parameters"):
+        read(f"{most}&command=a")
