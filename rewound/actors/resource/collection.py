@@ -6,15 +6,19 @@ deleted separately, objects that were removed meanwhile are skipped, and after a
 list in parts and deletes the objects of each part before it reads the next, so that it holds little of a large
 collection.
 
+Deletions of collections leave room for the writes of others: a user has one batch of commands at a time, however many
+collections it deletes, the batches of all users together are as large as one of a single user (or small), and who
+prepares a batch waits for a turn on the event loop.
+
 `Warned` collects the warnings of admission about all objects, each text once, even if a later object is refused.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Coroutine
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 import orjson
 import trio
@@ -30,6 +34,7 @@ from rewound.actors.store.reads import Listing, ListOptions, Reads
 
 # Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.
 BATCH = 256
+SMALLEST_BATCH = 16  # if many users delete collections at the same time
 # Objects read before they are deleted.
 LISTED_BYTES = 1 << 20
 # Different warnings that are collected; a response has far fewer.
@@ -51,6 +56,47 @@ class Warned:
             self.texts.update(dict.fromkeys(outcome.warnings))
 
 
+class UserBatches:
+    """The users that delete collections now. Requests of one user send their batches one after the other.
+
+    The batch of a user may wait for a webhook or another writer; nobody else waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, trio.Lock] = {}
+        self._requests: dict[str, int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many commands a batch has now."""
+        return max(SMALLEST_BATCH, BATCH // max(1, len(self._locks)))
+
+    @asynccontextmanager
+    async def turn(self, user: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(user, trio.Lock())
+        self._requests[user] = self._requests.get(user, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._requests[user] -= 1
+            if not self._requests[user]:
+                del self._requests[user], self._locks[user]
+
+
+_user_batches: Final[trio.lowlevel.RunVar[UserBatches]] = trio.lowlevel.RunVar("user_batches")
+
+
+def user_batches() -> UserBatches:
+    """Those of this event loop."""
+    try:
+        return _user_batches.get()
+    except LookupError:
+        batches = UserBatches()
+        _user_batches.set(batches)
+        return batches
+
+
 async def delete_collection(
     reads: Reads,
     directory: Directory,
@@ -64,25 +110,43 @@ async def delete_collection(
     """Returns the metadata of the listed page, without its objects."""
     found = await reads.open(definition, namespace, listed)
     if isinstance(found, Listing):
-        keys = [_key(body) for body in found.bodies]
-        await _delete_batch(directory, definition, keys, options, context, warned)
+        keys = await _keys(found.bodies)
+        await _delete_all(directory, definition, keys, options, context, warned)
         return replace(found, bodies=[])
     while not found.complete:
-        for keys in await _keys(await found.read(LISTED_BYTES)):
-            await _delete_batch(directory, definition, keys, options, context, warned)
+        keys = await _keys(await found.read(LISTED_BYTES))
+        await _delete_all(directory, definition, keys, options, context, warned)
     return found.listing([])
 
 
-async def _keys(bodies: list[bytes]) -> list[list[Key]]:
-    """The keys of objects in batches; parses large objects in turns."""
+async def _keys(bodies: list[bytes]) -> list[Key]:
+    """The keys of objects, which are parsed in turns."""
     keys: list[Key] = []
+    await next_turn()
     turn = Turn()
     for body in bodies:
         keys.append(_key(body))
         if turn.over():
             await next_turn()
             turn = Turn()
-    return [keys[first : first + BATCH] for first in range(0, len(keys), BATCH)]
+    return keys
+
+
+async def _delete_all(
+    directory: Directory,
+    definition: Definition,
+    keys: list[Key],
+    options: DeleteOptions,
+    context: WriteContext,
+    warned: Warned,
+) -> None:
+    batches, first = user_batches(), 0
+    while first < len(keys):
+        async with batches.turn(context.user):
+            await next_turn()
+            batch = keys[first : first + batches.size]
+            await _delete_batch(directory, definition, batch, options, context, warned)
+        first += len(batch)
 
 
 def _key(body: bytes) -> Key:
