@@ -392,6 +392,30 @@ def _subsets(count: int) -> Size:
     )
 
 
+def _service_ports(count: int) -> Size:
+    """Ports of a Service x pods that it selects, of which one has a named port."""
+    services = "/api/v1/namespaces/default/services"
+    ports = [{"name": f"p{n}", "port": n + 1, "targetPort": f"t{n % 3}"} for n in range(count)]
+    named = [{"name": f"t{n}", "containerPort": 8000 + n} for n in range(3)]
+    pods = [
+        {
+            "metadata": {"name": f"growth-{number}", "labels": {"app": "growth"}},
+            "spec": {"containers": [{**_CONTAINER, "ports": named[: number + 1]}]},
+        }
+        for number in range(3)
+    ]
+    service = _object(spec={"selector": {"app": "growth"}, "ports": ports})
+    return Size(
+        tuple(Request("POST", PODS, pod) for pod in pods),
+        (
+            Request("POST", services, service),
+            Request("PATCH", f"{PODS}/growth-0", {"metadata": {"labels": {"a": "b"}}}, "merge-patch+json"),
+            *(Request("DELETE", f"{PODS}/growth-{n}?gracePeriodSeconds=0") for n in range(3)),
+            Request("DELETE", f"{services}/growth"),
+        ),
+    )
+
+
 def _mirrored(subsets: list[Document]) -> Size:
     service = _object(spec={"ports": [{"port": 80}]})
     services = "/api/v1/namespaces/default/services"
@@ -595,6 +619,7 @@ KNOWN: Final[tuple[Case, ...]] = (
     Case("addresses and ports of an EndpointSlice", _sliced_addresses, (16, 256, 1024, 4096, 16384), "nodes"),
     Case("addresses of Endpoints", _addresses, ELEMENTS, "nodes"),
     Case("ports of Endpoints", _endpoint_ports, ELEMENTS, "nodes"),
+    Case("ports of a Service x pods", _service_ports, ELEMENTS, "nodes"),
     Case("subsets of Endpoints", _subsets, (16, 64, 256, 1024), "nodes"),
     Case("items of a custom object", _custom_items),
     Case("owner references", _owners),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
+from operator import itemgetter
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -49,16 +50,27 @@ def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any]) -> Steps[list[T]]:
-    """The items sorted by a key. Long lists are sorted in parts, which are then merged."""
-    parts: list[list[T]] = []
-    for part in parts_of(items, _SORTED_PART):
-        parts.append(sorted(part, key=key))
+    """The items sorted by a key, of which each call may take long. Long lists are sorted in parts and merged."""
+    ranked: list[tuple[Any, T]] = []
+    since = perf_counter()
+    for item in tuple(items):
+        ranked.append((key(item), item))
+        if perf_counter() - since > _LONG:
+            yield
+            since = perf_counter()
+    if len(ranked) <= _SORTED_PART:
+        ranked.sort(key=_rank)
+        return [item for _, item in ranked]
+    parts: list[list[tuple[Any, T]]] = []
+    for part in parts_of(ranked, _SORTED_PART):
+        parts.append(sorted(part, key=_rank))
         yield
-    if len(parts) < 2:
-        return parts[0] if parts else []
     merged: list[T] = []
-    for number, one in enumerate(merge(*parts, key=key)):
-        merged.append(one)
+    for number, (_, item) in enumerate(merge(*parts, key=_rank)):
+        merged.append(item)
         if number % _PART == 0:
             yield
     return merged
+
+
+_rank: Final = itemgetter(0)

@@ -28,6 +28,7 @@ from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.namespace_slots import shared_slots
 from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
@@ -235,6 +236,13 @@ class WorkloadController:
         if is_large_object(stored):
             return await self._large_work.run(self.client.user, exhausted, steps)
         return await in_turns(steps)
+
+    async def decoded(self, definition: Definition, new: Object) -> Object:
+        """An object to be written, with the defaults of its kind."""
+        decode = definition.schema.decode_object
+        if is_large_object(new):
+            return (await self._large_work.run(self.client.user, decode, new)).object
+        return decode(new).object
 
     def now(self) -> int:
         """The time in microseconds since 1970."""

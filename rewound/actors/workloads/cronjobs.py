@@ -340,7 +340,8 @@ class CronJobs(WorkloadController):
     async def _create(self, cron: Object, name: str, moment: int) -> bool:
         namespace = cron["metadata"]["namespace"]
         try:
-            body = await self.client.create(self._jobs.definition, namespace, self._job(cron, name, moment))
+            new = await self.decoded(self._jobs.definition, self._job(cron, name, moment))
+            body = await self.client.create(self._jobs.definition, namespace, new)
             job = decode(body)
             self._report(cron, "Normal", "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
@@ -372,7 +373,7 @@ class CronJobs(WorkloadController):
         if SCHEDULED_ANNOTATION in self.release.features:
             annotations = job["metadata"].setdefault("annotations", {})
             annotations[self._scheduled] = zone_text(moment, _timing_texts(cron)[1])
-        return self._jobs.definition.schema.decode_object(job).object
+        return job
 
     def _reference(self, job: Object) -> Object:
         metadata, definition = job["metadata"], self._jobs.definition

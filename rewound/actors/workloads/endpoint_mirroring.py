@@ -73,10 +73,12 @@ def mirror(
     wanted, ports = yield from _wanted(found, endpoints, new_hash)
     existing: dict[tuple[str, Ports], list[Object]] = {}
     for one in slices:
-        existing.setdefault((one["addressType"], comparable(one["ports"])), []).append(one)
+        key = one["addressType"], (yield from comparable(one["ports"]))
+        existing.setdefault(key, []).append(one)
         yield
-    for key, addresses in wanted.items():
-        _decide(found.writes, keys, endpoints, existing.pop(key, []), addresses, key[0], ports[key[1]])
+    for (family, listed), addresses in wanted.items():
+        replaced = existing.pop((family, listed), [])
+        _decide(found.writes, keys, endpoints, replaced, addresses, family, ports[listed])
         yield
     for unwanted in existing.values():
         found.writes.delete.extend(unwanted)
@@ -92,8 +94,10 @@ def _wanted(
     written: dict[Ports, list[Object]] = {}
     for subset in endpoints.get("subsets", ()):
         ports = [{"name": "", **port} for port in subset.get("ports", ())]
-        key = comparable(ports)
-        written.setdefault(key, sorted_ports(ports, new_hash))
+        key = yield from comparable(ports)
+        if key not in written:
+            written[key] = yield from sorted_ports(ports, new_hash)
+        by_family: dict[str, dict[Identity, Object]] = {}  # to look up thousands of ports once
         added = 0
         yield
         for address, ready in _addresses(subset):
@@ -104,7 +108,10 @@ def _wanted(
                 found.invalid += 1
                 continue
             endpoint = _endpoint(address, ready)
-            wanted.setdefault((family_of(address["ip"]), key), {})[identity(endpoint)] = endpoint
+            family = family_of(address["ip"])
+            if family not in by_family:
+                by_family[family] = wanted.setdefault((family, key), {})
+            by_family[family][identity(endpoint)] = endpoint
             added += 1
         found.skipped += len(subset.get("addresses", ())) + len(subset.get("notReadyAddresses", ())) - added
     return wanted, written

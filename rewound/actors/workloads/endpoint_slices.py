@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import md5
-from typing import Final
+from typing import Any, Final
 
 from rewound.actors.controllers.client import run_concurrently
 from rewound.actors.errors import Conflict, NotFound, RequestError, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.steps import Steps
+from rewound.actors.runtime.steps import Steps, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import CHANGED, OwnerFinder, Parts, WorkloadController
@@ -85,14 +85,18 @@ class SliceKeys:
         return found
 
 
-def comparable(ports: Sequence[Object] | None) -> Ports:
+def comparable(ports: Sequence[Object] | None) -> Steps[Ports]:
     """The ports in a form that is independent of their order."""
-    return tuple(sorted(tuple(sorted(port.items())) for port in ports or ()))
+    described: list[tuple[tuple[str, Any], ...]] = []
+    for part in parts_of(ports or ()):
+        described += [tuple(sorted(port.items())) for port in part]
+        yield
+    return tuple((yield from in_order(described, tuple)))
 
 
-def sorted_ports(ports: Iterable[Object], new_hash: NewHash = md5) -> list[Object]:
+def sorted_ports(ports: Iterable[Object], new_hash: NewHash = md5) -> Steps[list[Object]]:
     """In the order of Kubernetes: by the hash of the text that Go's debug printer makes of each."""
-    return sorted(ports, key=lambda port: hashed(_port_text(port), new_hash))
+    return (yield from in_order(ports, lambda port: hashed(_port_text(port), new_hash)))
 
 
 def _port_text(port: Object) -> str:
@@ -178,7 +182,7 @@ class Plan:
         writes = Writes()
         for one in slices:
             if is_owned(one, self._service, "Service"):
-                existing.setdefault(comparable(one["ports"]), []).append(one)
+                existing.setdefault((yield from comparable(one["ports"])), []).append(one)
             else:
                 writes.delete.append(one)
             yield
@@ -204,13 +208,13 @@ class Plan:
             yield
             if not may_serve(pod, terminating=True):
                 continue
-            offered = ports.of(pod)
+            offered = yield from ports.of(pod)
             endpoints = by_ports.get(offered)
             if endpoints is None:
                 listed = [dict(port) for port in offered]
-                key = comparable(listed)
+                key = yield from comparable(listed)
                 endpoints = by_ports[offered] = wanted[key] = {}
-                written[key] = sorted_ports(listed, self._new_hash)
+                written[key] = yield from sorted_ports(listed, self._new_hash)
             name = pod["spec"].get("nodeName", "")
             found = node(name)
             if found is None and not publishes:
@@ -367,7 +371,7 @@ class SliceWriter:
     """Carries out planned writes of slices."""
 
     def __init__(self, controller: WorkloadController, slices: CachedType) -> None:
-        self._client = controller.client
+        self._client, self._decoded = controller.client, controller.decoded
         self._definition: Definition = slices.definition
 
     async def write(self, writes: Writes, *, creates: bool = True) -> None:
@@ -381,11 +385,11 @@ class SliceWriter:
             raise errors[0]
 
     async def _create(self, one: Object) -> None:
-        decoded = self._definition.schema.decode_object(one).object
+        decoded = await self._decoded(self._definition, one)
         await self._client.create(self._definition, one["metadata"]["namespace"], decoded)
 
     async def _update(self, one: Object) -> None:
-        await self._client.replace(self._definition, self._definition.schema.decode_object(one).object)
+        await self._client.replace(self._definition, await self._decoded(self._definition, one))
 
     async def delete(self, one: Object) -> None:
         try:

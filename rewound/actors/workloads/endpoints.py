@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.steps import Steps, in_order
+from rewound.actors.runtime.steps import Steps, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.versions.features import MANAGED_ENDPOINTS
 from rewound.actors.workloads.cache import Key, key_of
@@ -64,7 +64,7 @@ def subsets_of(service: Object, pods: Iterable[Object], new_hash: NewHash = md5)
             continue
         position = len(addresses)
         addresses.append((_address(service, pod, ip), unready or is_ready(pod)))
-        for port in ((),) if portless else ports.of(pod):
+        for port in ((),) if portless else (yield from ports.of(pod)):
             offered.setdefault(port, []).append(position)
     together: dict[tuple[int, ...], list[Object]] = {}  # by positions: the ports that exactly these offer
     for port, positions in offered.items():
@@ -77,7 +77,8 @@ def subsets_of(service: Object, pods: Iterable[Object], new_hash: NewHash = md5)
         return subsets
     ordered: list[tuple[bytes, Object]] = []
     for subset in subsets:
-        ordered.append(((yield from long_hashed(_subset_text(subset), new_hash)), subset))
+        text = yield from _subset_text(subset)
+        ordered.append(((yield from long_hashed(text, new_hash)), subset))
     return [subset for _, subset in sorted(ordered, key=itemgetter(0))]
 
 
@@ -102,17 +103,20 @@ def _written_port(port: Object) -> Object:
     return {name: value for name, value in port.items() if value != ""}
 
 
-def _subset_text(subset: Object) -> str:
+def _subset_text(subset: Object) -> Steps[str]:
     parts = (
         ("Addresses", "v1.EndpointAddress", _address_text, subset.get("addresses")),
         ("NotReadyAddresses", "v1.EndpointAddress", _address_text, subset.get("notReadyAddresses")),
         ("Ports", "v1.EndpointPort", _port_text, subset.get("ports")),
     )
-    fields = " ".join(
-        f"{name}:([]{kind})" + (f"[{' '.join(map(text, values))}]" if values else "<nil>")
-        for name, kind, text, values in parts
-    )
-    return f"(v1.EndpointSubset){{{fields}}}"
+    fields: list[str] = []
+    for name, kind, text, values in parts:
+        written: list[str] = []
+        for part in parts_of(values or ()):
+            written += map(text, part)
+            yield
+        fields.append(f"{name}:([]{kind})" + (f"[{' '.join(written)}]" if written else "<nil>"))
+    return f"(v1.EndpointSubset){{{' '.join(fields)}}}"
 
 
 def _port_text(port: Object) -> str:
@@ -301,7 +305,7 @@ class Endpoints(WorkloadController):
     async def _write(self, stored: Object | None, wanted: Object) -> None:
         definition = self._endpoints.definition
         namespace, name = key_of(wanted)
-        decoded = definition.schema.decode_object(wanted).object
+        decoded = await self.decoded(definition, wanted)
         try:
             if stored is None:
                 await self.client.create(definition, namespace, decoded)

@@ -19,52 +19,63 @@ LONGEST_PREFIX: Final = 58  # of a generated name, before its five random charac
 
 _is_count = re.compile(r"\+?[0-9]{1,18}").fullmatch
 _is_interval = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?").fullmatch
+_COMPARED: Final = 512  # intervals in one step
 
 
 class Indexes:
-    """A set of indexes, as ordered intervals."""
+    """A set of indexes, as ordered intervals, of which the status of a Job may have 50,000."""
 
-    def __init__(self, intervals: Sequence[tuple[int, int]] = ()) -> None:
-        self._intervals = intervals
+    def __init__(self, intervals: Sequence[tuple[int, int]] = (), count: int = 0) -> None:
+        self._intervals, self._count = intervals, count
 
     @classmethod
-    def read(cls, text: str, completions: int) -> Indexes:
+    def read(cls, text: str, completions: int) -> Steps[Indexes]:
         """Parse the indexes of a status that are below `completions`; invalid intervals are ignored."""
         found: list[tuple[int, int]] = []
-        for part in filter(None, text.split(",")):
-            interval = _is_interval(part)
-            if interval is not None and int(interval[1]) < completions:
-                first = int(interval[1])
-                found.append((first, min(int(interval[2] or first), completions - 1)))
-        return cls(_merged(found))
+        for written in parts_of(text.split(",")):
+            for interval in map(_is_interval, written):
+                if interval is not None and int(interval[1]) < completions:
+                    first = int(interval[1])
+                    found.append((first, min(int(interval[2] or first), completions - 1)))
+            yield
+        return (yield from _merged(found))
 
     def __contains__(self, index: int) -> bool:
         at = bisect_right(self._intervals, index, key=lambda one: one[0])
         return at > 0 and index <= self._intervals[at - 1][1]
 
     def __len__(self) -> int:
-        return sum(last - first + 1 for first, last in self._intervals)
+        return self._count
 
-    def __str__(self) -> str:
-        return ",".join(_written(first, last) for first, last in self._intervals)
+    def text(self) -> Steps[str]:
+        """As in a status."""
+        written: list[str] = []
+        for part in parts_of(self._intervals):
+            written += [_written(first, last) for first, last in part]
+            yield
+        return ",".join(written)
 
     def with_more(self, indexes: Iterable[int]) -> Steps[Indexes]:
-        return self.with_all(Indexes([(one, one) for one in indexes]))
+        return (yield from self._with([(index, index) for index in indexes]))
 
     def with_all(self, other: Indexes) -> Steps[Indexes]:
-        intervals = yield from in_order((*self._intervals, *other._intervals), tuple)
-        merged: list[tuple[int, int]] = []
-        for part in parts_of(intervals):
-            _add_merged(merged, part)
-            yield
-        return Indexes(merged)
+        return (yield from self._with(other._intervals))
 
-    def shared_with(self, other: Indexes) -> int:
+    def _with(self, intervals: Sequence[tuple[int, int]]) -> Steps[Indexes]:
+        if not intervals:
+            return self
+        ordered = yield from in_order((*self._intervals, *intervals), tuple)
+        return (yield from _merged(ordered))
+
+    def shared_with(self, other: Indexes) -> Steps[int]:
         """How many indexes are in both."""
         ours, theirs = iter(self._intervals), iter(other._intervals)
         mine, its = next(ours, None), next(theirs, None)
-        shared = 0
+        shared = compared = 0
         while mine is not None and its is not None:
+            compared += 1
+            if compared % _COMPARED == 0:
+                yield
             shared += max(0, min(mine[1], its[1]) - max(mine[0], its[0]) + 1)
             if mine[1] < its[1]:
                 mine = next(ours, None)
@@ -84,18 +95,21 @@ class Indexes:
         yield from range(start, completions)
 
 
-def _merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merged(intervals: Iterable[tuple[int, int]]) -> Steps[Indexes]:
+    """The indexes of intervals that are in order."""
     merged: list[tuple[int, int]] = []
-    _add_merged(merged, intervals)
-    return merged
-
-
-def _add_merged(merged: list[tuple[int, int]], intervals: Iterable[tuple[int, int]]) -> None:
-    for first, last in intervals:
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(merged[-1][1], last)
-        else:
-            merged.append((first, last))
+    for part in parts_of(intervals):
+        for first, last in part:
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = merged[-1][0], max(merged[-1][1], last)
+            else:
+                merged.append((first, last))
+        yield
+    count = 0
+    for part in parts_of(merged):
+        count += sum(last - first + 1 for first, last in part)
+        yield
+    return Indexes(merged, count)
 
 
 def _written(first: int, last: int) -> str:

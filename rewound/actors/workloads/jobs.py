@@ -342,12 +342,12 @@ class Jobs(WorkloadController):
             found.succeeded = status.get("succeeded", 0) + len(counted) + len(found.new_successes)
             return
         completions = found.spec["completions"]
-        found.succeeded_before = Indexes.read(status.get("completedIndexes", ""), completions)
+        found.succeeded_before = yield from Indexes.read(status.get("completedIndexes", ""), completions)
         found.succeeded_indexes = yield from found.succeeded_before.with_more(self._indexes_of(successes))
         found.succeeded = len(found.succeeded_indexes)
         if self._limits_indexes(found.job):
             failed = yield from chosen(valid, partial(self._fails_its_index, found))
-            before = Indexes.read(status.get("failedIndexes", ""), completions)
+            before = yield from Indexes.read(status.get("failedIndexes", ""), completions)
             found.failed_indexes = yield from before.with_more(self._indexes_of(failed))
 
     def _indexes_of(self, pods: Iterable[Object]) -> Iterator[int]:
@@ -470,7 +470,7 @@ class Jobs(WorkloadController):
         if target is not None:
             return self._condition("Failed", "True", target.get("reason", ""), target.get("message", ""))
         failure = yield from self._failure(key, found)
-        return failure if failure is not None else self._success_by_policy(found)
+        return failure if failure is not None else (yield from self._success_by_policy(found))
 
     def _failure(self, key: Key, found: Progress) -> Steps[Object | None]:
         """The condition of a job that fails now."""
@@ -498,12 +498,12 @@ class Jobs(WorkloadController):
         first = "FailureTarget" if self._ends_in_two_steps else "Failed"
         return self._condition(first, "True", reason, message)
 
-    def _success_by_policy(self, found: Progress) -> Object | None:
+    def _success_by_policy(self, found: Progress) -> Steps[Object | None]:
         policy = found.spec.get("successPolicy")
         if policy is None or not found.succeeded_indexes or JOB_SUCCESS not in self._features:
             return None
         for place, rule in enumerate(policy.get("rules") or ()):
-            if _is_met(rule, found):
+            if (yield from _is_met(rule, found)):
                 text = f"Matched rules at index {place}"
                 return self._condition("SuccessCriteriaMet", "True", "SuccessPolicy", text)
         return None
@@ -759,9 +759,10 @@ class Jobs(WorkloadController):
         found.status["uncountedTerminatedPods"] = {part: uids for part, uids in uncounted.items() if uids}
         if found.is_indexed:
             counted = yield from found.succeeded_before.with_more(indexes)
-            found.status |= {"completedIndexes": str(counted), "succeeded": len(counted)}
+            completed = yield from counted.text()
+            found.status |= {"completedIndexes": completed, "succeeded": len(counted)}
         if found.failed_indexes is not None:
-            found.status["failedIndexes"] = str(found.failed_indexes)
+            found.status["failedIndexes"] = yield from found.failed_indexes.text()
         return ended, is_all
 
     def _is_new_success(self, found: Progress, index: int) -> bool:
@@ -826,13 +827,13 @@ def _is_ending(pod: Object) -> bool:
     return is_terminating(pod) and pod["status"].get("phase") not in ("Succeeded", "Failed")
 
 
-def _is_met(rule: Object, found: Progress) -> bool:
+def _is_met(rule: Object, found: Progress) -> Steps[bool]:
     """Whether the succeeded indexes of a job meet a rule of its success policy."""
     wanted, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     if wanted is None:
         return count is not None and found.succeeded >= count
-    indexes = Indexes.read(wanted, found.spec["completions"])
-    common = indexes.shared_with(found.succeeded_indexes)
+    indexes = yield from Indexes.read(wanted, found.spec["completions"])
+    common = yield from indexes.shared_with(found.succeeded_indexes)
     return len(indexes) > 0 and (common == len(indexes) or (count is not None and common >= count))
 
 

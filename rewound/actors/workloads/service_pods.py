@@ -193,25 +193,29 @@ class ServicePorts:
 
     def __init__(self, service: Object) -> None:
         self._ports: list[Object] = service["spec"].get("ports", [])
-        targets = [port.get("targetPort", port["port"]) for port in self._ports]
         # The same for every pod, unless a target port is named.
-        self._fixed = self._of({}) if all(isinstance(target, int) for target in targets) else None
+        self._is_fixed = all(isinstance(port.get("targetPort", 0), int) for port in self._ports)
+        self._fixed: Ports | None = None
 
-    def of(self, pod: Object) -> Ports:
-        return self._of(pod) if self._fixed is None else self._fixed
-
-    def _of(self, pod: Object) -> Ports:
-        found: list[tuple[tuple[str, Any], ...]] = []
+    def of(self, pod: Object) -> Steps[Ports]:
+        if self._fixed is not None:
+            return self._fixed
+        offered: list[tuple[tuple[str, Any], ...]] = []
         declared = _declared_ports(pod)
-        for port in self._ports:
-            number = _number_of(port, declared)
-            if number is None:
-                continue
-            one = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
-            if "appProtocol" in port:
-                one["appProtocol"] = port["appProtocol"]
-            found.append(tuple(one.items()))
-        return tuple(found)
+        for part in parts_of(self._ports):
+            numbers = ((port, _number_of(port, declared)) for port in part)
+            offered += [_described(port, number) for port, number in numbers if number is not None]
+            yield
+        if self._is_fixed:
+            self._fixed = tuple(offered)
+        return tuple(offered)
+
+
+def _described(port: Object, number: int) -> tuple[tuple[str, Any], ...]:
+    described = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
+    if "appProtocol" in port:
+        described["appProtocol"] = port["appProtocol"]
+    return tuple(described.items())
 
 
 def _declared_ports(pod: Object) -> dict[tuple[str, str], int]:

@@ -813,7 +813,7 @@ class StatefulSets(WorkloadController):
         async def create() -> None:
             await self._create_claims(set_, name, ordinal)
             document = {"apiVersion": self._pods.definition.api_version, "kind": "Pod", **pod}
-            decoded = self._pods.definition.schema.decode_object(document).object
+            decoded = await self.decoded(self._pods.definition, document)
             await self.client.create(self._pods.definition, namespace, decoded)
             await self._own_claims(self._member.claims_to_own(set_, pod))
 

@@ -22,18 +22,18 @@ from tests.cases import cases
     ],
 )
 def test_indexes_of_a_status(text: str, completions: int, count: int, written: str) -> None:
-    indexes = Indexes.read(text, completions)
-    assert (len(indexes), str(indexes)) == (count, written)
+    indexes = at_once(Indexes.read(text, completions))
+    assert (len(indexes), at_once(indexes.text())) == (count, written)
 
 
 def test_more_indexes_join_intervals() -> None:
-    indexes = at_once(Indexes.read("1,3-5,9", 20).with_more([2, 10, 15, 15]))
-    assert str(indexes) == "1-5,9,10,15" and len(indexes) == 8
+    indexes = at_once(at_once(Indexes.read("1,3-5,9", 20)).with_more([2, 10, 15, 15]))
+    assert at_once(indexes.text()) == "1-5,9,10,15" and len(indexes) == 8
     assert 4 in indexes and 10 in indexes and 0 not in indexes and 11 not in indexes
 
 
 def test_missing_indexes_are_the_lowest() -> None:
-    indexes = Indexes.read("1,3-5", 20)
+    indexes = at_once(Indexes.read("1,3-5", 20))
     assert indexes.missing(20, 4) == [0, 2, 6, 7]
     assert indexes.missing(7, 9) == [0, 2, 6]
     assert indexes.missing(5, 9) == [0, 2]
