@@ -222,6 +222,13 @@ class Bench:
         await trio.sleep(seconds)
         await wait_all_tasks_blocked()
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for work in threads too, for which `rest` does not wait; the time limit of tests bounds it."""
+        while True:
+            if condition():
+                return
+            await trio.sleep(0.01)
+
     def kill_before(self, number: int, user: str) -> None:
         """End the server when this user is about to write for the n-th time: the context ends there."""
         left = number

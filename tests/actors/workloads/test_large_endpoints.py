@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import trio
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
@@ -24,9 +23,7 @@ def service(name: str, ports: int, **spec: object) -> Object:
 
 
 async def until_sliced(bench: Bench, count: int) -> None:
-    """Wait until there is a slice with so many ports: threads decode large ones, for which `rest` does not wait."""
-    while not any(len(one["ports"] or ()) == count for one in bench.all(SLICES)):
-        await trio.sleep(0.01)
+    await bench.until(lambda: any(len(one["ports"] or ()) == count for one in bench.all(SLICES)))
 
 
 def is_short(steps: Steps) -> bool:
@@ -72,6 +69,7 @@ async def test_no_step_grows_with_the_intervals_of_a_job(tmp_path: Path, autojum
         await bench.rest(5)
         with counted_steps() as steps:
             await bench.patch("jobs.batch", "large", {"status": status}, "status")
-            while bench.get("jobs.batch", "large")["status"].get("succeeded") != INTERVALS:
-                await trio.sleep(0.01)
+            await bench.until(
+                lambda: bench.get("jobs.batch", "large")["status"].get("succeeded") == INTERVALS
+            )
         assert is_short(steps), steps.longest

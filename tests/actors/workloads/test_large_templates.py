@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import trio
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
@@ -54,6 +53,5 @@ async def test_no_step_grows_with_a_workload(
         written = len(bench.names(writes))
         with counted_steps() as steps:
             await bench.create(type_name, make("large", count))
-            while len(bench.names(writes)) < 2 * written:  # it waits for a thread, for which `rest` does not
-                await trio.sleep(0.01)
+            await bench.until(lambda: len(bench.names(writes)) == 2 * written)
         assert steps.longest.lines < LONGEST, steps.longest
