@@ -175,15 +175,6 @@ def encode_event(key: bytes, event: Event) -> bytes:
     return encoded
 
 
-def check_event(offset: int, value: Buffer) -> None:
-    """Check the bytes of an event without decoding them. Raises Damaged if they do not match their checksum."""
-    if len(value) < _EVENT_LEAD.size:
-        raise Damaged(f"event {offset} is cut short")
-    layout, check = _EVENT_LEAD.unpack_from(value)
-    if _event_check(offset, layout, value[_EVENT_LEAD.size :]) != check:
-        raise Damaged(f"event {offset} does not match its checksum")
-
-
 def decode_event(offset: int, value: Buffer, *, contents: bool = True) -> Event:
     """An event whose checksum is right. Without `contents`, its facts and body are empty, and not decompressed."""
     if len(value) < _EVENT_LEAD.size:

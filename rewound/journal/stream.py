@@ -36,7 +36,7 @@ from zlib import crc32
 import msgpack
 
 from rewound.journal import fields, history, keys, records
-from rewound.journal.errors import Compacted, Damaged
+from rewound.journal.errors import Compacted, Damaged, Unreadable
 from rewound.journal.frames import FrameChain, FrameParser
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -359,10 +359,10 @@ class Source:
                 return self._base
             if part.size > PART_BYTES:
                 return after
-            event = records.checked_event(offset, value)
+            event, sent = view.copied(offset, value)
             after, part.count = offset, part.count + 1
             if _is_live(view, event, self._base):
-                part.add(Stored(offset, bytes(value)))
+                part.add(Stored(offset, bytes(sent)))
         return after if part.count == PART_EVENTS else self._base
 
     def events(self, head: int, ends: CommitEnds) -> bytes:
@@ -386,8 +386,7 @@ class Source:
         for key, value in _events_after(view, self.after, 8 * PART_EVENTS):
             if (offset := keys.offset_of(key)) > head:
                 return
-            records.check_event(offset, value)
-            part.add(Stored(offset, bytes(value)))
+            part.add(Stored(offset, bytes(view.copied_bytes(offset, value))))
             part.count += 1
             full = part.size > PART_BYTES or part.count >= PART_EVENTS
             if (full and ends.may_end(offset)) or part.size > 8 * PART_BYTES:
@@ -430,8 +429,14 @@ class _Part:
 
 
 def event_checksum(view: ReadTransaction, offset: int) -> int | None:
-    """The CRC-32 of an event, to compare the newest events of two journals; None if thinning may have changed it."""
-    event = view.event(offset, contents=False)
+    """The CRC-32 of an event, to compare the newest events of two journals.
+
+    None if thinning may have changed it, or if its contents cannot be read, so that copies have others.
+    """
+    try:
+        event = view.event(offset)
+    except Unreadable:
+        return None
     if event is None or offset <= view.thinned.get(event.type_id, (0, 0))[0]:
         return None
     return crc32(view.txn.get(keys.pack_offset(offset), db=view.databases.events))

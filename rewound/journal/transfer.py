@@ -78,14 +78,14 @@ class Header:
 
 
 def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
-    """Write all events of a transaction, each checked before it is written."""
+    """Write all events of a transaction, each checked before; contents that cannot be read are left out."""
     header = _header_of(reading)
     frames = _Frames(stream)
     frames.write(msgpack.packb(asdict(header)))
     written = 0
     for key, value in reading.txn.cursor(reading.databases.events):
-        records.decode_event(keys.offset_of(key), value)
-        frames.write(b"%b%b" % (key, value))
+        _, copied = reading.copied(keys.offset_of(key), value)
+        frames.write(bytes(key) + bytes(copied))
         written += 1
         if progress is not None and written % STEP == 0:
             progress(written)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewound.journal import Event, Journal, keys, records, retention, stream
+from rewound.journal import Event, Journal, keys, records, retention
 from rewound.journal.recording import Recording
 from rewound.journal.view import View
 from tests.cases import cases
@@ -65,7 +65,6 @@ def test_events_without_contents(
         (lambda view: view.at(8).count(1), 3),
         (lambda view: view.at(2).get(1, "default", "c"), None),
         (lambda view: [offset for _, offset in view.at(8).references(1, keys.pack_type(1), 9)], [7, 8, 6]),
-        (lambda view: stream.event_checksum(view, 5) is None, False),
     ],
 )
 def test_reads_of_times_and_of_what_follows(

@@ -94,11 +94,14 @@ class StandbySink:
         copy = self._copied
         events = events_of(stored)
         for event in events:
-            if problem := content_problem(event):
+            if problem := facts_problem(event):
                 raise CannotFollow(
                     f"{self._leader} has sent an event that cannot be served (event {event.offset}: {problem}): look "
                     "at it there with `rewound journal log`; both servers should be of the same release"
                 )
+            if problem := body_problem(event):  # readers leave the object out, as at the leader
+                where = f"{event.namespace}/{event.name}" if event.namespace else event.name
+                self.journal.unreadable.note(event.offset, f"event {event.offset}, of {where}: {problem}")
         batch = copy.batch(stored)
         began = time.perf_counter()
         if self._disk.slow:
@@ -118,12 +121,12 @@ class StandbySink:
             self._copy.journal.close()
 
 
-def content_problem(event: Event) -> str:
-    """What is wrong with the content of an event, which the journal does not check; empty if nothing is.
+def body_problem(event: Event) -> str:
+    """What is wrong with the object of an event, which the journal does not check; empty if nothing is.
 
     A removal by `rewound journal recover` or in a recording may have no content.
     """
-    if event.removed and not (event.body and event.facts):
+    if event.removed and not event.body:
         return ""
     try:
         document = orjson.loads(event.body)
@@ -131,6 +134,11 @@ def content_problem(event: Event) -> str:
         return f"body: is not JSON: {wrong}"
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return "body: is not an object with metadata"
+    return ""
+
+
+def facts_problem(event: Event) -> str:
+    """What is wrong with the facts of an event, which the server reads for selectors; empty if nothing is."""
     try:
         unpack_labels(event.facts)
         unpack_uids(event.facts)

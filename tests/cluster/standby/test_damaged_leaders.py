@@ -154,21 +154,40 @@ async def test_leader_says_what_is_damaged_and_the_follower_ends(
     assert f"a follower cannot get the events after {damaged - 1}: {why}" in caplog.text
 
 
-async def test_content_that_cannot_be_served_is_refused(filled: Journal, tmp_path: Path) -> None:
+def of_first(filled: Journal, **wrong: bytes) -> bytes:
+    """A stream whose first event has other contents, and nothing after it."""
     header, first = messages(stream_of(filled))[:2]
     assert isinstance(first, Stored) and first.event is not None
-    cases = (
-        ({"body": b"no"}, "event 1: body: is not JSON"),
-        ({"body": b"[]"}, "event 1: body: is not an object"),
-        ({"facts": b"\x01"}, "event 1: facts: cannot be read"),
-    )
-    for number, (wrong, why) in enumerate(cases):
-        value = stream.records.encode_event(keys.pack_offset(1), first.event._replace(**wrong))
-        sent = framed([header, Stored(1, value), stream.Commit(1, 1, 0)])
-        async with sink_of("standby", tmp_path / str(number)) as sink:
-            with pytest.raises(CannotFollow, match=why):
-                await Follower(Leader(lambda _, sent=sent: sent), sink).run()  # type: ignore[misc]
-            assert sink.head == 0
+    value = stream.records.encode_event(keys.pack_offset(1), first.event._replace(**wrong))  # type: ignore[arg-type]
+    return framed([header, Stored(1, value), stream.Commit(1, 1, 0)])
+
+
+async def test_facts_that_cannot_be_read_are_refused(filled: Journal, tmp_path: Path) -> None:
+    sent = of_first(filled, facts=b"\x01")
+    async with sink_of("standby", tmp_path) as sink:
+        with pytest.raises(CannotFollow, match="event 1: facts: cannot be read"):
+            await Follower(Leader(lambda _: sent), sink).run()
+        assert sink.head == 0
+    filled.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [(b"no", "body: is not JSON"), (b"[]", "body: is not an object"), (b"", "body: is not JSON")],
+)
+async def test_body_that_is_no_object_is_copied_and_named(
+    filled: Journal, tmp_path: Path, body: bytes, why: str, autojump_clock: MockClock
+) -> None:
+    """The leader serves everything else too."""
+    sent = of_first(filled, body=body)
+    async with sink_of("standby", tmp_path) as sink:
+        assert isinstance(sink, StandbySink)
+        with trio.move_on_after(1):
+            await Follower(Leader(lambda number: sent if number == 1 else b""), sink).run()
+        assert sink.head == 1
+        assert [text.split(": ", 1)[1][: len(why)] for text in sink.journal.unreadable] == [why]
+        with sink.journal.read() as view:
+            assert [event.body for event in view.all_events(0)] == [body]
     filled.close()
 
 
