@@ -4,6 +4,8 @@ Each command is a coroutine (`_write`). The actor runs it without a task up to w
 a conversion or the worker thread; most never wait. The task of the caller runs the rest (`write`), while the actor
 handles other commands. A write that has waited is decided again if its object has changed meanwhile.
 
+If the commands take longer than a step, the users of those that are left take turns (`Backlog`).
+
 Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that
 are not durable yet; a reply that depends on one waits for it. When a commit fails, the actor discards all pending
 proposals and reads the journal again; so does a restart after a crash.
@@ -27,6 +29,7 @@ from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown
 from rewound.actors.kinds.catalog import StoredType
 from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.messages import Command, Outcome
+from rewound.actors.resource.backlog import Backlog
 from rewound.actors.resource.current import CurrentObjects, Key
 from rewound.actors.resource.decide import ActorContext, Attempt, Decider, Outdated
 from rewound.actors.resource.write import CallbackWrite, WaitingWrites, Write, complete_all
@@ -55,6 +58,7 @@ class ResourceActor:
         self._crash: Exception | None = None  # in another task, for `run` to raise
         self._is_retired = False
         self._mailbox: Mailbox[Write] = Mailbox(MAILBOX_CAPACITY)
+        self._backlog = Backlog()
         self._waiting = WaitingWrites(context.committer)
         self.type_id = context.journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
@@ -168,8 +172,10 @@ class ResourceActor:
                 for write in writes:
                     write.refuse(crash)  # unless it has a reply already
                 raise
-            if rest:
-                self._mailbox.put_first(rest)
+            if not rest:
+                self._backlog.clear()
+            else:
+                self._mailbox.put_first(self._backlog.order(rest))
                 await trio.lowlevel.checkpoint()
 
     async def _wait_for_pending_commits(self) -> None:
@@ -192,14 +198,20 @@ class ResourceActor:
         waiting: list[Write] = []  # for the commit
         rest: list[Write] = []
         # Reading the processor time is a system call: it is read again only when that much wall-clock time has passed.
-        earliest_end = perf_counter() + self._longest_step
+        began = perf_counter()
+        earliest_end = began + self._longest_step
         end = thread_time() + self._longest_step if len(writes) > 1 else inf
         try:
             with self._journal.read() as view:
                 for index, write in enumerate(writes):
-                    if index and perf_counter() > earliest_end and thread_time() > end:
-                        rest = writes[index:]
-                        break
+                    if index:
+                        now = perf_counter()
+                        if self._backlog:
+                            self._backlog.charge(writes[index - 1], now - began)
+                            began = now
+                        if now > earliest_end and thread_time() > end:
+                            rest = writes[index:]
+                            break
                     if not self._begin(view, write, proposals):
                         continue
                     if self._is_shared:
