@@ -12,13 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.attacks.growth.documents import Path, grown, places_of
+from benchmarks.attacks.growth.documents import Path, places_of
 from benchmarks.attacks.growth.measured import VERSION
+from benchmarks.attacks.growth.repairs import Repairs
 from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.fields import STRING, ListOf, MapOf, Type
 from rewound.actors.names import NAMES
 from rewound.actors.versions.features import choose_release
+from tests.actors.kinds.definitions import Definitions
 
 Document = dict[str, Any]
 
@@ -88,9 +91,18 @@ class Case(msgspec.Struct, frozen=True):
 
 
 @cache
+def _catalog() -> Catalog:
+    return built_in(NAMES["kubernetes"], choose_release(VERSION))
+
+
+@cache
+def _repairs() -> Repairs:
+    return Repairs(Definitions(_catalog()))
+
+
+@cache
 def definitions() -> tuple[Definition, ...]:
-    catalog = built_in(NAMES["kubernetes"], choose_release(VERSION))
-    return tuple(each for each in catalog.definitions if each.on_by_default)
+    return tuple(each for each in _catalog().definitions if each.on_by_default)
 
 
 def definition_of(plural: str) -> Definition:
@@ -165,7 +177,7 @@ def _growing(definition: Definition, type_: Type, *paths: Path) -> Case:
     grows = isinstance(type_, (ListOf, MapOf))
 
     def make(count: int) -> Size:
-        return objects(definition, grown(definition, *paths, count=count))
+        return objects(definition, _repairs().grown(definition, *paths, count=count))
 
     places = " x ".join(".".join(path) for path in paths)
     return Case(
@@ -178,7 +190,9 @@ def _growing(definition: Definition, type_: Type, *paths: Path) -> Case:
 
 
 def _is_repeated(definition: Definition, path: Path) -> bool:
-    """All kinds share their metadata, and workloads their template with pods."""
+    """All kinds share their metadata, workloads their template with pods, and containers of all sorts their fields."""
+    if "ephemeralContainers" in path:
+        return True
     if path[0] == "metadata":
         return definition.plural != "configmaps"
     return definition.plural != "deployments" and "template" in path[:-1] and path[0] == "spec"

@@ -33,7 +33,8 @@ _DEEPEST: Final = 12
 _LABELS: Final = {"app": "growth"}
 _SELECTOR: Final = {"matchLabels": _LABELS}
 _CONTAINER: Final = {"name": "c0", "image": "i"}
-_TEMPLATE: Final = {"metadata": {"labels": _LABELS}, "spec": {"containers": [_CONTAINER]}}
+_POD: Final = {"containers": [_CONTAINER], "volumes": [{"name": "v0", "emptyDir": {}}]}
+_TEMPLATE: Final = {"metadata": {"labels": _LABELS}, "spec": _POD}
 _ONCE: Final = {
     "metadata": {"labels": _LABELS},
     "spec": {"containers": [_CONTAINER], "restartPolicy": "Never"},
@@ -52,7 +53,7 @@ _TARGET: Final = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
 
 # What an object of a kind needs, by plural name.
 SEEDS: Final[dict[str, dict[str, Any]]] = {
-    "pods": {"spec": {"containers": [_CONTAINER]}},
+    "pods": {"spec": _POD},
     "podtemplates": {"template": _TEMPLATE},
     "deployments": {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _TEMPLATE}},
     "replicasets": {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _TEMPLATE}},
@@ -92,6 +93,26 @@ SEEDS: Final[dict[str, dict[str, Any]]] = {
     },
     "validatingwebhookconfigurations": {"webhooks": [_HOOK]},
     "mutatingwebhookconfigurations": {"webhooks": [_HOOK]},
+    "mutatingadmissionpolicies": {
+        "spec": {
+            "failurePolicy": "Ignore",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [{**_HOOK["rules"][0]}]},
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+            ],
+        }
+    },
+    "validatingadmissionpolicybindings": {"spec": {"policyName": "a", "validationActions": ["Deny"]}},
+    "mutatingadmissionpolicybindings": {"spec": {"policyName": "a"}},
+    "resourceslices": {
+        "spec": {
+            "driver": "example.com",
+            "nodeName": "node-0",
+            "pool": {"name": "a", "resourceSliceCount": 1},
+            "devices": [{"name": "d0"}],
+        }
+    },
     "validatingadmissionpolicies": {
         "spec": {
             "failurePolicy": "Ignore",
@@ -125,10 +146,27 @@ SEEDS: Final[dict[str, dict[str, Any]]] = {
     "subjectaccessreviews": {"spec": {"user": "a", "nonResourceAttributes": {"path": "/a", "verb": "get"}}},
     "selfsubjectaccessreviews": {"spec": {"nonResourceAttributes": {"path": "/a", "verb": "get"}}},
     "tokenreviews": {"spec": {"token": "a"}},
+    "customresourcedefinitions": {
+        "metadata": {"name": "growths.growth.example.com"},
+        "spec": {
+            "group": "growth.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "growths", "singular": "growth", "kind": "Growth", "listKind": "GrowthList"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    },
 }
 
-# What an element of a list needs, by the name of its type. {i} is its index.
+# What an element of a list needs, by the name of its field or of its type. {i} is its index.
 ITEMS: Final[dict[str, dict[str, Any]]] = {
+    "initContainers": {"name": "i{i}", "image": "i", "restartPolicy": "Always"},
     "Container": {"name": "c{i}", "image": "i"},
     "EphemeralContainer": {"name": "c{i}", "image": "i"},
     "Volume": {"name": "v{i}", "emptyDir": {}},
@@ -238,8 +276,9 @@ def places_of(
 def grown(definition: Definition, *paths: Path, count: int) -> dict[str, Any]:
     """An object with `count` elements, keys or characters at these places, or this number."""
     document = deepcopy(SEEDS.get(definition.plural, {}))
-    document = _filled(document, 0)
-    document.setdefault("metadata", {})["name"] = "growth"
+    document = filled(document, 0)
+    if not definition.plural.endswith("reviews"):
+        document.setdefault("metadata", {}).setdefault("name", "growth")
     for path in paths:
         _grow(document, definition.fields, path, count)
     return document
@@ -283,8 +322,10 @@ def _grown_value(field: Field, present: Any, count: int) -> Any:
 
 
 def _item(type_: Type, field: Field, index: int) -> Any:
-    if isinstance(type_, Struct) and type_.name in ITEMS:
-        return _filled(ITEMS[type_.name], index)
+    if isinstance(type_, Struct):
+        item = ITEMS.get(field.name) or ITEMS.get(type_.name)
+        if item is not None:
+            return filled(item, index)
     if isinstance(type_, Scalar):
         holder = Struct("x", Field(field.name, type_, 1, enum=field.enum))
         return Growing("enumerated", (), 1)._scalar(type_, holder.fields[0], index)
@@ -293,11 +334,22 @@ def _item(type_: Type, field: Field, index: int) -> Any:
     return Growing("enumerated", (), 1)._struct(type_, (), index, full=False)
 
 
-def _filled(value: Any, index: int) -> Any:
+def example_of(type_: Type, name: str) -> Any:
+    """A value of this type for a field of this name, with one element if it is a list or a map."""
+    field = Field(name, type_, 1)
+    if isinstance(type_, ListOf):
+        return [_item(type_.item, field, 0)]
+    if isinstance(type_, MapOf):
+        return {"example.com/k0": _item(type_.value, field, 0)}
+    return _item(type_, field, 0)
+
+
+def filled(value: Any, index: int) -> Any:
+    """The value with an index in place of {i} and {n}, or an address in place of {high} and {low}."""
     if isinstance(value, dict):
-        return {key.replace("{i}", str(index)): _filled(member, index) for key, member in value.items()}
+        return {key.replace("{i}", str(index)): filled(member, index) for key, member in value.items()}
     if isinstance(value, list):
-        return [_filled(item, index) for item in value]
+        return [filled(item, index) for item in value]
     if value == "{n}":
         return index % 60_000 + 1
     if isinstance(value, str) and "{" in value:
