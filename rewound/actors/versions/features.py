@@ -135,8 +135,8 @@ RESIZES_CHECKED: Final = _change(
 )
 DECLARED_LATER: Final = _change(
     "declared-later",
-    "where nodes declare features, they declare WebSockets, resizes of init containers and host networks of pods with "
-    "users of their own",
+    "where nodes declare features, they declare WebSockets, resizes of init containers and host networks of pods in "
+    "user namespaces",
     since="1.36",
 )
 APP_ARMOR_FIELDS: Final = _gate("AppArmorFields")
