@@ -19,6 +19,7 @@ from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
 from rewound.actors.kinds.core.declared_features import needed_to_start
+from rewound.actors.messages import Object
 from rewound.actors.scheduler.dynamic_resources import DeviceFilter, uses_devices
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import (
@@ -30,7 +31,7 @@ from rewound.actors.scheduler.plugins import (
     SchedulingError,
     Score,
 )
-from rewound.actors.scheduler.pods import FEW_TERMS, PodFacts
+from rewound.actors.scheduler.pods import FEW_TERMS, PodFacts, text_of
 from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 from rewound.actors.versions.features import (
     MISSING_NODES_IGNORED,
@@ -41,6 +42,7 @@ from rewound.actors.versions.features import (
 _FEWEST_NODES: Final = 100  # up to this many, all are tried
 _LOWEST_PERCENTAGE: Final = 5
 _MOST_KEYS: Final = 20_000  # of one evaluation, including former states of nodes
+MANY_TOLERATIONS: Final = 64  # a DaemonSet's pods have some ten
 STEP: Final = 64  # nodes: a fraction of a turn on the event loop
 _REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
 
@@ -189,7 +191,7 @@ class Evaluation:
         # The claims of a pod may be compared with thousands of volumes or devices at each node, and its terms, or those
         # of other pods, with all pods there.
         has_claims = bool(claim_names(pod)) or self.devices() is not None
-        has_terms = pod.shape.has_many_terms or len(pod.spec.get("topologySpreadConstraints", ())) > FEW_TERMS
+        has_terms = pod.shape.has_many_terms or _has_many_node_terms(pod.spec)
         is_slow = has_claims or has_terms or bool(self._cluster.pods_with_many_terms)
         self._stride = 1 if is_slow else STEP
         self._forget()
@@ -617,6 +619,18 @@ class Evaluations:
         return [nodes[name] for name in sorted(names) if name in nodes]
 
 
+def _has_many_node_terms(spec: Object) -> bool:
+    """Whether comparing a pod with one node may take as long as a step, besides its pod affinity."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    lists = (
+        required.get("nodeSelectorTerms", ()),
+        affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ()),
+        spec.get("topologySpreadConstraints", ()),
+    )
+    return sum(map(len, lists)) > FEW_TERMS or len(spec.get("tolerations", ())) > MANY_TOLERATIONS
+
+
 def _signature(profile: Profile, pod: PodFacts, around: SchedulingContext) -> Hashable | None:
     """Equal for pods that no plugin can distinguish; None: claims make this pod unlike any other."""
     if claim_names(pod) or (around.devices is not None and uses_devices(pod, around.devices)):
@@ -631,4 +645,4 @@ def _signature(profile: Profile, pod: PodFacts, around: SchedulingContext) -> Ha
         [one.get("image") for one in spec["containers"]],
         needed_to_start(spec, around.cluster.features),
     )
-    return profile.name, pod.shape.key, around.default_selector, repr(parts)
+    return profile.name, pod.shape.key, around.default_selector, text_of(parts)

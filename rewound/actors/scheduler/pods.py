@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Final, NamedTuple
 
+import orjson
+
 from rewound.actors.kinds.core.resources import is_extended, is_sidecar, nanos
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -203,8 +205,16 @@ def _disks_of(volumes: Iterable[Object]) -> Disks:
     return Disks(frozenset(written), frozenset(only_read)) if written or only_read else NO_DISKS
 
 
+def text_of(parts: object) -> bytes:
+    """Equal for equal parts of stored pods. `repr` takes ten times as long, 30 ms for thousands of terms."""
+    try:
+        return orjson.dumps(parts)
+    except orjson.JSONEncodeError:  # it nests deeper than usual pods, or has numbers beyond 64 bits
+        return repr(parts).encode(errors="surrogatepass")
+
+
 class PodShape(NamedTuple):
-    key: str  # equal for equal shapes
+    key: bytes  # equal for equal shapes
     requested: Requests
     requests: Amounts
     nonzero_cpu: int
@@ -259,7 +269,7 @@ class Shapes:
 
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._api_domain, self._features = names.key(""), features
-        self._shapes: dict[str, PodShape] = {}
+        self._shapes: dict[bytes, PodShape] = {}
 
     def facts(self, pod: Object) -> PodFacts:
         spec = pod["spec"]
@@ -267,7 +277,7 @@ class Shapes:
         requested = requests_of(pod, self._features)
         ports = [one.get("ports") for one in spec["containers"]]
         volumes = tuple(one for one in spec.get("volumes", ()) if not VOLUME_SOURCES.isdisjoint(one))
-        key = repr((namespace, *requested, ports, spec.get("affinity"), volumes))
+        key = text_of((namespace, *requested, ports, spec.get("affinity"), volumes))
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
@@ -295,7 +305,7 @@ class Shapes:
         return name in (CPU, MEMORY, EPHEMERAL, PODS) or self.is_scalar(name)
 
     def _shape(
-        self, key: str, namespace: str, spec: Object, requested: Requests, volumes: tuple[Object, ...]
+        self, key: bytes, namespace: str, spec: Object, requested: Requests, volumes: tuple[Object, ...]
     ) -> PodShape:
         affinity = spec.get("affinity", {})
         near, away = affinity.get("podAffinity", {}), affinity.get("podAntiAffinity", {})

@@ -1,4 +1,4 @@
-"""A pod with many affinity terms is compared with the pods of one node at a time, and so is any pod with such pods."""
+"""A pod with many terms is compared with one node, or the pods there, at a time, and so is any pod with such pods."""
 
 from __future__ import annotations
 
@@ -19,10 +19,37 @@ def terms(number: int) -> dict[str, Any]:
     return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wanted}}}
 
 
+def node_terms(number: int) -> dict[str, Any]:
+    one = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    wanted = [{"weight": 1, "preference": one}] * number
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wanted}}}
+
+
+def required_node_terms(number: int) -> dict[str, Any]:
+    one = {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
+    required = {"nodeSelectorTerms": [one] * number}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def tolerations(number: int) -> dict[str, Any]:
+    return {"tolerations": [{"key": f"k{at}", "operator": "Exists"} for at in range(number)]}
+
+
 @pytest.mark.parametrize(
     ("waiting", "running", "is_slow"),
-    [({}, {}, False), (terms(2), {}, False), (terms(20), {}, True), ({}, terms(20), True)],
-    ids=["plain", "few terms", "many terms", "many terms of others"],
+    [
+        ({}, {}, False),
+        (terms(2), {}, False),
+        (terms(20), {}, True),
+        ({}, terms(20), True),
+        (node_terms(2), {}, False),
+        (node_terms(20), {}, True),
+        ({}, node_terms(20), False),
+        (required_node_terms(2), {}, False),
+        (required_node_terms(20), {}, True),
+        (tolerations(10), {}, False),
+        (tolerations(100), {}, True),
+    ],
 )
 def test_number_of_steps(waiting: dict[str, Any], running: dict[str, Any], *, is_slow: bool) -> None:
     world = World(*(node(f"n{at}") for at in range(NODES)))
