@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from rewound.actors.kinds.core.pod import qos_class
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.scheduler.nodes import NodeState, insufficient
 from rewound.actors.scheduler.pods import CPU, MEMORY, PODS, Amounts, PodFacts, Shapes
-from rewound.actors.selectors.nodes import NO_EXECUTE, NodeRequirement, untolerated
+from rewound.actors.selectors.nodes import NO_EXECUTE, untolerated
 from rewound.actors.versions.features import REASONS_OF_PREDICATES
 
 CRITICAL_PRIORITY: Final = 2_000_000_000  # of the classes system-cluster-critical and system-node-critical
@@ -66,14 +67,20 @@ class PodAdmission:
         self._os_label = names.key("os")
         self._mirror = names.key("config.mirror")
 
-    def admit(self, pod: Object, node: Object) -> Admission:
+    def facts(self, pod: Object) -> Steps[PodFacts]:
+        """What decides about a pod, which may have thousands of terms."""
+        facts = self._shapes.facts(pod)
+        yield from facts.compile_terms()
+        return facts
+
+    def admit(self, pod: PodFacts, node: Object) -> Admission:
         """The verdict about a pod; if it runs, it counts from now on."""
         state = self._state(node)
-        if pod["metadata"]["uid"] in state.pods:
+        if pod.uid in state.pods:
             return Admission()  # its status could not be written
         verdict = self._verdict(pod, state)
         if verdict.rejection is None:
-            state.add(self._shapes.facts(pod))
+            state.add(pod)
         return verdict
 
     def resize_problem(self, pod: Object, node: Object) -> Rejection | None:
@@ -124,12 +131,12 @@ class PodAdmission:
             state.set_node(node, self._shapes)
         return state
 
-    def _verdict(self, pod: Object, state: NodeState) -> Admission:
+    def _verdict(self, facts: PodFacts, state: NodeState) -> Admission:
+        pod = facts.pod
         if self._mirror in (pod["metadata"].get("annotations") or {}):
             return Admission()  # of a static pod: it runs already
         if (rejection := self._wrong_system(pod)) is not None:
             return Admission(rejection)
-        facts = self._shapes.facts(pod)
         shortages = self._shortages(facts, state)
         misfits = [self._misfit(name, reason) for name, reason in _misfits(facts, state)]
         if not is_critical(pod):
@@ -176,7 +183,7 @@ def is_critical(pod: Object) -> bool:
 
 def _misfits(pod: PodFacts, state: NodeState) -> Iterator[tuple[str, str]]:
     """The predicates that fail, apart from resources."""
-    if not NodeRequirement.of_pod(pod.spec).matches(state.name, state.labels):
+    if not pod.node_requirement.matches(state.name, state.labels):
         yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
     if any(state.has_conflict(port) for port in pod.shape.ports):
         yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"

@@ -611,12 +611,15 @@ class SimulatedNodes(WorkloadController):
                         self.queue.add(key)
 
     async def _admits(self, pod: Object, known: SimulatedNode) -> bool:
-        """Whether a node admits a new pod; if not, the pod fails."""
+        """Whether a node admits a new pod; if not, the pod fails, or it has changed and is looked at again."""
+        facts = await in_turns(self._admission.facts(pod))
+        if self._pods.get(*key_of(pod)) is not pod:
+            return False
         node = self._node_objects.get("", known.name)
         if node is None:
             return False
         rejection = rejection_under_pressure(pod, node, self.names)
-        verdict = self._admission.admit(pod, node) if rejection is None else Admission(rejection)
+        verdict = self._admission.admit(facts, node) if rejection is None else Admission(rejection)
         if (rejection := verdict.rejection) is not None:
             status = rejected_status(pod, rejection, self._features, self.now())
             await self._take(Step(status, None, [PodEvent(WARNING, *rejection)]), pod, known)

@@ -516,6 +516,7 @@ class Evaluations:
 
     def of(self, profile: Profile, pod: PodFacts, around: SchedulingContext) -> Steps[Evaluation]:
         """Raises Unschedulable if no node is feasible, NoNodes, or Outdated."""
+        yield from pod.compile_terms()
         evaluation = self._find_or_create(profile, pod, around)
         for (
             _

@@ -47,7 +47,7 @@ from rewound.actors.scheduler.volumes import (
     size_limit,
     zones_of,
 )
-from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, tolerates, untolerated
+from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, tolerates, untolerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ def _is_tainted(pod: PodFacts, node: Object) -> bool:
 
 
 def _attractive(pod: PodFacts, change: Change) -> bool:
-    required = NodeRequirement.of_pod(pod.spec)
+    required = pod.node_requirement
     after, before = (
         one is not None and required.matches(one["metadata"]["name"], one["metadata"].get("labels", {}))
         for one in (change.new, change.old)

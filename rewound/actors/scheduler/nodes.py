@@ -92,7 +92,7 @@ class NodeState:
         self.pods[pod.uid] = pod
         if pod.shape.has_affinity:
             self.affine[pod.uid] = pod
-            if pod.shape.required_anti_affinity:
+            if pod.shape.repels:
                 self.repelling[pod.uid] = pod
 
     def remove(self, uid: str) -> PodFacts:
@@ -292,7 +292,7 @@ class Cluster:
         before = bool(self.affine_pods), bool(self.repelling_pods)
         self.affine_pods += sign * pod.shape.has_affinity
         self.pods_with_many_terms += sign * pod.shape.has_many_terms
-        self.repelling_pods += sign * bool(pod.shape.required_anti_affinity)
+        self.repelling_pods += sign * pod.shape.repels
         if before != (bool(self.affine_pods), bool(self.repelling_pods)):
             self._all_changed()
 

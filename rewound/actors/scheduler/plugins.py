@@ -12,17 +12,17 @@ normalized, not the many nodes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.kinds.core.declared_features import needed_to_start
 from rewound.actors.messages import Object
-from rewound.actors.runtime.steps import Steps
+from rewound.actors.runtime.steps import Steps, exhausted
 from rewound.actors.scheduler.device_objects import DeviceObjects
 from rewound.actors.scheduler.matching import Selector
 from rewound.actors.scheduler.nodes import Cluster, NodeState
-from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.pods import PodFacts, Preferences, preferences
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import (
     NO_EXECUTE,
@@ -30,7 +30,6 @@ from rewound.actors.selectors.nodes import (
     PREFER_NO_SCHEDULE,
     NodeRequirement,
     NodeSelector,
-    NodeTerm,
     tolerates,
     untolerated,
 )
@@ -221,9 +220,6 @@ class TaintToleration(Plugin):
         return Prepared(_TaintFilter(tolerations, names_taint=names_taint), _TaintScore(tolerations))
 
 
-Preferences = tuple[tuple[int, NodeTerm], ...]  # weights and terms
-
-
 class _AffinityFilter(Filter):
     def __init__(self, required: NodeRequirement, enforced: NodeSelector | None) -> None:
         self._required, self._enforced = required, enforced
@@ -260,25 +256,18 @@ class NodeAffinity(Plugin):
         added = added or {}
         required = added.get("requiredDuringSchedulingIgnoredDuringExecution")
         self._enforced = None if required is None else NodeSelector.compile(required)
-        self._preferred = _preferences(added.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
+        wanted = added.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+        self._preferred = exhausted(preferences(wanted))
 
     def prepare(self, pod: PodFacts, around: SchedulingContext) -> Prepared:
-        required = NodeRequirement.of_pod(pod.spec)
-        wanted = pod.spec.get("affinity", {}).get("nodeAffinity", {})
-        own = _preferences(wanted.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
-        preferred = (*self._preferred, *own)
+        required = pod.node_requirement
+        preferred = (*self._preferred, *pod.node_preferences)
         checks = required.labels or required.affinity is not None or self._enforced is not None
         return Prepared(
             _AffinityFilter(required, self._enforced) if checks else None,
             _AffinityScore(preferred) if preferred else None,
             _names(required.affinity),
         )
-
-
-def _preferences(terms: Iterable[Object]) -> Preferences:
-    """Preferred terms; those without weight or requirements are dropped."""
-    compiled = ((one["weight"], NodeTerm.compile(one["preference"])) for one in terms)
-    return tuple((weight, term) for weight, term in compiled if weight and term is not None)
 
 
 def _names(required: NodeSelector | None) -> frozenset[str] | None:

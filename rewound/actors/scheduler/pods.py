@@ -5,7 +5,7 @@ Pods of one template share a `PodShape`, so that ten thousand of them cost ten t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -13,7 +13,9 @@ import orjson
 from rewound.actors.kinds.core.resources import is_extended, is_sidecar, nanos
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps, exhausted, parts_of
 from rewound.actors.scheduler.matching import Labels, Selector, selector_of
+from rewound.actors.selectors.nodes import NodeRequirement, NodeTerm
 from rewound.actors.versions.features import POD_LEVEL_RESOURCES, RESIZE, RESIZE_POD_LEVEL
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
@@ -213,6 +215,60 @@ def text_of(parts: object) -> bytes:
         return repr(parts).encode(errors="surrogatepass")
 
 
+Preferences = tuple[tuple[int, NodeTerm], ...]  # terms with their weights
+
+
+def node_preferences(spec: Object) -> Steps[Preferences]:
+    wanted = (spec.get("affinity") or {}).get("nodeAffinity", {})
+    return (yield from preferences(wanted.get("preferredDuringSchedulingIgnoredDuringExecution", ())))
+
+
+def preferences(terms: Iterable[Object]) -> Steps[Preferences]:
+    """Preferred terms; those without weight or requirements are dropped."""
+    kept: list[tuple[int, NodeTerm]] = []
+    for part in parts_of(terms):
+        compiled = ((one["weight"], NodeTerm.compile(one["preference"])) for one in part)
+        kept += [(weight, term) for weight, term in compiled if weight and term is not None]
+        yield
+    return tuple(kept)
+
+
+class AffinityTerms:
+    """The terms of pod affinity and anti-affinity, required ones first. A pod may have tens of thousands: they are
+    compiled when they are used, or before that in steps.
+    """
+
+    __slots__ = ("_compiled", "_namespace", "_written", "counts")
+
+    def __init__(self, namespace: str, affinity: Object) -> None:
+        self._namespace = namespace
+        near, away = affinity.get("podAffinity", {}), affinity.get("podAntiAffinity", {})
+        self._written: tuple[Sequence[Object], ...] = (
+            *(one.get("requiredDuringSchedulingIgnoredDuringExecution", ()) for one in (near, away)),
+            *(one.get("preferredDuringSchedulingIgnoredDuringExecution", ()) for one in (near, away)),
+        )
+        self.counts = tuple(map(len, self._written))
+        self._compiled: list[tuple[Term, ...]] | None = None
+
+    def compiled(self) -> list[tuple[Term, ...]]:
+        if self._compiled is None:
+            exhausted(self.compile())
+        assert self._compiled is not None
+        return self._compiled
+
+    def compile(self) -> Steps[None]:
+        if self._compiled is not None:
+            return
+        compiled: list[tuple[Term, ...]] = []
+        for written in self._written:
+            terms: list[Term] = []
+            for part in parts_of(written):
+                terms += [_term(self._namespace, one) for one in part]
+                yield
+            compiled.append(tuple(terms))
+        self._compiled, self._written = compiled, ()
+
+
 class PodShape(NamedTuple):
     key: bytes  # equal for equal shapes
     requested: Requests
@@ -220,23 +276,57 @@ class PodShape(NamedTuple):
     nonzero_cpu: int
     nonzero_memory: int
     ports: tuple[HostPort, ...]
-    required_affinity: tuple[Term, ...]
-    required_anti_affinity: tuple[Term, ...]
-    preferred_affinity: tuple[Term, ...]
-    preferred_anti_affinity: tuple[Term, ...]
+    terms: AffinityTerms
     has_affinity: bool  # pod affinity or anti-affinity of any kind
     volumes: tuple[Object, ...]
     disks: Disks
 
     @property
+    def required_affinity(self) -> tuple[Term, ...]:
+        return self.terms.compiled()[0]
+
+    @property
+    def required_anti_affinity(self) -> tuple[Term, ...]:
+        return self.terms.compiled()[1]
+
+    @property
+    def preferred_affinity(self) -> tuple[Term, ...]:
+        return self.terms.compiled()[2]
+
+    @property
+    def preferred_anti_affinity(self) -> tuple[Term, ...]:
+        return self.terms.compiled()[3]
+
+    @property
+    def follows(self) -> bool:
+        """Whether it requires other pods near it."""
+        return self.terms.counts[0] > 0
+
+    @property
+    def repels(self) -> bool:
+        """Whether it requires that other pods are not near it."""
+        return self.terms.counts[1] > 0
+
+    @property
     def has_many_terms(self) -> bool:
         """Whether comparing it with the pods of one node may take as long as a step."""
-        near = len(self.required_affinity) + len(self.preferred_affinity)
-        return near + len(self.required_anti_affinity) + len(self.preferred_anti_affinity) > FEW_TERMS
+        return sum(self.terms.counts) > FEW_TERMS
 
 
 class PodFacts:
-    __slots__ = ("labels", "name", "namespace", "pod", "priority", "shape", "terminating", "uid")
+    __slots__ = (
+        *(
+            "_node_preferences",
+            "_node_requirement",
+            "labels",
+            "name",
+            "namespace",
+            "pod",
+            "priority",
+            "shape",
+        ),
+        *("terminating", "uid"),
+    )
 
     def __init__(self, pod: Object, shape: PodShape) -> None:
         metadata = pod["metadata"]
@@ -248,6 +338,28 @@ class PodFacts:
         self.priority: int = pod["spec"].get("priority", 0)
         self.terminating: bool = "deletionTimestamp" in metadata
         self.shape = shape
+        self._node_requirement: NodeRequirement | None = None
+        self._node_preferences: Preferences | None = None
+
+    def compile_terms(self) -> Steps[None]:
+        """Compile the terms of all affinities in steps: there may be tens of thousands."""
+        yield from self.shape.terms.compile()
+        if self._node_requirement is None:
+            self._node_requirement = yield from NodeRequirement.in_steps(self.spec)
+        if self._node_preferences is None:
+            self._node_preferences = yield from node_preferences(self.spec)
+
+    @property
+    def node_requirement(self) -> NodeRequirement:
+        if self._node_requirement is None:
+            self._node_requirement = NodeRequirement.of_pod(self.spec)
+        return self._node_requirement
+
+    @property
+    def node_preferences(self) -> Preferences:
+        if self._node_preferences is None:
+            self._node_preferences = exhausted(node_preferences(self.spec))
+        return self._node_preferences
 
     def counts_like(self, other: PodFacts) -> bool:
         """Whether another version of the pod is the same for decisions about other pods."""
@@ -308,7 +420,6 @@ class Shapes:
         self, key: bytes, namespace: str, spec: Object, requested: Requests, volumes: tuple[Object, ...]
     ) -> PodShape:
         affinity = spec.get("affinity", {})
-        near, away = affinity.get("podAffinity", {}), affinity.get("podAntiAffinity", {})
         totals = requested.totals().items()
         return PodShape(
             key,
@@ -317,10 +428,7 @@ class Shapes:
             requested.total(CPU, DEFAULT_MILLI_CPU),
             requested.total(MEMORY, DEFAULT_MEMORY),
             tuple(_host_ports(spec["containers"])),
-            _required(namespace, near),
-            _required(namespace, away),
-            _preferred(namespace, near),
-            _preferred(namespace, away),
+            AffinityTerms(namespace, affinity),
             "podAffinity" in affinity or "podAntiAffinity" in affinity,
             volumes,
             _disks_of(volumes),
@@ -350,17 +458,9 @@ def _host_ports(containers: Iterable[Object]) -> Iterable[HostPort]:
                 )
 
 
-def _required(namespace: str, affinity: Object) -> tuple[Term, ...]:
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", ())
-    return tuple(_term(namespace, one) for one in terms)
-
-
-def _preferred(namespace: str, affinity: Object) -> tuple[Term, ...]:
-    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
-    return tuple(_term(namespace, one["podAffinityTerm"], one["weight"]) for one in terms)
-
-
-def _term(namespace: str, term: Object, weight: int = 0) -> Term:
+def _term(namespace: str, written: Object) -> Term:
+    """A required term, or a preferred one, which has a weight."""
+    term, weight = written.get("podAffinityTerm", written), written.get("weight", 0)
     named, by_labels = term.get("namespaces", ()), term.get("namespaceSelector")
     namespaces = frozenset(named) if named or by_labels is not None else frozenset([namespace])
     return Term(

@@ -264,7 +264,7 @@ class SchedulingQueue:
         else:
             self._become(queued, _UNSCHEDULABLE)
             self._unschedulable.setdefault(plugins, {})[queued.key] = queued
-            if queued.facts.shape.required_affinity:
+            if queued.facts.shape.follows:
                 self._seeking[queued.key] = queued
             self._schedule(queued)
         if queued.facts.uid not in self._nominations:

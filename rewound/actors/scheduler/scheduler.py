@@ -101,7 +101,7 @@ from rewound.actors.scheduler.volumes import (
     VOLUME_UPDATE,
     Reserved,
 )
-from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
+from rewound.actors.selectors.nodes import NO_SCHEDULE, untolerated
 from rewound.actors.versions.features import (
     ASYNC_PREEMPTION,
     CLAIMS_BEFORE_PREEMPTION,
@@ -1345,7 +1345,7 @@ def _might_fit(
     if insufficient(pod.shape.requests, node, features, elsewhere):
         return False
     try:
-        if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):
+        if not pod.node_requirement.matches(node.name, node.labels):
             return False
         if any(node.has_conflict(port) for port in pod.shape.ports):
             return False

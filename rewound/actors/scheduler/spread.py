@@ -30,7 +30,7 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.tally import Part, Tally
 from rewound.actors.scheduler.volume_objects import Objects
-from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, untolerated
+from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, untolerated
 from rewound.actors.versions.features import EMPTY_SPREAD, MIN_DOMAINS, SPREAD_INCLUSION, SPREAD_LABEL_KEYS
 
 NAME: Final = "PodTopologySpread"
@@ -129,7 +129,7 @@ class _Counted:
 
     def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], *, needs_all: bool) -> None:
         self._namespace, self._constraints, self._needs_all = pod.namespace, constraints, needs_all
-        self._required = NodeRequirement.of_pod(pod.spec)
+        self._required = pod.node_requirement
         self._tolerations = pod.spec.get("tolerations", ())
         self._keys = [one.topology_key for one in constraints]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.messages import Object
+from rewound.actors.runtime.steps import Steps, parts_of
 from rewound.actors.selectors.labels import (
     ABSENT,
     EXISTS,
@@ -90,6 +91,15 @@ class NodeSelector:
         compiled = map(NodeTerm.compile, selector.get("nodeSelectorTerms", ()))
         return cls(tuple(term for term in compiled if term is not None))
 
+    @classmethod
+    def in_steps(cls, selector: Object) -> Steps[NodeSelector]:
+        """The same for the many terms that a pod may have."""
+        terms: list[NodeTerm] = []
+        for part in parts_of(selector.get("nodeSelectorTerms", ())):
+            terms += filter(None, map(NodeTerm.compile, part))
+            yield
+        return cls(tuple(terms))
+
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         return any(term.matches(name, labels) for term in self.terms)
 
@@ -103,18 +113,24 @@ class NodeRequirement:
 
     @classmethod
     def of_pod(cls, spec: Object) -> NodeRequirement:
-        required = (
-            (spec.get("affinity") or {})
-            .get("nodeAffinity", {})
-            .get("requiredDuringSchedulingIgnoredDuringExecution")
-        )
+        required = _required(spec)
         return cls(spec.get("nodeSelector", {}), required and NodeSelector.compile(required))
+
+    @classmethod
+    def in_steps(cls, spec: Object) -> Steps[NodeRequirement]:
+        required = _required(spec)
+        return cls(spec.get("nodeSelector", {}), required and (yield from NodeSelector.in_steps(required)))
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         for key, value in self.labels.items():
             if labels.get(key) != value:
                 return False
         return self.affinity is None or self.affinity.matches(name, labels)
+
+
+def _required(spec: Object) -> Any:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity", {})
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")

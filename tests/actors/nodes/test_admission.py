@@ -6,8 +6,9 @@ from typing import Any
 
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
-from rewound.actors.nodes.admission import CRITICAL_PRIORITY, PodAdmission, Rejection
+from rewound.actors.nodes.admission import CRITICAL_PRIORITY, Admission, PodAdmission, Rejection
 from rewound.actors.versions.features import V1_25, choose_release
+from tests.at_once import at_once
 from tests.cases import cases
 
 NEWEST = choose_release("1.36").features
@@ -30,7 +31,11 @@ def pod(name: str = "p", cpu: str = "", ports: tuple[int, ...] = (), **spec: Any
 
 
 def admit(new: Object, *others: Object, at: Object | None = None, features: frozenset[str] = NEWEST) -> Any:
-    return PodAdmission(KUBERNETES, features, lambda name: others).admit(new, at or node())
+    return judged(PodAdmission(KUBERNETES, features, lambda name: others), new, at)
+
+
+def judged(admission: PodAdmission, new: Object, at: Object | None = None) -> Admission:
+    return admission.admit(at_once(admission.facts(new)), at or node())
 
 
 @cases(
@@ -139,15 +144,15 @@ def test_resize_has_to_fit(cpu: str, problem: Rejection | None) -> None:
     running = [pod("a", "400m", nodeName="n"), pod(cpu="100m", nodeName="n")]
     admission = PodAdmission(KUBERNETES, NEWEST, lambda name: running)
     assert admission.resize_problem(pod(cpu=cpu, nodeName="n"), node()) == problem
-    fits = admission.admit(pod("b", "1"), node()).rejection is None
+    fits = judged(admission, pod("b", "1")).rejection is None
     assert fits == (problem is not None)  # what was resized counts
 
 
 def test_pods_that_end_make_room() -> None:
     admission = PodAdmission(KUBERNETES, NEWEST, lambda name: ())
     first = pod("a", "2", nodeName="n")
-    assert admission.admit(first, node()).rejection is None
-    assert admission.admit(first, node()).rejection is None  # once more, because its status was not written
-    assert admission.admit(pod("b", "1"), node()).rejection is not None
+    assert judged(admission, first).rejection is None
+    assert judged(admission, first).rejection is None  # once more, because its status was not written
+    assert judged(admission, pod("b", "1")).rejection is not None
     admission.pod_ended(first)
-    assert admission.admit(pod("b", "1"), node()).rejection is None
+    assert judged(admission, pod("b", "1")).rejection is None

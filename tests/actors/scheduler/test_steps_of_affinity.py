@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,3 +58,13 @@ def test_number_of_steps(waiting: dict[str, Any], running: dict[str, Any], *, is
     evaluation = Evaluation(PROFILE, world.facts(pod("p", **waiting)), world.around)
     steps = sum(1 for _ in evaluation.steps)
     assert (steps >= NODES) is is_slow
+
+
+@pytest.mark.parametrize("make", [terms, node_terms, required_node_terms])
+def test_terms_are_compiled_in_steps(make: Callable[[int], dict[str, Any]]) -> None:
+    facts = World(node("n0")).facts(pod("p", **make(6400)))
+    assert sum(1 for _ in facts.compile_terms()) >= 100
+    assert sum(1 for _ in facts.compile_terms()) == 0
+    preferred = len(facts.shape.preferred_affinity) + len(facts.node_preferences)
+    required = facts.node_requirement.affinity
+    assert preferred + (0 if required is None else len(required.terms)) == 6400
