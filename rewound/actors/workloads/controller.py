@@ -97,6 +97,9 @@ class Pace:
         self._passed.pop(key, None)
 
 
+_PAIRS: Final = 128  # of a pod and an object that selects it, which are handled in one step
+
+
 class OwnerFinder:
     """Finds the objects of a namespace that select a changed pod.
 
@@ -110,9 +113,14 @@ class OwnerFinder:
         owners: CachedType,
         selecting: Callable[[Object], Callable[[Object], bool]],
         take: Callable[[Object, Sequence[Object]], None],
+        take_more: Callable[[Object, Sequence[Object]], None] | None = None,
     ) -> None:
-        """`selecting` returns a predicate for pods; `take` gets the pod and the objects that select it."""
+        """`selecting` returns a predicate for pods; `take` gets the pod and the objects that select it.
+
+        Of many such objects it gets the first part, and `take_more` (or `take`) the others, in steps.
+        """
         self._queue, self._owners, self._selecting, self._take = queue, owners, selecting, take
+        self._take_more = take_more or take
         # The pods of each namespace by name and labels, by which they are selected.
         self._deferred: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
         # The objects of each namespace with their predicates, of one version of `owners`; None: too many.
@@ -151,10 +159,10 @@ class OwnerFinder:
     async def find_deferred(self, namespace: str) -> None:
         """Handle the recorded changes; called for the key CHANGED of a namespace."""
         pods = self._deferred.pop(namespace, {}).values()
-        await in_turns(self._find(self._owners.in_namespace(namespace), [(pod, []) for pod in pods]))
+        await in_turns(self.find(self._owners.in_namespace(namespace), [(pod, []) for pod in pods]))
 
-    def _find(self, owners: Iterable[Object], found: list[tuple[Object, list[Object]]]) -> Steps[None]:
-        """`found`: the pods, each with an empty list for the objects that select it."""
+    def find(self, owners: Iterable[Object], found: list[tuple[Object, list[Object]]]) -> Steps[None]:
+        """Find the objects that select pods, and take them. `found`: the pods, each with an empty list for these."""
         for owner in tuple(owners):
             selects = self._selecting(owner)
             for part in parts_of(found):
@@ -162,10 +170,16 @@ class OwnerFinder:
                     if selects(pod):
                         selected_by.append(owner)
                 yield
-        for part in parts_of(found):
-            for pod, selected_by in part:
-                self._take(pod, selected_by)
-            yield
+        taken = 0  # pairs of a pod and an object, since the last pause
+        for pod, selected_by in found:
+            take = self._take
+            for some in parts_of(selected_by) if selected_by else ((),):
+                take(pod, some)
+                take = self._take_more
+                taken += 1 + len(some)
+                if taken >= _PAIRS:
+                    yield
+                    taken = 0
 
 
 def is_long(selector: Object | None) -> bool:

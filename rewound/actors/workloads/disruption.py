@@ -64,7 +64,9 @@ class Disruption(WorkloadController):
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
         self._pace = Pace(self.queue, INTERVAL)
-        self._owner_finder = OwnerFinder(self.queue, self._budgets, _selecting, self._selected)
+        self._owner_finder = OwnerFinder(
+            self.queue, self._budgets, _selecting, self._selected, self._queue_budgets
+        )
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -89,13 +91,16 @@ class Disruption(WorkloadController):
 
     def _selected(self, pod: Object, found: Sequence[Object]) -> None:
         """Queue the budgets that select a changed pod; it should be one."""
-        for budget in found:
-            self.queue.add(key_of(budget))
+        self._queue_budgets(pod, found)
         if len(found) > 1:
             namespace, name = map(quoted, key_of(pod))
             chosen_one = quoted(found[0]["metadata"]["name"])
             text = f"Pod {namespace}/{name} matches multiple PodDisruptionBudgets.  Chose {chosen_one} arbitrarily."
             self._report(self._pods.definition, pod, "Warning", "MultiplePodDisruptionBudgets", text)
+
+    def _queue_budgets(self, _: Object, budgets: Sequence[Object]) -> None:
+        for budget in budgets:
+            self.queue.add(key_of(budget))
 
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
