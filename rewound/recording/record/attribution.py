@@ -45,6 +45,19 @@ class _Entry(NamedTuple):
         return self.fields != other.fields and _paths(self.fields) != _paths(other.fields)
 
 
+class Comparison(NamedTuple):
+    """What a change shows next to the content before it."""
+
+    writer: Writer
+    different: frozenset[str]  # the members of the object that differ, without metadata
+
+
+def compared(before: Document | None, after: Document, arrived: int) -> Comparison:
+    old = before or {}
+    different = {key for key in old.keys() | after.keys() if old.get(key) != after.get(key)}
+    return Comparison(writer_of(before, after, arrived), frozenset(different - {"metadata"}))
+
+
 def writer_of(before: Document | None, after: Document, arrived: int) -> Writer:
     """The writer of a change of one object; `before` is None for its first known content.
 

@@ -20,7 +20,7 @@ others, `late_authors` asks again when the batches of that time have arrived.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
@@ -28,7 +28,7 @@ from typing import Any, Final
 from rewound.actors.errors import BadRequest
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.recording.record.attribution import Writer, writer_of
+from rewound.recording.record.attribution import Writer, compared
 from rewound.recording.record.changes import Author, Change
 from rewound.recording.record.refused import RefusedRequests
 from rewound.recording.record.requests import Request
@@ -266,16 +266,19 @@ class Authors:
             found = [one for one in found if not change.uid or change.uid in (one.uids or {change.uid})]
             found = [one for one in found if _selects(one.request, change)]
             return (found[0], True, "") if found else (None, False, "")
-        after = decode(change.body)
-        old = decode(before()) if exists else None
-        writer = writer_of(old, after, change.arrived)
+        if not near:
+            return None, False, ""
+        if change.comparison is None:
+            old = decode(before()) if exists else None
+            change.comparison = compared(old, decode(change.body), change.arrived)
+        writer, different = change.comparison
         if writer.deletes:
             found = [one for one in near if one.request.deletes and _selects(one.request, change)]
             return (found[0], True, "") if found else (None, False, "")
         if not exists:
             found = [one for one in near if one.request.creates and not one.uses]
         else:
-            found = [one for one in near if not one.uses and _fits(one.request, old or {}, after)]
+            found = [one for one in near if not one.uses and _fits(one.request, different)]
         if not found:
             return None, False, ""
         return self._best(found, writer)
@@ -422,15 +425,13 @@ def _selects(request: Request, change: Change) -> bool:
         return True
 
 
-def _fits(request: Request, before: Document, after: Document) -> bool:
+def _fits(request: Request, different: Collection[str]) -> bool:
     """Whether a request can have changed what differs: the status subresource its status, others everything else."""
     if request.verb not in _CHANGES and not (request.verb == "create" and request.subresource):
         return False
-    different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    different.discard("metadata")
     if not different:
         return True
-    return (request.subresource == "status") is (different == {"status"})
+    return (request.subresource == "status") is (set(different) == {"status"})
 
 
 def _is_marked(body: bytes) -> bool:

@@ -18,7 +18,7 @@ from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.document import in_usual_order
 from rewound.journal import keys
 from rewound.journal.contents import fits
-from rewound.recording.record.attribution import Writer, check_entries
+from rewound.recording.record.attribution import Comparison, check_entries
 from rewound.recording.record.kinds import RecordedKind
 from rewound.recording.record.secret_annotations import annotations_with_values
 
@@ -76,7 +76,7 @@ class Change:
     alone: bool = False  # a removal of an object that has no event before it
     place: int = 0  # preferred offset of a change without a version
     after: int = 0  # the version of the object before it, for a change without a version
-    writer: Writer | None = None  # what managedFields show, if that was found before
+    comparison: Comparison | None = None  # with the content before it, if that was made already
     sequence: int = 0  # among the changes of its kind that a recorder has received
 
     @property

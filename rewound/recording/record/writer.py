@@ -29,7 +29,7 @@ from rewound.journal.log import Journal
 from rewound.journal.records import GUESSED, USER_GUESSED, Event
 from rewound.journal.retention import advance
 from rewound.journal.view import View
-from rewound.recording.record.attribution import Writer, writer_of
+from rewound.recording.record.attribution import Comparison, Writer, compared
 from rewound.recording.record.authors import Authors
 from rewound.recording.record.changes import (
     ADDED,
@@ -179,7 +179,7 @@ class RecordingWriter:
             known = None  # another object: `add` ends that one first
         before = None if known is None else self._last_content(change.key, known)[0]
         try:
-            change.writer = await run_in_thread(_compared, before, change)
+            change.comparison = await run_in_thread(_compared, before, change)
         except Exception:
             return  # `add` says what is wrong
 
@@ -293,10 +293,10 @@ class RecordingWriter:
             return Writer(author.manager)
         if change.removed or not change.body:
             return Writer("" if author is None else author.manager)
-        before = None
-        if known is not None and change.writer is None:
-            before = decode(self._last_content(change.key, known)[0])
-        found = change.writer or writer_of(before, decode(change.body), change.arrived)
+        if change.comparison is None:
+            before = None if known is None else self._last_content(change.key, known)[0]
+            change.comparison = _compared(before, change)
+        found = change.comparison.writer
         if author is None:
             return found
         if not author.manager:
@@ -369,8 +369,8 @@ class RecordingWriter:
         return batch
 
 
-def _compared(before: bytes | None, change: Change) -> Writer:
-    return writer_of(None if before is None else decode(before), decode(change.body), change.arrived)
+def _compared(before: bytes | None, change: Change) -> Comparison:
+    return compared(None if before is None else decode(before), decode(change.body), change.arrived)
 
 
 # managedFields has whole seconds: the arrival is more precise if it is soon after the write.

@@ -16,6 +16,7 @@ from rewound.cli.main import main
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.recording.record import authors
+from rewound.recording.record.attribution import Comparison, Writer
 from rewound.recording.record.authors import Authors
 from rewound.recording.record.changes import change_of
 from rewound.recording.record.kinds import RecordedKind, kind_of
@@ -111,6 +112,19 @@ def test_managers_decide_and_what_is_left_is_a_guess(joined: Joined) -> None:
         ("carol", "patch", True),  # two users have kubectl's manager
         ("recorded", "update", False),
     ]
+
+
+def test_a_change_is_compared_once(joined: Joined) -> None:
+    """A recorder compares large objects in a thread; nothing here may compare, or parse, them again."""
+    joined.change(10, "one", managedFields=managed("kubectl", 1))
+    joined.request("alice", "patch", 2, "kubectl/v1")
+    joined.request("bob", "patch", 2, "helm/v3")
+    document = config_map(20, "two", managedFields=managed("kubectl", 2))
+    change = change_of(kind(), document, 20, removed=False, with_secrets=True)
+    change.comparison = Comparison(Writer("helm", 2_000_000), frozenset({"data"}))
+    joined.writer.write([change])
+    (_, event) = joined.events()
+    assert (event.user, event.manager) == ("bob", "helm")
 
 
 def test_user_of_a_manager_that_is_not_remembered_is_a_guess(
