@@ -9,6 +9,7 @@ are no longer initial ones: an earlier release created them. `Bootstrap` creates
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from rewound.actors.controllers.client import Client
@@ -28,6 +29,7 @@ from rewound.actors.flowcontrol.initial_objects import (
 )
 from rewound.actors.identity import SERVER_USER
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.store.document import decode
@@ -69,8 +71,9 @@ class FlowControlController:
         """Their condition Dangling may change. There are few FlowSchemas, and levels are rarely added or removed."""
         with self._journal.read() as view:
             for _, name, row in view.rows(self._journal.type_id(self._schemas), ""):
-                if _level_of(decode(row.body)) == level:
-                    self.queue.add((self._schemas, name))
+                with suppress(*OF_MISFITS):  # `reconcile` leaves it out
+                    if _level_of(decode(row.body)) == level:
+                        self.queue.add((self._schemas, name))
 
     async def catch_up(self) -> None:
         for type_name in self._types.values():

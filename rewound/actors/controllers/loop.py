@@ -5,8 +5,9 @@ journal and writing like any client. It is level-triggered: whatever happened me
 the result is the same. The loop follows the feed before `catch_up` begins, so there is no gap between the two, and
 reconciles only after `catch_up` has ended, because an incomplete index would lead to wrong decisions.
 
-A key that fails is retried after a growing pause while the other keys continue. Only an exception of the loop itself or
-of `catch_up` reaches the supervisor, which runs the loop again.
+A key that fails is retried after a growing pause while the other keys continue. If it fails because of the form of a
+stored object, it is left out: the log names it once, and later attempts are silent. Only an exception of the loop
+itself or of `catch_up` reaches the supervisor, which runs the loop again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rewound.actors.errors import RequestError
 from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
 from rewound.actors.runtime.turns import user_at_work
 from rewound.actors.store.feed import Feed
+from rewound.actors.store.misfits import report
 from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class Controller(Protocol[K]):
 class LoopStatistics(msgspec.Struct):
     caught_up: bool = False
     last_failure: str = ""
+    left_out: dict[Hashable, str] = {}  # keys whose objects it cannot read, with the reason
 
 
 class Loop(Generic[K]):
@@ -75,6 +78,7 @@ class Loop(Generic[K]):
         self._feed = feed
         self._max_concurrent = max_concurrent
         self._statistics = LoopStatistics()
+        self._unread: dict[K, str] = {}  # keys of the queue that failed because of what is stored, and why
 
     @property
     def name(self) -> str:
@@ -118,14 +122,32 @@ class Loop(Generic[K]):
         except RequestError as refused:
             self._failed(key, str(refused), queue.retry(key))
         except Exception as broken:
-            pause = queue.retry(key)
-            # An object that it cannot read stays for long: the first attempts have shown where.
-            traced = pause < LOGGED_PAUSE or not isinstance(broken, OF_MISFITS)
-            logger.error("%s broke on %r: %r", self.name, key, broken, exc_info=traced)
-            self._failed(key, f"{type(broken).__name__}: {broken}", pause)
+            pause, why = queue.retry(key), f"{type(broken).__name__}: {broken}"
+            if isinstance(broken, OF_MISFITS):
+                self._cannot_read(key, why, pause)
+            else:
+                logger.error("%s broke on %r: %r", self.name, key, broken, exc_info=True)
+                self._failed(key, why, pause)
         else:
             queue.done(key)
+            self._unread.pop(key, None)
+            self._statistics.left_out.pop(key, None)
         slots.release()
+
+    def _cannot_read(self, key: K, why: str, pause: float) -> None:
+        """An object of the key probably has a form that its kind does not have, which stays so for long.
+
+        It may also be one that changes at this moment: the key is tried again, and left out from the first long pause
+        on. Later attempts are silent, until it changes or fails in another way.
+        """
+        if self._unread.get(key) != why:
+            self._unread[key] = why
+            logger.info("%s cannot read what %r names: %s", self.name, key, why, exc_info=True)
+        if pause >= LOGGED_PAUSE and self._statistics.left_out.get(key) != why:
+            self._statistics.left_out[key] = why
+            self._statistics.last_failure = f"{key}: {why}"
+            where = "/".join(str(part) for part in key if part) if isinstance(key, tuple) else str(key)
+            report(f"for {self.name}:", "", where, why)
 
     def _failed(self, key: K, why: str, pause: float) -> None:
         self._statistics.last_failure = f"{key}: {why}"

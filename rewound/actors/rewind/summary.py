@@ -70,12 +70,16 @@ _EXPLAINING: Final = frozenset(("reason", "message"))
 def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
     """Summarize the change between two contents; `before` is None if the object was created. `secret`: hide values."""
     if before is None:
-        return {"changes": [], "more": 0, "statusOnly": False, "text": _description(parsed(after))}
+        return summary_of_created(parsed(after))
     old, new = parsed(before), parsed(after)
     found = summary_of(difference(old, new, _LEFT_OUT, most=MAX_CHANGES), secret=secret)
     if found["statusOnly"] and found["more"] >= MAX_CHANGES - SHOWN:  # unread changes may be elsewhere
         found["statusOnly"] = not difference(old, new, _LEFT_OUT | {"status"}, most=1)
     return found
+
+
+def summary_of_created(content: Document) -> Document:
+    return {"changes": [], "more": 0, "statusOnly": False, "text": _description(content)}
 
 
 def summary_of(changes: list[Change], *, secret: bool) -> Document:

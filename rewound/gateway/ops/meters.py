@@ -99,6 +99,12 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
         meter_node(metrics, store.node)
     meter_writes(metrics, lambda: _write_durations(store))
     meter_controllers(metrics, lambda: {one.name: one.statistics()[1] for one in store.loops})
+    metrics.gauge(
+        "rewound_controller_left_out",
+        "Keys that a controller leaves out, because it cannot read what is stored; the log names them.",
+        lambda: {one.name: len(one.statistics()[0].left_out) for one in store.loops},
+        "name",
+    )
     meter_scheduler(metrics, lambda: _scheduling(store))
     meter_journal(metrics, store.journal.statistics)
     meter_mailboxes(metrics, store.directory.statistics)

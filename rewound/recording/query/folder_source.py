@@ -19,7 +19,7 @@ from rewound.actors.kinds.declaration.columns import UNKNOWN
 from rewound.actors.kinds.declaration.columns import since as age
 from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.blame import blame
-from rewound.actors.rewind.contents import parsed
+from rewound.actors.rewind.contents import named, parsed
 from rewound.actors.rewind.difference import Change
 from rewound.actors.rewind.documents import blame_document, event_document, history_page
 from rewound.actors.rewind.long_work import run
@@ -30,6 +30,7 @@ from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.selectors.matcher import matcher
 from rewound.client.errors import Failure, UsageError, print_warning
 from rewound.journal import history, keys, snapshots
+from rewound.journal.batching import in_batches, size_of_row
 from rewound.journal.errors import Compacted
 from rewound.journal.files.data_file import DATA
 from rewound.journal.history import ObjectChange
@@ -265,20 +266,28 @@ class FolderSource(Source):
             if row is None:
                 self._check_known(wanted)
                 raise did_not_exist(wanted)
-            yield [row.body]
+            yield [named(row.body, wanted.namespace or "", wanted.name)]
             return
         with self._journal.read() as view:
             version = self._resolve(view, at)
         match = matcher(LabelSelector.parse(wanted.labels), None) if wanted.labels else None
-        type_id, after = self._kinds.type_id(wanted.kind), None
+        type_id = self._kinds.type_id(wanted.kind)
         self._warn(type_id, wanted.kind, version)
-        more = True
-        while more:
+        after: tuple[str, str] | None = None
+        while True:
             with self._journal.read() as view:
-                page = view.at(version).page(type_id, wanted.namespace, after=after, limit=PAGE, match=match)
-            if page.bodies:
-                yield page.bodies
-            after, more = page.last, page.more
+                found = view.at(version).rows(type_id, wanted.namespace, after)
+                page = next(in_batches(found, size_of_row, most=PAGE), [])
+            if not page:
+                return
+            bodies = [
+                named(row.body, namespace, name)
+                for namespace, name, row in page
+                if match is None or match(row.facts, row.body)
+            ]
+            if bodies:
+                yield bodies
+            after = page[-1][:2]
 
     def _table(self, kind: Kind, bodies: list[bytes], now: int) -> Document:
         # Imported when needed: they import much of the server.
@@ -394,8 +403,7 @@ class FolderSource(Source):
 
 
 def _typed(kind: Kind, body: bytes) -> Document:
-    document: Document = orjson.loads(object_bytes(kind, body))
-    return document
+    return parsed(object_bytes(kind, body))
 
 
 def _row(encode: Callable[[bytes], bytes], titles: list[str], body: bytes, now: int) -> Document:
@@ -405,14 +413,14 @@ def _row(encode: Callable[[bytes], bytes], titles: list[str], body: bytes, now: 
         return row
     except Exception:
         logger.debug("an object has no columns", exc_info=True)
-    metadata = orjson.loads(body)["metadata"]
+    metadata = parsed(body)["metadata"]
     known = {"Name": metadata["name"], "Age": age(metadata.get("creationTimestamp"), now)}
     return {"cells": [known.get(title, UNKNOWN) for title in titles], "object": {"metadata": metadata}}
 
 
 def _plain_table(bodies: list[bytes], now: int) -> Document:
     """The Table of a kind whose columns are not known."""
-    objects = [orjson.loads(body) for body in bodies]
+    objects = [parsed(body) for body in bodies]
     names = ("Name", "Age")
     return {
         "columnDefinitions": [{"name": name, "type": "string", "priority": 0} for name in names],

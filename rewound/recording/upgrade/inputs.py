@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import Names
+from rewound.actors.rewind.contents import named, parsed
 from rewound.client.errors import ClientError, Failure, StatusError
 from rewound.client.streaming import StreamingSession
 from rewound.journal import backup, transfer
@@ -89,7 +88,7 @@ def stored_items(folder: Folder, names: Names) -> Iterator[Item]:
                 rows = view.rows(type_id, None, after=after)
                 for namespace, name, row in next(in_batches(rows, size_of_row, most=_PAGE), ()):
                     after = namespace, name
-                    document = orjson.loads(object_bytes(kind, row.body))
+                    document = parsed(object_bytes(kind, named(row.body, namespace, name)))
                     page.append(Item(document, STORED, _writer(view, row.offset, manager_of(document))))
             if not page:
                 break

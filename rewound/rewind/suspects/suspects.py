@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-import orjson
-
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import rfc3339
-from rewound.actors.rewind.summary import summarize, summary_of
+from rewound.actors.rewind.summary import summary_of, summary_of_created
 from rewound.rewind.suspects.breaking import SECOND, Breakage, Symptom, accounts_of, children, find_breakage
 from rewound.rewind.suspects.concerns import Concern, Rule, Surroundings, first_concern, rules_for
 from rewound.rewind.suspects.past import Change, Document, Name, Past, short
@@ -316,7 +314,7 @@ def _item(past: Past, one: Candidate, others: int) -> Document:
     if one.fields:
         item["summary"] = summary_of(one.fields, secret=one.of.type == "secrets")
     elif one.action == "created" and (content := past.content(one.of, one.version)) is not None:
-        item["summary"] = summarize(None, orjson.dumps(content), secret=one.of.type == "secrets")
+        item["summary"] = summary_of_created(content)
     if others:
         item["others"] = others
     return item

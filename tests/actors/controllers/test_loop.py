@@ -111,3 +111,23 @@ class Slow(Names):
     async def reconcile(self, key: str) -> None:
         await super().reconcile(key)
         await trio.sleep(1)
+
+
+async def test_key_whose_object_cannot_be_read_is_left_out_and_named_once(
+    nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed = Feed(0, UNREAD)
+    names = Names(existing=["bad", "good"], errors={"bad": [KeyError("spec") for _ in range(5)]})
+    loop = Loop(names, feed)
+    nursery.start_soon(loop.run)
+    await trio.sleep(10)
+    named = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert [one.message for one in named] == [
+        "for names: bad is left out, because it is stored in a form that its kind does not have: KeyError: 'spec'; "
+        "replace or delete it"
+    ]
+    assert loop.statistics()[0].left_out == {"bad": "KeyError: 'spec'"}
+    await trio.sleep(100)
+    assert names.reconciled[-1][1] == "bad" and not names.errors["bad"]
+    assert loop.statistics()[0].left_out == {}
+    assert len([one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]) == 1
