@@ -157,7 +157,7 @@ def _of_kind(
     found = []
     for path, text, value in (one for some in chosen for one in some):
         case = f"{definition.type_name} {'.'.join(map(str, path)) or 'object'} = {text}"
-        found.append(_made(definition, specimen, case, len(found), path, value))
+        found.append(made(definition, specimen, case, len(found), path, value))
     for text, body in BODIES:
         found.append(_placed(definition, f"{definition.type_name} bytes: {text}", len(found), body))
     return found
@@ -216,7 +216,7 @@ BODIES: tuple[tuple[str, bytes], ...] = (
 )
 
 
-def _made(
+def made(
     definition: Definition, specimen: dict[str, Any], case: str, number: int, path: Path_, value: Any
 ) -> Poison:
     document = copy.deepcopy(specimen)

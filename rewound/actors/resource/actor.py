@@ -28,6 +28,7 @@ import trio
 from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown
 from rewound.actors.kinds.catalog import StoredType
 from rewound.actors.kinds.declaration.stored_form import OF_MISFITS
+from rewound.actors.kinds.schema.decoder import NotDecodable
 from rewound.actors.messages import Command, Outcome
 from rewound.actors.resource.backlog import Backlog
 from rewound.actors.resource.current import CurrentObjects, Key
@@ -268,7 +269,7 @@ class ResourceActor:
                 except NeedsThread:
                     attempt.release()
                     in_thread = True
-                except OF_MISFITS:
+                except (*OF_MISFITS, NotDecodable):  # what an apply merges is decoded with what is stored
                     if not attempt.mends():
                         raise
                     attempt.release()
