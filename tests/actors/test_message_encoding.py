@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 
 from rewound import actors
 from rewound.actors import errors
-from rewound.actors.errors import Cause, RequestError, Resource
+from rewound.actors.errors import Cause, PathTooLong, RequestError, Resource
 from rewound.actors.flowcontrol.seats import NoSeat
 from rewound.actors.golang.json import DEEPEST
 from rewound.actors.identity import User
@@ -173,10 +173,10 @@ def test_every_message_has_a_form() -> None:
     for one in pkgutil.walk_packages(actors.__path__, "rewound.actors."):
         importlib.import_module(one.name)
     known = {one for one in subclasses(RequestError) if one.__module__.startswith("rewound.actors.")}
-    # What flow control refuses gets no further than the process that serves the request; controllers are in the process
-    # of the actors.
+    # What flow control and routing refuse gets no further than the process that serves the request; controllers are in
+    # the process of the actors.
     known = {one for one in known if not one.__module__.startswith("rewound.actors.workloads.")}
-    assert known - {NoSeat, NotLeading} == set(ERRORS)
+    assert known - {NoSeat, NotLeading, PathTooLong} == set(ERRORS)
 
 
 @given(st.one_of(list(COMMANDS.values())))

@@ -48,8 +48,8 @@ class Version(msgspec.Struct, frozen=True):
 
     @property
     def compacted(self) -> bool:
-        """Whether retention, or a cut, has removed the version before this one."""
-        return self.before is None and self.event.had_before
+        """Whether retention, or a cut, has removed the version before this one, or one of the two cannot be read."""
+        return not self.event.body or (self.before is None and self.event.had_before)
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -103,9 +103,9 @@ def _before(view: View, event: Event, older: Event | None) -> bytes | None:
     if not event.previous:
         return None
     if older is not None and older.offset == event.previous:
-        return older.body
+        return older.body or None
     previous = view.readable(event.previous)
-    return None if previous is None else previous.body
+    return None if previous is None else previous.body or None
 
 
 def newest(journal: Journal, address: Address, upto: int) -> LongWork[Event | None]:

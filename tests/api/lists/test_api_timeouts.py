@@ -76,7 +76,8 @@ async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_store, "Committer", SlowDisk)
-    monkeypatch.setattr("rewound.actors.resource.collection.BATCH", 2)
+    for bound in ("BATCH", "SMALLEST_BATCH"):
+        monkeypatch.setattr(f"rewound.actors.resource.collection.{bound}", 2)
     async with served() as api:
         for name in "abcde":
             await api.create("configmaps", config_map(name))

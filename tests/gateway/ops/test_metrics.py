@@ -333,7 +333,7 @@ def test_statistics_of_the_server_are_metrics(metrics: Metrics) -> None:
         in_thread=False,
         last_failure="",
     )
-    journal = {"head": 17, "map_bytes": 4096, "used_bytes": 1024, "readers": 1}
+    journal = {"head": 17, "map_bytes": 4096, "used_bytes": 1024, "readers": 1, "unreadable_events": 3}
     meter_connections(metrics, lambda: server)
     meter_committer(metrics, lambda: committer)
     meter_journal(metrics, lambda: journal)
@@ -342,6 +342,7 @@ def test_statistics_of_the_server_are_metrics(metrics: Metrics) -> None:
     assert found["apiserver_tls_handshake_errors_total", ()] == 2
     assert found["rewound_committed_events_total", ()] == 6
     assert found["rewound_journal_head", ()] == 17
+    assert found["rewound_journal_unreadable_events", ()] == 3
     assert found["rewound_mailbox_waiting", labels(type="configmaps")] == 1
 
 
