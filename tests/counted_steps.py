@@ -64,6 +64,26 @@ class Steps(trio.abc.Instrument):
         return count
 
 
+class Lines:
+    count = 0
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Trace | None:
+        if event == "line":
+            self.count += 1
+        return self.trace if frame.f_code.co_filename.startswith(_OURS) else None
+
+
+@contextmanager
+def counted_lines() -> Iterator[Lines]:
+    """Count those of the server in this thread, in all steps together."""
+    lines, before = Lines(), sys.gettrace()
+    sys.settrace(lines.trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
 @contextmanager
 def counted_steps() -> Iterator[Steps]:
     """Count in this thread, until the block ends."""

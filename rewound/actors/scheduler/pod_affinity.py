@@ -6,7 +6,7 @@ only anti-affinity is required.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from rewound.actors.scheduler.nodes import NodeState
@@ -24,7 +24,7 @@ from rewound.actors.scheduler.plugins import (
     SchedulingContext,
     Score,
 )
-from rewound.actors.scheduler.pods import PodFacts, Term
+from rewound.actors.scheduler.pods import FEW_TERMS, PodFacts, Term
 from rewound.actors.scheduler.tally import Part, Tally
 
 NAME: Final = "InterPodAffinity"
@@ -33,13 +33,52 @@ _NOT_AWAY: Final = Failure(NAME, ("node(s) didn't match pod anti-affinity rules"
 _REPELLED: Final = Failure(NAME, ("node(s) didn't satisfy existing pods anti-affinity rules",))
 
 NamespaceLabels = Mapping[str, Mapping[str, str]]
+Sums = dict[str, int]  # weights of terms by topology key
+_MOST_SUMS: Final = 1024  # of one evaluation
 
 
 class _Terms:
-    """The terms of one pod, and which pods they match."""
+    """The terms of one pod, and which pods they match.
+
+    Of many terms, the weights of those that match are added up once for all pods with the same namespace and labels, or
+    the same terms: a node may have a hundred of them.
+    """
 
     def __init__(self, pod: PodFacts, namespace_labels: NamespaceLabels) -> None:
         self.pod, self.shape, self._namespaces = pod, pod.shape, namespace_labels
+        self._sums: dict[Hashable, Sums] = {}
+
+    def selecting(self, terms: Sequence[Term], other: PodFacts, name: str) -> Sums:
+        """The pod's terms that match another one; `name` is that of the terms."""
+        if len(terms) <= FEW_TERMS:
+            return _sums(one for one in terms if self.selects(one, other))
+        key = name, other.namespace, frozenset(other.labels.items())
+        if key not in self._sums:
+            self._remember(key, _sums(one for one in terms if self.selects(one, other)))
+        return self._sums[key]
+
+    def _selecting_all(self, terms: Sequence[Term], other: PodFacts) -> Sums:
+        """All terms, if all match another pod."""
+        if len(terms) <= FEW_TERMS:
+            return _sums(terms) if self.selects_all(terms, other) else {}
+        key = "near", other.namespace, frozenset(other.labels.items())
+        if key not in self._sums:
+            self._remember(key, _sums(terms) if self.selects_all(terms, other) else {})
+        return self._sums[key]
+
+    def selected_by(self, terms: Sequence[Term], other: PodFacts, name: str) -> Sums:
+        """The terms of another pod that match this one."""
+        if len(terms) <= FEW_TERMS:
+            return _sums(filter(self.is_selected, terms))
+        key = name, other.shape.key
+        if key not in self._sums:
+            self._remember(key, _sums(filter(self.is_selected, terms)))
+        return self._sums[key]
+
+    def _remember(self, key: Hashable, sums: Sums) -> None:
+        if len(self._sums) >= _MOST_SUMS:
+            self._sums.clear()
+        self._sums[key] = sums
 
     def selects(self, term: Term, other: PodFacts) -> bool:
         return term.matches(other.namespace, other.labels, self._namespaces.get(other.namespace, {}))
@@ -54,7 +93,7 @@ class _Terms:
         """Required anti-affinity of the node's pods that matches the pod."""
         part: Part = {}
         for other in node.repelling.values():
-            _count(part, node, filter(self.is_selected, other.shape.required_anti_affinity), 1)
+            _count(part, node, self.selected_by(other.shape.required_anti_affinity, other, "repelling"), 1)
         return part
 
     def near(self, node: NodeState) -> Part:
@@ -63,26 +102,31 @@ class _Terms:
         if not terms:
             return part
         for other in node.pods.values():
-            if self.selects_all(terms, other):
-                _count(part, node, terms, 1)
+            _count(part, node, self._selecting_all(terms, other), 1)
         return part
 
     def away(self, node: NodeState) -> Part:
         part: Part = {}
-        if not self.shape.required_anti_affinity:
+        terms = self.shape.required_anti_affinity
+        if not terms:
             return part
         for other in node.pods.values():
-            selected = (one for one in self.shape.required_anti_affinity if self.selects(one, other))
-            _count(part, node, selected, 1)
+            _count(part, node, self.selecting(terms, other, "away"), 1)
         return part
 
 
-def _count(part: Part, node: NodeState, terms: Iterable[Term], sign: int) -> None:
+def _sums(terms: Iterable[Term]) -> Sums:
+    sums: Sums = {}
     for term in terms:
-        value = node.labels.get(term.topology_key)
+        sums[term.topology_key] = sums.get(term.topology_key, 0) + (term.weight or 1)
+    return sums
+
+
+def _count(part: Part, node: NodeState, sums: Sums, factor: int) -> None:
+    for key, total in sums.items():
+        value = node.labels.get(key)
         if value is not None:
-            pair = term.topology_key, value
-            part[pair] = part.get(pair, 0) + sign * (term.weight or 1)
+            part[key, value] = part.get((key, value), 0) + factor * total
 
 
 class _PodFilter(Filter):
@@ -159,21 +203,19 @@ class _Preferred:
         part: Part = {}
         terms, shape = self._terms, self._terms.shape
         for other in (node.pods if self._wants else node.affine).values():
-            _count(part, node, [one for one in shape.preferred_affinity if terms.selects(one, other)], 1)
-            _count(
-                part, node, [one for one in shape.preferred_anti_affinity if terms.selects(one, other)], -1
-            )
+            _count(part, node, terms.selecting(shape.preferred_affinity, other, "wanted"), 1)
+            _count(part, node, terms.selecting(shape.preferred_anti_affinity, other, "unwanted"), -1)
             if other.shape.has_affinity:
                 self._count_others(part, node, other)
         return part
 
     def _count_others(self, part: Part, node: NodeState, other: PodFacts) -> None:
-        is_selected, shape = self._terms.is_selected, other.shape
+        terms, shape = self._terms, other.shape
         if self._hard_weight:
-            hard = filter(is_selected, shape.required_affinity)
-            _count(part, node, (one._replace(weight=self._hard_weight) for one in hard), 1)
-        _count(part, node, filter(is_selected, shape.preferred_affinity), 1)
-        _count(part, node, filter(is_selected, shape.preferred_anti_affinity), -1)
+            hard = terms.selected_by(shape.required_affinity, other, "required by others")
+            _count(part, node, hard, self._hard_weight)
+        _count(part, node, terms.selected_by(shape.preferred_affinity, other, "wanted by others"), 1)
+        _count(part, node, terms.selected_by(shape.preferred_anti_affinity, other, "unwanted by others"), -1)
 
 
 class InterPodAffinity(Plugin):
