@@ -13,6 +13,7 @@ from benchmarks.attacks.bodies import WRITERS
 from benchmarks.attacks.definitions import DEFINERS
 from benchmarks.attacks.history import HISTORY
 from benchmarks.attacks.lists import READERS
+from benchmarks.attacks.neighbours import NEIGHBOURS
 from benchmarks.attacks.outside import USERS_OUTSIDE
 from benchmarks.attacks.policies import POLICY_WRITERS
 from benchmarks.attacks.selectors import WATCHERS
@@ -32,6 +33,7 @@ ATTACKS: dict[str, Attack] = {
     **POLICY_WRITERS,
     **HISTORY,
     **CONTROLLED,
+    **NEIGHBOURS,
 }
 
 
