@@ -11,6 +11,7 @@ import pytest
 
 from rewound.actors.names import KUBERNETES
 from rewound.cli.main import main
+from rewound.journal import Journal
 from tests.gateway.api import config_map, served
 from tests.rewind.page.test_timeline import EVENTS, TIMELINE
 from tests.robustness.poison import Poison, poisons, write
@@ -58,6 +59,11 @@ async def test_commands_read_the_folder(tmp_path: Path) -> None:
         named = [f"{one.type_name}/{one.name}", *(["-n", one.namespace] if one.namespace else [])]
         commands += [["journal", name, *named] for name in ("history", "blame", "suspects")]
         commands.append(["journal", "at", "now", *named])
+    journal = Journal.open(tmp_path / "data" / "journal", readonly=True)
+    commands += [
+        ["journal", "show", str(version)] for version in range(journal.head, 0, -3)[: len(found) // 3]
+    ]
+    journal.close()
     failures = []
     for command in commands:
         with printed() as errors:

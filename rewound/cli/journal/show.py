@@ -8,6 +8,8 @@ Who wrote it, when and with what, how it differs from the version before, and th
 
 from __future__ import annotations
 
+import orjson
+
 from rewound.actors.rewind.difference import escaped
 from rewound.cli.journal.flags import (
     Options,
@@ -72,7 +74,11 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
     if entry.follows:
         _print_difference(output, entry, managed_fields=managed_fields)
     output.line(output.paint("object", "bold"))
-    for line in yaml_of(object_bytes(kind, entry.body)).splitlines():
+    try:
+        lines = yaml_of(object_bytes(kind, entry.body)).splitlines()
+    except orjson.JSONDecodeError:
+        lines = ["its bytes are no object in JSON: another program wrote them, or they cannot be read"]
+    for line in lines:
         output.line(f"  {escaped(line)}")
 
 

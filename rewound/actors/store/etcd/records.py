@@ -345,12 +345,31 @@ _QUARANTINED: Final[list[type]] = [int, int, int, str, bytes]
 _SEALED_KEY: Final[list[type]] = [int, str, bytes]
 
 
+# Lists of a record, and items of each: `head` has one for each change of its revision. More would only take memory: a
+# list of nothing takes one byte here and 56 there, and one that claims to be long reserves room for all its items.
+_LONGEST: Final = 128
+_MOST_LISTS: Final = 1 + _LONGEST
+
+
+class _Lists:
+    """Counts the lists of a value while it is unpacked. Raises ValueError for too many."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, made: list[Any]) -> list[Any]:
+        self._count += 1
+        if self._count > _MOST_LISTS:
+            raise ValueError("it has more lists than a record")
+        return made
+
+
 def _unpack(
     what: str, value: bytes, types: list[type], others: Mapping[int, list[type]] = MappingProxyType({})
 ) -> list[Any]:
     """The fields of a record, checked for the types of its layout. Raises Unreadable or UnknownLayout."""
     try:
-        unpacked = msgpack.unpackb(value)
+        unpacked = msgpack.unpackb(value, max_array_len=_LONGEST, max_map_len=0, list_hook=_Lists())
     except Exception as error:  # msgpack has no common class for bytes that it cannot read
         raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
     if type(unpacked) is not list or not unpacked or type(unpacked[0]) is not int:
