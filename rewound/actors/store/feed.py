@@ -50,7 +50,7 @@ class _Subscription(msgspec.Struct):
     types: frozenset[int] | None  # None: all
     failed: bool = False
     handled: int = 0  # the last offset before the events that it failed to handle
-    attempts: int = 0  # at the event after that
+    attempts: int = 0  # at the event after that, whose object it could not read
 
 
 class Feed:
@@ -168,9 +168,11 @@ class Feed:
                 subscription.handled, subscription.attempts = events[0].offset - 1, 0
             if self._leaves_out(subscription, events, error):
                 return True
-            logger.exception(
-                "a follower of the feed failed after offset %d: %r", subscription.handled, subscription.notify
-            )
+            if not subscription.attempts:  # otherwise the last attempt is reported
+                logger.exception(
+                    "a follower of the feed failed after offset %d: %r",
+                    *(subscription.handled, subscription.notify),
+                )
             subscription.failed = self._any_failed = True
             self._failed.unpark_all()
             return False
@@ -179,6 +181,7 @@ class Feed:
     def _leaves_out(self, subscription: _Subscription, events: Sequence[Event], error: Exception) -> bool:
         """Whether the follower goes on without the only event of a batch, because it cannot read its object."""
         if len(events) > 1 or not isinstance(error, OF_MISFITS):
+            subscription.attempts = 0
             return False
         subscription.attempts += 1
         if subscription.attempts < ATTEMPTS:
@@ -191,8 +194,15 @@ class Feed:
         return True
 
     def _notify_singly(self, subscription: _Subscription, events: Sequence[Event]) -> bool:
-        """Pass the events of a batch that failed one by one, so that the one that the follower cannot read is known."""
-        return len(events) > 1 and all(self._notify(subscription, [event]) for event in events)
+        """Pass the events of a batch that failed one by one, so that those that the follower cannot read are known."""
+        return all(self._notify_of(subscription, event) for event in events)
+
+    def _notify_of(self, subscription: _Subscription, event: Event) -> bool:
+        """Pass an event, again at once if the follower cannot read its object: a pause would delay all later events."""
+        while not self._notify(subscription, [event]):
+            if not subscription.attempts:
+                return False
+        return True
 
     def _catch_up(self, subscription: _Subscription) -> None:
         try:

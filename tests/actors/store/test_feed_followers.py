@@ -128,3 +128,39 @@ async def test_failed_follower_of_a_type_misses_nothing() -> None:
         secrets.failing = False
         await write(store, "b")
         assert int(made["metadata"]["resourceVersion"]) in secrets.offsets
+
+
+async def test_events_that_a_follower_cannot_read_delay_the_others_by_one_pause(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_store() as store:
+        read: list[int] = []
+
+        def follow(events: Sequence[Event]) -> None:
+            for event in events:
+                if event.name.startswith("poisoned"):
+                    raise KeyError("spec")
+                read.append(event.offset)
+
+        store.feed.follow(follow)
+        await write(store, *(f"poisoned-{number}" for number in range(20)))
+        (good,) = await write(store, "good")
+        await trio.sleep(2.5 * RETRY_PAUSE)
+        assert good in read
+        assert store.feed.behind() == 0
+
+
+async def test_other_failures_wait_for_the_next_pass(autojump_clock: MockClock) -> None:
+    async with followed() as (store, _, _):
+        calls = 0
+
+        def fail(events: Sequence[Event]) -> None:
+            nonlocal calls
+            calls += 1
+            raise RuntimeError("made up")
+
+        store.feed.follow(fail)
+        await write(store, "a")
+        await trio.sleep(3.5 * RETRY_PAUSE)
+        assert calls <= 2 * 4
+        assert store.feed.behind() == 1
