@@ -35,7 +35,7 @@ WRONG = (
     "torn: is neither YAML nor JSON at line",
     "unnamed: metadata.name: Required value",
     "large: has more than 1 MiB",
-    "aliases: it has too many steps",
+    "aliases: it ",  # has too many steps, or takes too much processor time on a slow machine
     'static pod default/A-node-0 cannot be created: Pod "A-node-0" is invalid',
 )
 
