@@ -35,7 +35,8 @@ def test_value_that_would_take_much_memory_is_unreadable(name: str) -> None:
         try:
             with pytest.raises(Unreadable):
                 decode(VALUES[name])
-            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+            # Without a bound the first takes 97 MB. slipcover and other threads of the process take some.
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
         finally:
             tracemalloc.stop()
 
