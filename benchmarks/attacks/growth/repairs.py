@@ -40,6 +40,7 @@ _EXCLUSIVE: Final = re.compile(
     "|may not be specified when|in combination|both"
 )
 _SIBLINGS: Final = re.compile("more than (?:1|one)|may not be specified when|may not be set")
+# Members that no choice between others excludes: what every object, volume or container has.
 _KEPT: Final = frozenset({"name", "metadata", "capacity", "image"})
 
 
