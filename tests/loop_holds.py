@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep  # of its own: tests replace `time.sleep`
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -180,7 +181,7 @@ class Sampler(threading.Thread):
         while True:
             if not self._any.wait(_UNUSED):
                 continue
-            time.sleep(INTERVAL)
+            sleep(INTERVAL)
             for meter in self.meters():
                 self._look_at(meter)
 

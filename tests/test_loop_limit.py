@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
-from tests.loop_holds import Hold
-from tests.loop_limit import too_long
+import pytest
+import trio
+
+from tests.loop_holds import Hold, measured_run
+from tests.loop_limit import LIMIT, too_long
 
 CONFTEST = """
 from pathlib import Path
@@ -162,3 +167,23 @@ def test_a_limit_is_as_much_longer_as_the_machine_is_slower() -> None:
     assert {task: hold.seconds for task, hold in too_long(holds).items()} == {"task": 0.25, "many steps": 0.9}
     assert list(too_long(holds, 1.5)) == ["task", "many steps"]
     assert list(too_long(holds, 2.2)) == []
+
+
+def test_samples_of_other_loops_do_not_call_what_a_test_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeps: list[float] = []
+    running, ends = threading.Event(), threading.Event()
+
+    async def loop() -> None:
+        running.set()
+        while not ends.is_set():
+            await trio.sleep(0.01)
+
+    thread = threading.Thread(target=measured_run(LIMIT, lambda hold: None), args=(loop,))
+    thread.start()
+    assert running.wait(60)
+    with monkeypatch.context() as replaced:
+        replaced.setattr(time, "sleep", sleeps.append)
+        ends.wait(0.2)
+    ends.set()
+    thread.join(60)
+    assert sleeps == []
