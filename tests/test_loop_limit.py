@@ -175,8 +175,9 @@ def test_samples_of_other_loops_do_not_call_what_a_test_replaces(monkeypatch: py
 
     async def loop() -> None:
         running.set()
-        while not ends.is_set():
-            await trio.sleep(0.01)
+        with trio.fail_after(60):
+            while not ends.is_set():
+                await trio.sleep(0.01)
 
     thread = threading.Thread(target=measured_run(LIMIT, lambda hold: None), args=(loop,))
     thread.start()
